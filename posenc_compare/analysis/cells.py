@@ -1,0 +1,80 @@
+"""A cell: one measure of one variant under one setting, fully specified.
+
+The key of a cell is the hash of its specification, so a number is found again if and
+only if nothing it depends on has changed.
+"""
+
+import ast
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import posenc_compare
+from posenc_compare.analysis.base import MEASURES
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.training.setting import Training
+from posenc_compare.schemes import SCHEMES, Variant
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measure of one variant under one setting."""
+
+    variant: Variant
+    measure: str
+    setting: Probe | Training
+    threads: int
+
+    def spec(self) -> dict[str, Any]:
+        """Return everything the result depends on, ready for JSON."""
+        return {
+            "scheme": {
+                "name": self.variant.name,
+                "options": self.variant.options,
+                "source_sha256": source_sha256(SCHEMES.entry(self.variant.name).path),
+            },
+            "measure": {
+                "name": self.measure,
+                "version": MEASURES.get(self.measure).version,
+            },
+            "setting": self.setting.spec(),
+            "threads": self.threads,
+            "package": posenc_compare.__version__,
+            "torch": torch.__version__,
+        }
+
+    def key(self) -> str:
+        """Return the 32 hex digits that name this cell."""
+        return spec_key(self.spec())
+
+
+def spec_key(spec: dict[str, Any]) -> str:
+    """Return the hash of a specification, whatever the order of its fields."""
+    return hashlib.sha256(canonical(spec)).hexdigest()[:32]
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one JSON text of a value: sorted, compact, without NaN."""
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
+    )
+    return text.encode()
+
+
+def source_sha256(path: Path | None) -> str:
+    """Return a hash of Python source that comments and docstrings do not change.
+
+    A scheme defined outside any file has none, and gets the empty string.
+    """
+    if path is None:
+        return ""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            if ast.get_docstring(node) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()

@@ -1,0 +1,84 @@
+"""Extrapolation: how well does a trained network read texts longer than it saw?
+
+A small decoder is trained at one length and tested, on the same held-out bytes, at
+lengths up to 16 times as long. `docs/training.md` says how and why.
+"""
+
+import torch
+
+from posenc_compare.analysis.base import (
+    Progress,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.analysis.training.setting import Training
+from posenc_compare.analysis.training.trainer import Recipe, test, train
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes import Variant
+
+BITS = Quantity(
+    "bits_per_byte",
+    unit="bits per byte",
+    better="lower",
+    zero="every held-out byte is foreseen; 8 is a uniform guess",
+    x="test length, in bytes",
+)
+TRAIN_BITS = Quantity(
+    "training_bits",
+    unit="bits per byte",
+    better="lower",
+    zero="every training byte is foreseen (mean of the last tenth of the steps)",
+)
+
+
+@register_measure("extrapolation", quantities=(BITS, TRAIN_BITS), trained=True)
+def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
+    """Bits per byte of a trained decoder, from its training length to 16 times it.
+
+    Args:
+        variant: the scheme under test.
+        setting: network, training, corpus and seed.
+        progress: called after every step.
+
+    Returns:
+        One row per test length; where the scheme defines no such positions, a row
+        with the reason. Arrays: `position_bits`, the bits at every position of the
+        longest length that is defined, and `training_bits` of every step.
+    """
+    corpus = load_corpus(setting.corpus)
+    if corpus.sha256 != setting.corpus_sha256:
+        raise ConfigError(
+            f"corpus {corpus.name}: sha256 must be {setting.corpus_sha256}, "
+            f"got {corpus.sha256}; it has changed since this run was planned"
+        )
+    windows = corpus.test_windows(setting.test_lengths[-1], setting.test_bytes)
+    autocast = setting.dtype == "bfloat16"
+    model = Decoder(variant, setting.layers, setting.geometry, setting.seed)
+    model.to(setting.device)
+    recipe = Recipe(
+        setting.steps,
+        setting.batch,
+        setting.length,
+        setting.learning_rate,
+        setting.weight_decay,
+        autocast,
+        setting.compiled,
+    )
+    losses = train(model, corpus, recipe, setting.seed, progress)
+    last = losses[-max(1, len(losses) // 10) :]
+    rows = [Row(TRAIN_BITS.name, sum(last) / len(last))]
+    position_bits = torch.empty(0)
+    for length in setting.test_lengths:
+        try:
+            position_bits = test(model, windows, length, autocast)
+        except UndefinedPositionError as error:
+            note = f"not defined beyond {error.limit}"
+            rows.append(Row(BITS.name, None, length, note=note))
+        else:
+            rows.append(Row(BITS.name, float(position_bits.mean()), length))
+    arrays = {"position_bits": position_bits.tolist(), "training_bits": losses}
+    return Result(rows, arrays)

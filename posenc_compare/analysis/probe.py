@@ -1,0 +1,74 @@
+"""The fixed input on which schemes are measured without training.
+
+Every scheme sees the same tokens, vectors and projections, drawn from the seed.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.schemes import Geometry, Scheme, Variant
+
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Sizes and seed of the probe; its tensors are drawn when asked for.
+
+    Attributes:
+        width: channels of a token vector.
+        heads: attention heads.
+        positions: positions a scheme is looked at, and the length it is built for.
+        tokens: length of the sequence shown to attention.
+        seed: of tokens, projections and a scheme's own parameters.
+        dtype: of everything computed.
+        device: where it is computed.
+    """
+
+    width: int = 128
+    heads: int = 4
+    positions: int = 512
+    tokens: int = 64
+    seed: int = 0
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
+    device: str = "cpu"
+
+    work = 5  # units of progress that one measure counts for
+
+    @property
+    def geometry(self) -> Geometry:
+        """Return the sizes that schemes are built for."""
+        return Geometry(model_dim=self.width, heads=self.heads, length=self.positions)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what a cell's key is made of."""
+        return asdict(self)
+
+    def build(self, variant: Variant, length: int = 0) -> Scheme:
+        """Return the variant's scheme, for another length than `positions` if given."""
+        geometry = Geometry(
+            model_dim=self.width, heads=self.heads, length=length or self.positions
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream_seed("scheme", self.seed))
+            scheme = variant.build(geometry)
+        return scheme.to(self.device, DTYPES[self.dtype]).requires_grad_(False)
+
+    def normal(self, purpose: str, *shape: int) -> Tensor:
+        """Return standard normal numbers, the same for every scheme."""
+        generator = torch.Generator().manual_seed(stream_seed(purpose, self.seed))
+        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return drawn.to(self.device, DTYPES[self.dtype])
+
+    def arange(self, count: int) -> Tensor:
+        """Return positions `0 ... count - 1` on the probe's device."""
+        return torch.arange(count, device=self.device)

@@ -1,0 +1,149 @@
+"""Real text for training and testing, as bytes, split by document.
+
+The default corpus is the source of the Python standard library that runs this code:
+about ten megabytes, on every machine. Any file or folder can take its place.
+"""
+
+import functools
+import hashlib
+import platform
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.errors import ConfigError
+
+STDLIB = "stdlib"
+HELD_OUT = 0.1  # least share of all bytes that is held out
+# Not source that people read, or not the same on every installation.
+NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents as bytes, some for training and the others held out.
+
+    Attributes:
+        name: file or folder name, or the standard library with its version.
+        sha256: of all documents, in order, each with its length.
+        train: training documents joined by one zero byte, `(byte,)` uint8.
+        held_out: documents never trained on.
+    """
+
+    name: str
+    sha256: str
+    train: Tensor
+    held_out: tuple[bytes, ...]
+
+    def facts(self) -> dict[str, str | int]:
+        """Return what a record says of the corpus."""
+        return {
+            "name": self.name,
+            "sha256": self.sha256,
+            "train_bytes": len(self.train),
+            "held_out_bytes": sum(map(len, self.held_out)),
+        }
+
+    def batch(self, size: int, length: int, seed: int, step: int) -> Tensor:
+        """Return `(size, length + 1)` int64 bytes, a pure function of seed and step."""
+        last = len(self.train) - length - 1
+        if last < 0:
+            raise ConfigError(
+                f"corpus {self.name}: must hold at least {length + 1} bytes to train "
+                f"on, got {len(self.train)}"
+            )
+        draw = np.random.default_rng(stream_seed("batch", seed, step))
+        starts = torch.from_numpy(draw.integers(0, last + 1, size))
+        return self.train[starts[:, None] + torch.arange(length + 1)].long()
+
+    def test_windows(self, length: int, total: int) -> Tensor:
+        """Return held-out windows, each from one document.
+
+        Args:
+            length: bytes in one window, without the one that is only predicted.
+            total: bytes wanted over all windows.
+
+        Returns:
+            `(window, length + 1)` int64; spread evenly over the documents.
+        """
+        window = length + 1
+        places = [
+            (document, start)
+            for document in self.held_out
+            for start in range(0, len(document) - window + 1, length)
+        ]
+        wanted = max(1, total // length)
+        if len(places) < wanted:
+            raise ConfigError(
+                f"corpus {self.name}: must hold out {wanted} windows of {window} bytes "
+                f"for testing, got {len(places)}; use a larger corpus, a smaller "
+                f"--length or fewer --test-bytes"
+            )
+        spread = np.linspace(0, len(places) - 1, wanted).round().astype(int)
+        rows = [places[i][0][places[i][1] :][:window] for i in spread]
+        return torch.tensor(np.stack([np.frombuffer(row, np.uint8) for row in rows]))
+
+
+@functools.lru_cache(maxsize=2)
+def load_corpus(source: str) -> Corpus:
+    """Read a corpus and split it by document.
+
+    Args:
+        source: a file, a folder (each file below it is a document), or `stdlib`.
+
+    Raises:
+        ConfigError: if the source is not a readable file or folder, or is empty.
+    """
+    if source == STDLIB:
+        folder = Path(sysconfig.get_path("stdlib"))
+        name = f"Python {platform.python_version()} standard library"
+        paths = [
+            path
+            for path in folder.rglob("*.py")
+            if not NOT_LIBRARY.intersection(path.relative_to(folder).parts)
+        ]
+    else:
+        folder = Path(source)
+        name = folder.resolve().name
+        if folder.is_file():
+            paths = [folder]
+            folder = folder.parent
+        elif folder.is_dir():
+            paths = [path for path in folder.rglob("*") if path.is_file()]
+        else:
+            raise ConfigError(
+                f"corpus {source!r}: must be a file or a folder, and is neither"
+            )
+    named = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    documents = {name: text for name, text in sorted(named.items()) if text}
+    if not documents:
+        raise ConfigError(f"corpus {source!r}: must hold at least one byte, got none")
+    whole = hashlib.sha256()
+    for text in documents.values():
+        whole.update(len(text).to_bytes(8, "little") + text)
+    train, held_out = _split(list(documents.values()))
+    joined = np.frombuffer(b"\0".join(train), np.uint8)
+    return Corpus(
+        name, whole.hexdigest(), torch.from_numpy(joined.copy()), tuple(held_out)
+    )
+
+
+def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Hold out whole documents, in an order that depends on their bytes alone.
+
+    A single document is cut: its end is held out.
+    """
+    if len(documents) == 1:
+        cut = round(len(documents[0]) * (1 - HELD_OUT))
+        return [documents[0][:cut]], [documents[0][cut:]]
+    shuffled = sorted(documents, key=lambda text: hashlib.sha256(text).digest())
+    least = HELD_OUT * sum(map(len, documents))
+    held_out: list[bytes] = []
+    while sum(map(len, held_out)) < least and len(shuffled) > 1:
+        held_out.append(shuffled.pop())
+    return shuffled, held_out

@@ -1,0 +1,123 @@
+"""A small pre-norm decoder over bytes, the same for every scheme.
+
+Weights start from a generator of their own, separate from the scheme's parameters,
+so that the same seed gives every scheme the same initial network.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.attention import attention
+from posenc_compare.schemes import Geometry, Scheme, Variant
+
+VOCABULARY = 256
+
+
+class Layer(nn.Module):
+    """Pre-norm attention and a two-layer perceptron, each added to its input.
+
+    Products of query and key start at the same size whatever the scheme's scale: a
+    scheme without `1 / sqrt(head_dim)` (T5) gets queries smaller by that factor.
+    """
+
+    def __init__(self, width: int, scheme: Scheme, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        head_dim = width // heads
+        self.query_factor = head_dim**-0.5 / scheme.scale(head_dim)
+        self.scheme = scheme
+        self.attention_norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.mlp_norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        seen = self.attention_norm(x)
+        q, k, v = (
+            rearrange(project(seen), "b seq (head d) -> b head seq d", head=self.heads)
+            for project in (self.query, self.key, self.value)
+        )
+        read = attention(
+            q * self.query_factor,
+            k,
+            v,
+            scheme=self.scheme,
+            positions=positions,
+            state=self.scheme.token_state(seen),
+        )
+        x = x + self.out(rearrange(read, "b head seq d -> b seq (head d)"))
+        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+
+
+class Decoder(nn.Module):
+    """A byte-level language model with tied input and output embeddings.
+
+    Args:
+        variant: the positional scheme.
+        layers: number of layers.
+        geometry: width, heads and training length.
+        seed: of the initial weights.
+    """
+
+    def __init__(
+        self, variant: Variant, layers: int, geometry: Geometry, seed: int
+    ) -> None:
+        super().__init__()
+        width = geometry.model_dim
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream_seed("scheme", seed))
+            schemes = [variant.build(geometry)]
+            if schemes[0].per_layer:
+                schemes += [variant.build(geometry) for _ in range(layers - 1)]
+        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.scheme = schemes[0]
+        self.schemes = nn.ModuleList(schemes)
+        self.layers = nn.ModuleList(
+            Layer(width, schemes[i % len(schemes)], geometry.heads)
+            for i in range(layers)
+        )
+        self.final_norm = nn.LayerNorm(width)
+        self._initialise(seed)
+
+    def _initialise(self, seed: int) -> None:
+        """Draw the weights, as `docs/training.md` explains.
+
+        Token vectors start at one per channel, so that no code drowns them and they
+        drown none.
+        """
+        generator = torch.Generator().manual_seed(stream_seed("weights", seed))
+        width = self.embedding.embedding_dim
+        nn.init.normal_(self.embedding.weight, 0, width**-0.5, generator)
+        for layer in self.layers:
+            for name, part in layer.named_children():
+                if isinstance(part, nn.Linear):
+                    std = part.in_features**-0.5
+                    if name in ("out", "down"):
+                        std *= (2 * len(self.layers)) ** -0.5
+                    nn.init.normal_(part.weight, 0, std, generator)
+                    if part.bias is not None:
+                        nn.init.zeros_(part.bias)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return logits of the next byte.
+
+        Args:
+            tokens: `(batch, seq)` bytes.
+            positions: `(seq,)` or `(batch, seq)` int64.
+
+        Returns:
+            `(batch, seq, 256)`.
+        """
+        positions = self.scheme.positions(positions)
+        x = self.embedding(tokens) * self.embedding.embedding_dim**0.5
+        x = self.scheme.embed(x, positions)
+        for layer in self.layers:
+            x = layer(x, positions)
+        return F.linear(self.final_norm(x), self.embedding.weight)

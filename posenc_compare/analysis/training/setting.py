@@ -1,0 +1,95 @@
+"""The setting of a training cell, and the presets it starts from."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from posenc_compare.analysis.training.corpus import STDLIB
+from posenc_compare.schemes import Geometry
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything that a trained number depends on beside the scheme.
+
+    Attributes:
+        layers: of the decoder.
+        width: channels of a token vector.
+        heads: attention heads.
+        length: bytes per training sequence, and the shortest test length.
+        steps: optimiser steps.
+        batch: sequences per step.
+        learning_rate: peak rate of AdamW.
+        weight_decay: of the network's matrices.
+        longest: the longest test length, in multiples of `length`; the lengths
+            between double.
+        test_bytes: held-out bytes that every length is tested on.
+        dtype: float32, or bfloat16 for autocast.
+        compiled: compile the network.
+        seed: of initial weights and batches.
+        device: where it runs.
+        corpus_sha256: of the corpus.
+        corpus: file, folder or `stdlib`; where this machine finds the corpus.
+    """
+
+    layers: int = 2
+    width: int = 128
+    heads: int = 4
+    length: int = 64
+    steps: int = 300
+    batch: int = 16
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.1
+    longest: int = 16
+    test_bytes: int = 32_768
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    compiled: bool = False
+    seed: int = 0
+    device: str = "cpu"
+    corpus_sha256: str = ""
+    corpus: str = field(default=STDLIB, compare=False)
+
+    @property
+    def work(self) -> int:
+        """Return the units of progress that one cell counts for: its steps."""
+        return self.steps
+
+    @property
+    def geometry(self) -> Geometry:
+        """Return the sizes that schemes are built for."""
+        return Geometry(model_dim=self.width, heads=self.heads, length=self.length)
+
+    @property
+    def test_lengths(self) -> list[int]:
+        """Return the test lengths in bytes, from the training length up."""
+        return [self.length << i for i in range(self.longest.bit_length())]
+
+    def spec(self) -> dict[str, Any]:
+        """Return what a cell's key is made of: all but where the corpus lies."""
+        spec = asdict(self)
+        del spec["corpus"]
+        return spec
+
+
+PRESETS: dict[str, tuple[Training, int]] = {
+    "quick": (Training(), 3),
+    "standard": (
+        Training(layers=4, length=128, steps=2000, batch=8, test_bytes=65_536),
+        5,
+    ),
+    "gpu": (
+        Training(
+            layers=6,
+            width=384,
+            heads=6,
+            length=512,
+            steps=5000,
+            batch=64,
+            learning_rate=1e-3,
+            test_bytes=1_048_576,
+            dtype="bfloat16",
+            compiled=True,
+        ),
+        10,
+    ),
+}
+"""Setting and number of seeds of each preset."""

@@ -1,0 +1,461 @@
+"""Attention through the hook, on the fastest path that is exact.
+
+`attention` asks the scheme for what it adds and picks a path:
+
+| path    | used when                                                      |
+|---------|----------------------------------------------------------------|
+| fused   | nothing is added and the mask is none or plain causal          |
+| strided | the bias depends on the offset alone and positions are runs    |
+| flex    | on CUDA, for anything pointwise                                |
+| dense   | anything pointwise                                             |
+| plain   | whole rows of logits or the values change; the reference       |
+
+Masks go by index, never by position id: a query sees the keys up to its own index
+and, where `segments` are given, those of its own segment.
+"""
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes.base import Call, PairBias, Scheme, index_grid
+
+Path = Literal["fused", "strided", "flex", "dense", "plain"]
+
+BLOCK = 512  # query rows per block of the strided path
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scheme: Scheme,
+    positions: Tensor,
+    key_positions: Tensor | None = None,
+    causal: bool = True,
+    segments: Tensor | None = None,
+    state: Tensor | None = None,
+    path: Path | Literal["auto"] = "auto",
+) -> Tensor:
+    """Attend from queries to keys under a positional scheme.
+
+    While decoding, queries are the last of the keys: pass the keys as they were
+    before the hook, with `key_positions`, and the state of all keys.
+
+    Args:
+        q: `(batch, heads, query, head_dim)` queries, as projected.
+        k: `(batch, heads, key, head_dim)` keys, as projected; key >= query.
+        v: `(batch, heads, key, head_dim)` values.
+        scheme: the positional scheme.
+        positions: `(query,)` or `(batch, query)` int64 position of each query.
+        key_positions: the same for keys; may be left out if there are as many keys
+            as queries.
+        causal: hide the keys after a query's own index.
+        segments: `(batch, key)` whole numbers; a query sees its own segment only.
+            Packed documents get a number each, and so does padding.
+        state: `(batch, key, ...)` what `scheme.token_state` returned.
+        path: force a path; `auto` takes the fastest that applies.
+
+    Returns:
+        `(batch, heads, query, head_dim)` in the dtype of `v`.
+
+    Raises:
+        ShapeError: if sizes or position ids do not fit together.
+        ConfigError: if the scheme needs a causal mask, or the path cannot serve it.
+    """
+    call = _open(scheme, q, k, positions, key_positions, causal, segments, state)
+    if v.shape[:3] != k.shape[:3]:
+        raise ShapeError(
+            f"attention: v must have the batch, heads and keys of k, "
+            f"{tuple(k.shape[:3])}, got {tuple(v.shape[:3])}"
+        )
+    with torch.autocast(q.device.type, enabled=False):
+        run = _Run.of(scheme, call, v)
+        paths = run.paths()
+        if path != "auto" and path not in paths:
+            raise ConfigError(
+                f"attention: path {path!r} cannot serve {scheme.name} here; "
+                f"{' or '.join(paths)} can"
+            )
+        chosen = paths[0] if path == "auto" else path
+        return getattr(run, chosen)()
+
+
+def attention_logits(
+    q: Tensor,
+    k: Tensor,
+    *,
+    scheme: Scheme,
+    positions: Tensor,
+    causal: bool = True,
+    state: Tensor | None = None,
+) -> Tensor:
+    """Return the logits that `attention` would take the softmax of.
+
+    Args and errors are those of `attention`.
+
+    Returns:
+        `(batch, heads, query, key)`, -inf where a query may not look.
+    """
+    call = _open(scheme, q, k, positions, None, causal, None, state)
+    return _Run.of(scheme, call, k).logits()
+
+
+def _open(
+    scheme: Scheme,
+    q: Tensor,
+    k: Tensor,
+    positions: Tensor,
+    key_positions: Tensor | None,
+    causal: bool,
+    segments: Tensor | None,
+    state: Tensor | None,
+) -> Call:
+    """Check what came and put it into one record."""
+    batch, heads, queries, _ = q.shape
+    keys = k.shape[2]
+    if k.shape[:2] != (batch, heads) or keys < queries:
+        raise ShapeError(
+            f"attention: k must have batch {batch}, heads {heads} and at least "
+            f"{queries} keys, got {tuple(k.shape[:3])}"
+        )
+    if scheme.causal_only and not causal:
+        raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
+    if segments is not None and segments.shape != (batch, keys):
+        raise ShapeError(
+            f"attention: segments must be ({batch}, {keys}), one for each key, "
+            f"got {tuple(segments.shape)}"
+        )
+    q_positions = _ids(positions, batch, queries, "positions")
+    if key_positions is None:
+        k_positions = _ids(positions, batch, keys, "positions without key_positions")
+    else:
+        k_positions = _ids(key_positions, batch, keys, "key_positions")
+    return Call(q, k, q_positions, k_positions, state, causal, segments)
+
+
+def _ids(positions: Tensor, batch: int, length: int, who: str) -> Tensor:
+    if positions.is_floating_point() or positions.dtype == torch.bool:
+        raise ShapeError(f"attention: {who} must be int64, got {positions.dtype}")
+    ids = positions[None] if positions.dim() == 1 else positions
+    if ids.shape[0] not in (1, batch) or ids.shape[1] != length:
+        raise ShapeError(
+            f"attention: {who} must be ({length},) or ({batch}, {length}), "
+            f"got {tuple(positions.shape)}"
+        )
+    return ids.long()
+
+
+@dataclass(frozen=True)
+class _OffsetVector:
+    """An offset bias on every offset that occurs: `values[head, offset - first]`."""
+
+    values: Tensor  # (heads, offset), float32 or wider
+    first: int
+
+    @classmethod
+    def of(cls, scheme: Scheme, call: Call) -> "_OffsetVector | None":
+        if not scheme.acts_at("offset_bias"):
+            return None
+        if call.q_positions.dim() != 2:
+            raise ShapeError(
+                f"{scheme.name}: positions must have one axis, got "
+                f"{call.q_positions.shape[-1]}"
+            )
+        q_low, q_high = call.q_positions.aminmax()
+        k_low, k_high = call.k_positions.aminmax()
+        first, last = int(k_low - q_high), int(k_high - q_low)
+        device = call.q_positions.device
+        values = scheme.offset_bias(torch.arange(first, last + 1, device=device))
+        if values is None:
+            return None
+        wanted = (call.q.shape[1], last - first + 1)
+        if values.shape != wanted:
+            raise ShapeError(
+                f"{scheme.name}: offset_bias must return (heads, offset) {wanted}, "
+                f"got {tuple(values.shape)}"
+            )
+        return cls(values, first)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One attention call with everything asked of the scheme, ready for any path."""
+
+    scheme: Scheme
+    call: Call
+    q: Tensor  # after the door `query`
+    k: Tensor  # after the door `key`
+    v: Tensor
+    scale: float
+    vector: _OffsetVector | None
+    bias: PairBias | None  # offset and pair bias in one
+
+    @classmethod
+    def of(cls, scheme: Scheme, call: Call, v: Tensor) -> "_Run":
+        q = scheme.query(call.q, call.q_positions).to(v.dtype)
+        k = scheme.key(call.k, call.k_positions).to(v.dtype)
+        vector = _OffsetVector.of(scheme, call)
+        pair = scheme.pair_bias(call)
+        bias = pair if vector is None else _gathered(vector, call, pair)
+        scale = scheme.scale(call.q.shape[-1])
+        return cls(scheme, call, q, k, v, scale, vector, bias)
+
+    def paths(self) -> list[str]:
+        """Return the names of the paths that apply, fastest first."""
+        if self.scheme.acts_at("scores") or self.scheme.acts_at("values"):
+            return ["plain"]
+        queries, keys = self.call.sizes
+        whole = self.call.segments is None
+        found = []
+        if self.bias is None and whole:
+            if not self.call.causal or queries in (1, keys):
+                found.append("fused")
+        offsets_only = self.vector is not None and not self.scheme.acts_at("pair_bias")
+        if offsets_only and whole and _in_step(self.call):
+            found.append("strided")
+        tensors = [self.q, self.k, self.v]
+        if self.vector is not None:
+            tensors.append(self.vector.values)
+        if self.q.is_cuda:
+            found.insert(found.count("fused"), "flex")
+        elif not any(t.requires_grad for t in tensors):
+            return [*found, "dense", "flex", "plain"]
+        return [*found, "dense", "plain"]
+
+    def fused(self) -> Tensor:
+        """Add nothing: one kernel. A single query sees all keys, so needs no mask."""
+        return F.scaled_dot_product_attention(
+            self.q,
+            self.k,
+            self.v,
+            is_causal=self.call.causal and self.call.sizes[0] > 1,
+            scale=self.scale,
+        )
+
+    def strided(self) -> Tensor:
+        """Read the bias of each block of rows as a view of the offset vector."""
+        assert self.vector is not None
+        keys = self.call.sizes[1]
+        values = self.vector.values.to(_mask_dtype(self.q))
+        if self.call.causal:
+            future = torch.arange(values.shape[1], device=values.device) >= keys
+            values = values.masked_fill(future, -math.inf)
+        inputs = (self.q, self.k, self.v, values.contiguous())
+        if values.requires_grad:
+            return _StridedBias.apply(*inputs, self.scale, self.call.causal)
+        return _strided_forward(*inputs, self.scale, self.call.causal)
+
+    def flex(self) -> Tensor:
+        """Compile mask and bias into the kernel."""
+        from torch.nn.attention import flex_attention as module
+
+        queries, keys = self.call.sizes
+        batch = None if self.call.segments is None else self.call.q.shape[0]
+        mask = module.create_block_mask(
+            lambda b, h, i, j: self.call.may_look(b, i, j),
+            batch,
+            None,
+            queries,
+            keys,
+            device=self.q.device,
+        )
+        bias = self.bias
+        score_mod = None
+        if bias is not None:
+
+            def score_mod(
+                score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor
+            ) -> Tensor:
+                return score + bias(b, h, i, j).to(score.dtype)
+
+        kernel = _compiled_flex() if self.q.is_cuda else module.flex_attention
+        return kernel(
+            self.q, self.k, self.v, score_mod, block_mask=mask, scale=self.scale
+        )
+
+    def dense(self) -> Tensor:
+        """Build the bias for all pairs and hand it over as a mask."""
+        mask = self.call.keep()
+        if self.bias is not None:
+            added = self._added().to(_mask_dtype(self.q))
+            mask = added.masked_fill(~mask, -math.inf)
+        return F.scaled_dot_product_attention(
+            self.q, self.k, self.v, attn_mask=mask, scale=self.scale
+        )
+
+    def plain(self) -> Tensor:
+        """Follow the definition, step by step, in float32 or wider."""
+        weights = self.logits().softmax(dim=-1)
+        out = weights @ self.v.to(weights.dtype)
+        more = self.scheme.values(weights, self.call)
+        return (out if more is None else out + more).to(self.v.dtype)
+
+    def logits(self) -> Tensor:
+        """Return the logits, -inf where a query may not look."""
+        wide = torch.promote_types(self.q.dtype, torch.float32)
+        logits = self.q.to(wide) @ self.k.to(wide).mT * self.scale
+        if self.bias is not None:
+            logits = logits + self._added().to(wide)
+        logits = self.scheme.scores(logits, self.call)
+        return logits.masked_fill(~self.call.keep(), -math.inf)
+
+    def _added(self) -> Tensor:
+        assert self.bias is not None
+        batch, heads = self.call.q.shape[:2]
+        shared = self.call.q_positions.shape[0] == self.call.k_positions.shape[0] == 1
+        if shared and not self.scheme.acts_at("pair_bias"):
+            batch = 1
+        grid = index_grid(batch, heads, *self.call.sizes, self.q.device)
+        return self.bias(*grid).expand(batch, heads, *self.call.sizes)
+
+
+def _gathered(vector: _OffsetVector, call: Call, pair: PairBias | None) -> PairBias:
+    """Write an offset vector, and what a pair bias adds, as one pair bias."""
+    batch = call.q.shape[0]
+    q_positions = call.q_positions.expand(batch, -1)
+    k_positions = call.k_positions.expand(batch, -1)
+
+    def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        place = k_positions[b, j] - q_positions[b, i] - vector.first
+        added = vector.values[h, place]
+        return added if pair is None else added + pair(b, h, i, j)
+
+    return bias
+
+
+def _in_step(call: Call) -> bool:
+    """Return whether the offset of every pair is its index offset plus a constant."""
+    runs = all(
+        bool((ids.diff(dim=1) == 1).all())
+        for ids in (call.q_positions, call.k_positions)
+    )
+    start = call.k_positions[:, :1] - call.q_positions[:, :1]
+    return runs and bool((start == start[0]).all())
+
+
+def _mask_dtype(q: Tensor) -> torch.dtype:
+    """Return the dtype of an additive mask; CUDA kernels want that of the query."""
+    return q.dtype if q.is_cuda else torch.promote_types(q.dtype, torch.float32)
+
+
+@functools.cache
+def _compiled_flex() -> Any:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return torch.compile(flex_attention)
+
+
+# --- the strided path -------------------------------------------------------------
+#
+# With `n` queries, the bias of query i and key j is `values[head, j - i + n - 1]`.
+# Down the rows that index falls, and torch has no negative strides: so the rows of a
+# block are taken in reverse, and the bias becomes a view with strides (1, 1).
+
+
+def _blocks(queries: int, keys: int, causal: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield first row, last row + 1 and number of keys seen, for each block."""
+    for start in range(0, queries, BLOCK):
+        stop = min(start + BLOCK, queries)
+        yield start, stop, keys - queries + stop if causal else keys
+
+
+def _reversed_bias(values: Tensor, rows: int, seen: int, skipped: int) -> Tensor:
+    """View the bias of a block, last row first, as `(1, heads, rows, seen)`."""
+    return values.as_strided(
+        (1, values.shape[0], rows, seen),
+        (0, values.stride(0), 1, 1),
+        values.storage_offset() + skipped,
+    )
+
+
+def _strided_forward(
+    q: Tensor, k: Tensor, v: Tensor, values: Tensor, scale: float, causal: bool
+) -> Tensor:
+    queries, keys = q.shape[2], k.shape[2]
+    parts = []
+    for start, stop, seen in _blocks(queries, keys, causal):
+        part = F.scaled_dot_product_attention(
+            q[:, :, start:stop].flip(2),
+            k[:, :, :seen],
+            v[:, :, :seen],
+            attn_mask=_reversed_bias(values, stop - start, seen, queries - stop),
+            scale=scale,
+        )
+        parts.append(part.flip(2))
+    return torch.cat(parts, dim=2)
+
+
+class _StridedBias(torch.autograd.Function):
+    """The strided path with a gradient to the offset vector.
+
+    A mask that requires a gradient would send the kernel to its slow form, so the
+    backward pass recomputes each block, and sums the gradient of the bias along its
+    diagonals.
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        values: Tensor,
+        scale: float,
+        causal: bool,
+    ) -> Tensor:
+        out = _strided_forward(q, k, v, values, scale, causal)
+        ctx.save_for_backward(q, k, v, values, out)
+        ctx.scale, ctx.causal = scale, causal
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        q, k, v, values, out = (
+            t.to(ctx.saved_tensors[3].dtype) for t in ctx.saved_tensors
+        )
+        grad = grad.to(values.dtype)
+        dq, dk, dv, dvalues = (torch.zeros_like(t) for t in (q, k, v, values))
+        queries = q.shape[2]
+        for start, stop, seen in _blocks(queries, k.shape[2], ctx.causal):
+            rows, skipped = stop - start, queries - stop
+            qs, grads, outs = (t[:, :, start:stop].flip(2) for t in (q, grad, out))
+            ks, vs = k[:, :, :seen], v[:, :, :seen]
+            bias = _reversed_bias(values, rows, seen, skipped)
+            weights = torch.softmax(qs @ ks.mT * ctx.scale + bias, dim=-1)
+            dv[:, :, :seen] += weights.mT @ grads
+            inner = (grads * outs).sum(dim=-1, keepdim=True)
+            dlogits = weights * (grads @ vs.mT - inner)
+            dq[:, :, start:stop] = (dlogits @ ks * ctx.scale).flip(2)
+            dk[:, :, :seen] += dlogits.mT @ qs * ctx.scale
+            diagonals = _diagonal_sums(dlogits.sum(dim=0))
+            dvalues[:, skipped : skipped + rows + seen - 1] += diagonals
+        types = [t.dtype for t in ctx.saved_tensors[:3]]
+        grads = [t.to(kind) for t, kind in zip((dq, dk, dv), types, strict=True)]
+        return *grads, dvalues, None, None
+
+
+def _diagonal_sums(x: Tensor) -> Tensor:
+    """Sum `(heads, rows, columns)` over all pairs with the same row + column.
+
+    Rows are laid out one element longer than they are read, so that every step down
+    is a step to the left.
+
+    Returns:
+        `(heads, rows + columns - 1)`.
+    """
+    heads, rows, columns = x.shape
+    padded = F.pad(x, (0, rows))
+    width = columns + rows
+    slanted = padded.as_strided((heads, rows, width - 1), (rows * width, width - 1, 1))
+    return slanted.sum(dim=1)

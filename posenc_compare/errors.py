@@ -1,0 +1,37 @@
+"""The errors this package raises on purpose.
+
+Every message reads: who, what must hold, what came, and what would work. The
+command line prints it as one line and exits with code 2.
+"""
+
+
+class PosencError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class ConfigError(PosencError):
+    """A value, name or combination of settings cannot be used."""
+
+
+class ShapeError(PosencError):
+    """A tensor does not have the axes, sizes or dtype it must have."""
+
+
+class PluginError(PosencError):
+    """A plugin cannot be imported, or does not declare what it promises."""
+
+
+class UndefinedPositionError(PosencError):
+    """A position lies outside what the scheme defines.
+
+    Args:
+        scheme: registry name of the scheme.
+        limit: number of positions the scheme defines; `0 ... limit - 1` are valid.
+        got: the offending position.
+    """
+
+    def __init__(self, scheme: str, limit: int, got: int) -> None:
+        super().__init__(
+            f"{scheme}: positions must be from 0 to {limit - 1}, got {got}"
+        )
+        self.limit = limit

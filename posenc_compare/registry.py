@@ -1,0 +1,293 @@
+"""Names, facts and origins of schemes and measures, read without running them.
+
+A scheme or a measure states its name and facts as literal arguments of its
+decorator, and its summary as the first line of its docstring. This module reads
+both from the source text, so that listing imports nothing, neither torch nor a
+stranger's code. The file is imported when its entry is first asked for.
+"""
+
+import ast
+import difflib
+import fnmatch
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from posenc_compare.errors import ConfigError, PluginError, PosencError
+
+T = TypeVar("T")
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of one registered thing without importing it.
+
+    Attributes:
+        name: what the user types.
+        summary: first line of the docstring.
+        facts: literal keyword arguments of the decorator.
+        module: module that declares it.
+        origin: where the module comes from, as shown to the user.
+        path: source file of the module.
+    """
+
+    name: str
+    summary: str
+    facts: dict[str, Any]
+    module: str
+    origin: str
+    path: Path | None
+
+
+def read_declarations(
+    path: Path, decorator: str
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield name, summary and facts of all that `@decorator(...)` marks in a file."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ConfigError(
+            f"{path.name}: must be readable Python source, got "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
+        for call in node.decorator_list:
+            if (
+                isinstance(call, ast.Call)
+                and ast.unparse(call.func).split(".")[-1] == decorator
+                and call.args
+                and isinstance(call.args[0], ast.Constant)
+            ):
+                summary = (ast.get_docstring(node) or "").partition("\n")[0]
+                facts = {
+                    word.arg: word.value.value
+                    for word in call.keywords
+                    if word.arg and isinstance(word.value, ast.Constant)
+                }
+                yield str(call.args[0].value), summary, facts
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name: built in, installed as plugins, or given as files.
+
+    Args:
+        kind: what one thing is called in messages, such as `"scheme"`.
+        package: package whose files each declare built-in things.
+        decorator: name of the decorator that declares one.
+        group: entry-point group of installed plugins, if there is one.
+        families: words that `select` accepts beside names; each stands for the
+            entries whose fact `family` is among its values.
+
+    Attributes:
+        broken: for each installed plugin that cannot be used, the reason.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        package: str,
+        decorator: str,
+        group: str | None = None,
+        families: dict[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.package = package
+        self.decorator = decorator
+        self.group = group
+        self.families = families or {}
+        self.broken: dict[str, str] = {}
+        self._known: dict[str, Entry] = {}
+        self._items: dict[str, T] = {}
+        self._searched = False
+
+    def entries(self) -> dict[str, Entry]:
+        """Return every known entry by name, sorted; imports nothing."""
+        if not self._searched:
+            self._searched = True
+            folder = Path(__file__).parent.joinpath(*self.package.split(".")[1:])
+            for path in sorted(folder.glob("[!_]*.py")):
+                module = f"{self.package}.{path.stem}"
+                self._declare(path, module, origin=module)
+            if self.group:
+                for point in importlib.metadata.entry_points(group=self.group):
+                    self._declare_installed(point)
+        return dict(sorted(self._known.items()))
+
+    def entry(self, name: str) -> Entry:
+        """Return the facts of `name`.
+
+        Raises:
+            ConfigError: if no such name is known; the nearest are suggested.
+        """
+        entries = self.entries()
+        if name not in entries:
+            near = difflib.get_close_matches(name, entries, n=3, cutoff=0.6)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ConfigError(
+                f"unknown {self.kind} {name[:80]!r}{hint} "
+                f"(`posenc-compare list` shows all)"
+            )
+        return entries[name]
+
+    def get(self, name: str) -> T:
+        """Return the thing called `name`, importing its module on first use.
+
+        Raises:
+            ConfigError: if no such name is known.
+            PluginError: if its module cannot be imported.
+        """
+        entry = self.entry(name)
+        if name not in self._items:
+            try:
+                _import(entry)
+            except PosencError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"{self.kind} {name!r}: {entry.origin} must import cleanly, got "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        return self._items[name]
+
+    def add(
+        self, name: str, item: T, module: str, summary: str, facts: dict[str, Any]
+    ) -> None:
+        """File `item` under `name`; called by the decorator that stands in `module`.
+
+        Raises:
+            ConfigError: if the name is not valid, or another module declares it.
+        """
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"{self.kind} {name!r}: a name must be 1 to 64 of the characters "
+                f"a-z 0-9 _ . - and begin with a letter or digit"
+            )
+        if name not in self.entries():
+            self._known[name] = Entry(name, summary, facts, module, module, None)
+        if self._known[name].module != module:
+            raise self._twice(self._known[name], module)
+        self._items[name] = item
+
+    def add_plugin(self, source: str) -> list[str]:
+        """Declare the things of a plugin, given as `path.py` or as a module name.
+
+        Nothing of it runs until one of its things is used.
+
+        Returns:
+            The names it declares.
+        """
+        self.entries()
+        if source.endswith(".py"):
+            path = Path(source)
+            place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+            module = f"posenc_plugin_{place}_{path.stem}"
+        else:
+            path, module = _module_path(source), source
+        names = self._declare(path, module, origin=source)
+        if not names:
+            raise ConfigError(
+                f"plugin {source}: must declare a {self.kind} with "
+                f"@{self.decorator}('name', ...) at its top level, and declares none"
+            )
+        return names
+
+    def select(self, pattern: str) -> list[str]:
+        """Return the names that a pattern stands for.
+
+        A pattern is a name, a glob, a family, or `all`.
+        """
+        entries = self.entries()
+        if pattern == "all":
+            return list(entries)
+        if pattern in self.families:
+            among = self.families[pattern]
+            return [n for n, e in entries.items() if e.facts.get("family") in among]
+        if any(sign in pattern for sign in "*?["):
+            if names := fnmatch.filter(entries, pattern):
+                return names
+            raise ConfigError(
+                f"no {self.kind} matches {pattern[:80]!r} "
+                f"(`posenc-compare list` shows all)"
+            )
+        return [self.entry(pattern).name]
+
+    def _declare(self, path: Path, module: str, origin: str) -> list[str]:
+        names = []
+        for name, summary, facts in read_declarations(path, self.decorator):
+            known = self._known.get(name)
+            if known is not None and known.module != module:
+                raise self._twice(known, origin)
+            self._known[name] = Entry(name, summary, facts, module, origin, path)
+            names.append(name)
+        return names
+
+    def _declare_installed(self, point: importlib.metadata.EntryPoint) -> None:
+        origin = f"{point.dist.name if point.dist else '?'} ({point.value})"
+        try:
+            path = _module_path(point.module)
+            declared = read_declarations(path, self.decorator)
+            found = {name: facts for name, *facts in declared}
+            if point.name not in found:
+                raise ConfigError(
+                    f"{path.name} must declare {point.name!r} with @{self.decorator}"
+                )
+        except ConfigError as error:
+            self.broken[origin] = str(error)
+            return
+        if point.name in self._known:
+            raise self._twice(self._known[point.name], origin)
+        self._known[point.name] = Entry(
+            point.name, *found[point.name], point.module, origin, path
+        )
+
+    def _twice(self, known: Entry, origin: str) -> ConfigError:
+        return ConfigError(
+            f"{self.kind} {known.name!r} is declared twice, by {known.origin} and by "
+            f"{origin}; rename one of them"
+        )
+
+
+def _module_path(module: str) -> Path:
+    """Return the source file of a module without importing it or its parents."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None and spec.origin:
+        base = Path(spec.origin)
+        if rest:
+            base = base.parent.joinpath(*rest)
+        for path in (base, base.with_suffix(".py"), base / "__init__.py"):
+            if path.is_file():
+                return path
+    raise ConfigError(
+        f"plugin {module!r}: must be a .py file or an importable module, and is neither"
+    )
+
+
+def _import(entry: Entry) -> None:
+    if importlib.util.find_spec(entry.module.split(".")[0]) is not None:
+        importlib.import_module(entry.module)
+        return
+    assert entry.path is not None
+    spec = importlib.util.spec_from_file_location(entry.module, entry.path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[entry.module] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[entry.module]
+        raise

@@ -1,0 +1,28 @@
+"""Positional schemes, one file each, and how to make them.
+
+`create` builds a scheme from its name; `Variant` is a scheme with its options, as
+typed on the command line. To add a scheme, subclass `Scheme` and mark the class
+with `@register`.
+"""
+
+from posenc_compare.schemes.base import (
+    DOORS,
+    SCHEMES,
+    Call,
+    Geometry,
+    Scheme,
+    register,
+)
+from posenc_compare.schemes.variants import Variant, create, parse_variants
+
+__all__ = [
+    "DOORS",
+    "SCHEMES",
+    "Call",
+    "Geometry",
+    "Scheme",
+    "Variant",
+    "create",
+    "parse_variants",
+    "register",
+]

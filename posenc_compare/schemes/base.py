@@ -1,0 +1,280 @@
+"""The attention hook: the places where a positional scheme can act.
+
+A scheme is a class with one method per place, called a door. Every door returns
+its input unchanged, or nothing to add, so the class with no door overridden is
+attention without positional encoding (NoPE), and the attention code needs no
+branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.registry import Registry
+
+DOORS = (
+    "positions",
+    "embed",
+    "query",
+    "key",
+    "scale",
+    "token_state",
+    "offset_bias",
+    "pair_bias",
+    "scores",
+    "values",
+)
+
+PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The sizes a scheme may need before it sees data.
+
+    Attributes:
+        model_dim: channels of a token vector.
+        heads: attention heads.
+        head_dim: channels of one head; 0 means `model_dim // heads`.
+        length: positions that a scheme of fixed size must cover, normally the
+            training length.
+    """
+
+    model_dim: int = 512
+    heads: int = 8
+    head_dim: int = 0
+    length: int = 512
+
+    def __post_init__(self) -> None:
+        if self.head_dim == 0 and self.heads > 0:
+            object.__setattr__(self, "head_dim", self.model_dim // self.heads)
+        for name in ("model_dim", "heads", "head_dim", "length"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(
+                    f"geometry: {name} must be a whole number of at least 1, "
+                    f"got {value!r}"
+                )
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one attention call knows; passed to the doors that need all of it.
+
+    Attributes:
+        q: `(batch, heads, query, head_dim)` queries before the door `query`.
+        k: `(batch, heads, key, head_dim)` keys before the door `key`.
+        q_positions: `(batch or 1, query)` int64; schemes of several axes get a
+            last axis more.
+        k_positions: `(batch or 1, key)` int64.
+        state: `(batch, key, ...)` what `token_state` returned for every key, or
+            None. The queries are the last `query` of the keys.
+        causal: whether a query sees no key after its own index.
+        segments: `(batch, key)` int64; a query sees its own segment only. None: all
+            are one segment.
+    """
+
+    q: Tensor
+    k: Tensor
+    q_positions: Tensor
+    k_positions: Tensor
+    state: Tensor | None = None
+    causal: bool = True
+    segments: Tensor | None = None
+
+    @property
+    def past(self) -> int:
+        """Return how many keys come before the first query."""
+        return self.k.shape[2] - self.q.shape[2]
+
+    def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Return where a query may look; index tensors broadcast, as in a bias."""
+        keep = (key >= 0) & (query >= 0)
+        if self.causal:
+            keep = keep & (key <= query + self.past)
+        if self.segments is not None:
+            own = self.segments[batch, query + self.past]
+            keep = keep & (own == self.segments[batch, key])
+        return keep
+
+    def keep(self) -> Tensor:
+        """Return `may_look` for all pairs: bool `(batch or 1, 1, query, key)`."""
+        batch = 1 if self.segments is None else self.q.shape[0]
+        b, _, i, j = index_grid(batch, 1, *self.sizes, self.q.device)
+        return self.may_look(b, i, j).expand(batch, 1, *self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Return the number of queries and of keys."""
+        return self.q.shape[2], self.k.shape[2]
+
+
+def index_grid(
+    batch: int, heads: int, queries: int, keys: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return index tensors that broadcast to `(batch, heads, queries, keys)`."""
+    return (
+        torch.arange(batch, device=device)[:, None, None, None],
+        torch.arange(heads, device=device)[:, None, None],
+        torch.arange(queries, device=device)[:, None],
+        torch.arange(keys, device=device),
+    )
+
+
+class Scheme(nn.Module):
+    """One way to tell attention where each token stands.
+
+    Attributes:
+        name: registry name, set by `@register`.
+        family: none, absolute, rotary, bias or contextual, set by `@register`.
+        source: the paper, set by `@register`.
+        per_layer: True if every layer owns an instance; False if all share one.
+        causal_only: True if the scheme has no meaning for keys in the future.
+    """
+
+    name: ClassVar[str] = "scheme"
+    family: ClassVar[str] = "none"
+    source: ClassVar[str] = ""
+    per_layer: ClassVar[bool] = False
+    causal_only: bool = False
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__()
+        self.geometry = geometry
+
+    def acts_at(self, door: str) -> bool:
+        """Return whether this scheme overrides the door of that name."""
+        return getattr(type(self), door) is not getattr(Scheme, door)
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Replace the position ids `(batch, seq)`, once per sequence."""
+        return positions
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Change token vectors `(batch, seq, model_dim)` before the first layer."""
+        return x
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        """Change queries `(batch, heads, query, head_dim)`."""
+        return q
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        """Change keys `(batch, heads, key, head_dim)`."""
+        return k
+
+    def scale(self, head_dim: int) -> float:
+        """Return the factor that multiplies every product of query and key."""
+        return head_dim**-0.5
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
+        """Return what each key carries beside its vector, `(batch, key, ...)`.
+
+        Args:
+            x: `(batch, seq, model_dim)` input of the attention layer.
+            past: the state of earlier keys while decoding; the result begins
+                with it.
+        """
+        return None
+
+    def offset_bias(self, offsets: Tensor) -> Tensor | None:
+        """Return what to add to the logits, as a function of the offset alone.
+
+        Args:
+            offsets: `(offset,)` int64, position of the key minus position of the
+                query; negative in the past.
+
+        Returns:
+            `(heads, offset)` float32 or wider, or None to add nothing.
+        """
+        return None
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        """Return what to add to the logits, as a pointwise function.
+
+        The function takes index tensors `batch, head, query, key` that broadcast,
+        and uses gathers and pointwise operations only: what needs a product
+        (`q @ table.T`) is computed here, before. It serves both as the dense bias
+        and as the score function of the fused kernel.
+        """
+        return None
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        """Change whole rows of logits `(batch, heads, query, key)`."""
+        return logits
+
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        """Return what to add to the output `(batch, heads, query, head_dim)`.
+
+        Args:
+            weights: `(batch, heads, query, key)` after the softmax.
+            call: the attention call.
+        """
+        return None
+
+    def angles(self, positions: Tensor) -> Tensor | None:
+        """Return the rotation angles `(seq, pair)` in radians, if there are any.
+
+        Not a door: it lets measures and plots see a rotation as angles.
+        """
+        return None
+
+
+def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
+    """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`."""
+    if positions.numel():
+        low, high = (int(end) for end in positions.aminmax())
+        if low < 0 or high >= limit:
+            raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
+
+
+S = TypeVar("S", bound=type[Scheme])
+
+FAMILIES = {
+    "none": ("none",),
+    "absolute": ("absolute",),
+    "rotary": ("rotary",),
+    "bias": ("bias",),
+    "contextual": ("contextual",),
+    "relative": ("rotary", "bias", "contextual"),
+}
+
+SCHEMES: Registry[type[Scheme]] = Registry(
+    kind="scheme",
+    package="posenc_compare.schemes",
+    decorator="register",
+    group="posenc_compare.schemes",
+    families=FAMILIES,
+)
+
+
+def register(name: str, *, family: str, source: str = "") -> Callable[[S], S]:
+    """File a scheme class under a name and return it unchanged.
+
+    Args:
+        name: what users type; lower case.
+        family: none, absolute, rotary, bias or contextual.
+        source: authors, year, arXiv id.
+
+    Raises:
+        ConfigError: if the family is unknown, or the name is taken or not valid.
+    """
+
+    def file(scheme: S) -> S:
+        if family not in FAMILIES or family == "relative":
+            raise ConfigError(
+                f"scheme {name!r}: family must be none, absolute, rotary, bias or "
+                f"contextual, got {family!r}"
+            )
+        summary = (scheme.__doc__ or "").partition("\n")[0]
+        facts = {"family": family, "source": source}
+        SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
+        scheme.name, scheme.family, scheme.source = name, family, source
+        return scheme
+
+    return file

@@ -1,0 +1,14 @@
+"""No positional encoding (NoPE).
+
+Attention sees a set of tokens; only a causal mask tells it about order.
+
+Source: Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023,
+arXiv:2305.19466, section 3.
+"""
+
+from posenc_compare.schemes.base import Scheme, register
+
+
+@register("nope", family="none", source="Kazemnejad et al. 2023, arXiv:2305.19466")
+class Nope(Scheme):
+    """Add nothing: the baseline with every door left as it is."""

@@ -1,0 +1,57 @@
+"""Sinusoidal encoding.
+
+Adds sines and cosines of the position at geometrically spaced frequencies, so that
+a shift of the position is a rotation, the same for all positions.
+
+Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
+Layout: interleaved (sin, cos, sin, cos, ...) as in the paper; concatenated puts all
+sines before all cosines. The exponent is `m / (width / 2)` in both; tensor2tensor
+and fairseq divide by `width / 2 - 1` instead.
+"""
+
+from typing import Literal
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from posenc_compare.errors import ShapeError
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import position_angles
+
+LAYOUTS = {
+    "interleaved": "two ... seq pair -> ... seq (pair two)",
+    "concatenated": "two ... seq pair -> ... seq (two pair)",
+}
+
+
+@register(
+    "sinusoidal", family="absolute", source="Vaswani et al. 2017, arXiv:1706.03762"
+)
+class Sinusoidal(Scheme):
+    """Add sines and cosines of the position. Has no parameters.
+
+    Args:
+        geometry: not used; the width is that of the tokens.
+        base: ratio of the longest to the shortest wavelength.
+        layout: where sines and cosines stand.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["interleaved", "concatenated"] = "interleaved",
+    ) -> None:
+        super().__init__(geometry)
+        self.base = base
+        self.layout = layout
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        width = x.shape[-1]
+        if width % 2:
+            raise ShapeError(f"sinusoidal: the width must be even, got {width}")
+        angle = position_angles(positions, width // 2, self.base)
+        waves = torch.stack([angle.sin(), angle.cos()])
+        return x + rearrange(waves, LAYOUTS[self.layout]).to(x.dtype)
