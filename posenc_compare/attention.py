@@ -270,13 +270,11 @@ class _Run:
             device=self.q.device,
         )
         bias = self.bias
-        score_mod = None
-        if bias is not None:
 
-            def score_mod(
-                score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor
-            ) -> Tensor:
-                return score + bias(b, h, i, j).to(score.dtype)
+        def score_mod(
+            score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor
+        ) -> Tensor:
+            return score if bias is None else score + bias(b, h, i, j).to(score.dtype)
 
         kernel = _compiled_flex() if self.q.is_cuda else module.flex_attention
         return kernel(

@@ -86,8 +86,8 @@ class Registry(Generic[T]):
         package: package whose files each declare built-in things.
         decorator: name of the decorator that declares one.
         group: entry-point group of installed plugins, if there is one.
-        families: words that `select` accepts beside names; each stands for the
-            entries whose fact `family` is among its values.
+        groups: words that `select` accepts beside names; each stands for the
+            entries that have one of these values for this fact.
 
     Attributes:
         broken: for each installed plugin that cannot be used, the reason.
@@ -99,13 +99,13 @@ class Registry(Generic[T]):
         package: str,
         decorator: str,
         group: str | None = None,
-        families: dict[str, tuple[str, ...]] | None = None,
+        groups: dict[str, tuple[str, tuple[Any, ...]]] | None = None,
     ) -> None:
         self.kind = kind
         self.package = package
         self.decorator = decorator
         self.group = group
-        self.families = families or {}
+        self.groups = groups or {}
         self.broken: dict[str, str] = {}
         self._known: dict[str, Entry] = {}
         self._items: dict[str, T] = {}
@@ -205,14 +205,14 @@ class Registry(Generic[T]):
     def select(self, pattern: str) -> list[str]:
         """Return the names that a pattern stands for.
 
-        A pattern is a name, a glob, a family, or `all`.
+        A pattern is a name, a glob, a group such as a family, or `all`.
         """
         entries = self.entries()
         if pattern == "all":
             return list(entries)
-        if pattern in self.families:
-            among = self.families[pattern]
-            return [n for n, e in entries.items() if e.facts.get("family") in among]
+        if pattern in self.groups:
+            fact, values = self.groups[pattern]
+            return [n for n, e in entries.items() if e.facts.get(fact) in values]
         if any(sign in pattern for sign in "*?["):
             if names := fnmatch.filter(entries, pattern):
                 return names
@@ -221,6 +221,13 @@ class Registry(Generic[T]):
                 f"(`posenc-compare list` shows all)"
             )
         return [self.entry(pattern).name]
+
+    def select_all(self, patterns: str) -> list[str]:
+        """Return the names that comma-separated patterns stand for, each once."""
+        parts = [part.strip() for part in patterns.split(",") if part.strip()]
+        if not parts:
+            raise ConfigError(f"no {self.kind} named; try `all`")
+        return list(dict.fromkeys(n for part in parts for n in self.select(part)))
 
     def _declare(self, path: Path, module: str, origin: str) -> list[str]:
         names = []
@@ -237,7 +244,7 @@ class Registry(Generic[T]):
         try:
             path = _module_path(point.module)
             declared = read_declarations(path, self.decorator)
-            found = {name: facts for name, *facts in declared}
+            found = {name: (summary, facts) for name, summary, facts in declared}
             if point.name not in found:
                 raise ConfigError(
                     f"{path.name} must declare {point.name!r} with @{self.decorator}"
@@ -247,8 +254,9 @@ class Registry(Generic[T]):
             return
         if point.name in self._known:
             raise self._twice(self._known[point.name], origin)
+        summary, facts = found[point.name]
         self._known[point.name] = Entry(
-            point.name, *found[point.name], point.module, origin, path
+            point.name, summary, facts, point.module, origin, path
         )
 
     def _twice(self, known: Entry, origin: str) -> ConfigError:
@@ -283,7 +291,8 @@ def _import(entry: Entry) -> None:
         return
     assert entry.path is not None
     spec = importlib.util.spec_from_file_location(entry.module, entry.path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[entry.module] = module
     try:
@@ -291,3 +300,26 @@ def _import(entry: Entry) -> None:
     except BaseException:
         del sys.modules[entry.module]
         raise
+
+
+FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
+
+SCHEMES: Registry[Any] = Registry(
+    kind="scheme",
+    package="posenc_compare.schemes",
+    decorator="register",
+    group="posenc_compare.schemes",
+    groups={
+        **{family: ("family", (family,)) for family in FAMILIES},
+        "relative": ("family", ("rotary", "bias", "contextual")),
+    },
+)
+"""Classes of schemes."""
+
+MEASURES: Registry[Any] = Registry(
+    kind="measure",
+    package="posenc_compare.analysis.measures",
+    decorator="register_measure",
+    groups={"trained": ("trained", (True,)), "untrained": ("trained", (None, False))},
+)
+"""Measures with their facts."""

@@ -1,0 +1,1 @@
+"""Measures of schemes, training, records of results, tables and plots."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from posenc_compare.registry import Registry
+from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
 
 Progress = Callable[[int], None]
@@ -24,7 +24,9 @@ class Quantity:
         better: lower, higher, or neither where the number describes, not ranks.
         zero: what the value 0 means.
         x: what the row's `x` counts, with its unit, if rows form a curve.
-        headline: `(case, x)` of the row shown in the summary, if any.
+        headline: `(case, x)` of the row that the summary shows; `"curve"` for a
+            summary table of its own, with a column for each x; or None.
+        title: heading of its column in the summary; the name if not given.
     """
 
     name: str
@@ -32,7 +34,8 @@ class Quantity:
     better: Literal["lower", "higher", "neither"]
     zero: str
     x: str = ""
-    headline: tuple[str, float | None] | None = None
+    headline: tuple[str, float | None] | Literal["curve"] | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,6 @@ class Measure:
     compute: Callable[[Variant, Any, Progress], Result]
 
 
-MEASURES: Registry[Measure] = Registry(
-    kind="measure",
-    package="posenc_compare.analysis.measures",
-    decorator="register_measure",
-)
-
-
 def register_measure(
     name: str,
     *,
@@ -103,7 +99,7 @@ def register_measure(
     version: int = 1,
     trained: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """File a measure under a name, with its facts, and return the function unchanged."""
+    """File a measure with its facts under a name; return the function unchanged."""
 
     def file(compute: Callable[..., Result]) -> Callable[..., Result]:
         summary = (compute.__doc__ or "").partition("\n")[0]

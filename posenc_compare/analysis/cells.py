@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 import posenc_compare
-from posenc_compare.analysis.base import MEASURES
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.training.setting import Training
-from posenc_compare.schemes import SCHEMES, Variant
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.schemes import Variant
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,15 @@ from typing import Any
 
 import torch
 
-from posenc_compare.analysis.base import MEASURES, Result
+from posenc_compare.analysis.base import Result
 from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.setting import Training
-from posenc_compare.errors import PosencError
-from posenc_compare.schemes import SCHEMES, Variant
+from posenc_compare.errors import PluginError, PosencError
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.schemes import Variant
 
 MESSAGE = 2000  # characters of an error message that a record keeps
 
@@ -44,10 +45,15 @@ def plan(
         training: setting of trained measures; its seed is replaced.
         seeds: seeds `0 ... seeds - 1`, the same for every variant.
         threads: of the machine, for each cell.
+
+    Raises:
+        ConfigError: if a measure is unknown, or the corpus is missing or too small.
     """
     if any(MEASURES.get(name).trained for name in measures):
-        sha256 = load_corpus(training.corpus).sha256
-        training = replace(training, corpus_sha256=sha256)
+        corpus = load_corpus(training.corpus)
+        corpus.test_windows(training.test_lengths[-1], training.test_bytes)
+        corpus.batch(1, training.length, seed=0, step=0)
+        training = replace(training, corpus_sha256=corpus.sha256)
     return [
         Cell(
             variant,
@@ -107,6 +113,8 @@ def compute(cell: Cell, progress: Callable[[int], None]) -> dict[str, Any]:
     status, error, result = "ok", "", Result([])
     try:
         result = measure.compute(cell.variant, cell.setting, progress)
+    except PluginError as problem:
+        status, error = "failed", str(problem)[:MESSAGE]
     except PosencError as problem:
         status, error = "unsupported", str(problem)[:MESSAGE]
     except Exception as problem:

@@ -3,12 +3,14 @@
 Every scheme sees the same tokens, vectors and projections, drawn from the seed.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
+from einops import rearrange
 from torch import Tensor
 
+from posenc_compare.analysis.checks import check_choice, check_heads, check_whole
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.schemes import Geometry, Scheme, Variant
 
@@ -42,6 +44,13 @@ class Probe:
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        check_whole("width", self.width, 1, 1 << 16)
+        check_whole("heads", self.heads, 1, 1024)
+        check_heads(self.width, self.heads)
+        check_whole("positions", self.positions, 2, 1 << 20)
+        check_choice("dtype", self.dtype, tuple(DTYPES))
+
     work = 5  # units of progress that one measure counts for
 
     @property
@@ -49,25 +58,44 @@ class Probe:
         """Return the sizes that schemes are built for."""
         return Geometry(model_dim=self.width, heads=self.heads, length=self.positions)
 
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """Return the dtype of everything computed."""
+        return DTYPES[self.dtype]
+
     def spec(self) -> dict[str, Any]:
         """Return what a cell's key is made of."""
         return asdict(self)
 
     def build(self, variant: Variant, length: int = 0) -> Scheme:
         """Return the variant's scheme, for another length than `positions` if given."""
-        geometry = Geometry(
-            model_dim=self.width, heads=self.heads, length=length or self.positions
-        )
+        geometry = replace(self.geometry, length=length or self.positions)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", self.seed))
             scheme = variant.build(geometry)
-        return scheme.to(self.device, DTYPES[self.dtype]).requires_grad_(False)
+        return scheme.to(self.device, self.torch_dtype).requires_grad_(False)
 
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Return standard normal numbers, the same for every scheme."""
         generator = torch.Generator().manual_seed(stream_seed(purpose, self.seed))
         drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return drawn.to(self.device, DTYPES[self.dtype])
+        return drawn.to(self.device, self.torch_dtype)
+
+    def zeros(self, *shape: int) -> Tensor:
+        """Return zeros in the probe's dtype and on its device."""
+        return torch.zeros(*shape, dtype=self.torch_dtype, device=self.device)
+
+    def heads_of(self, x: Tensor, purpose: str) -> Tensor:
+        """Project `(batch, seq, width)` and split it into heads.
+
+        Returns:
+            `(batch, heads, seq, head_dim)`; entries of the projection have variance
+            `1 / width`, so that unit tokens give unit queries, keys and values.
+        """
+        projection = self.normal(purpose, self.width, self.width) * self.width**-0.5
+        return rearrange(
+            x @ projection, "b seq (head d) -> b head seq d", head=self.heads
+        )
 
     def arange(self, count: int) -> Tensor:
         """Return positions `0 ... count - 1` on the probe's device."""

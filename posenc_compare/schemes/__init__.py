@@ -5,9 +5,9 @@ typed on the command line. To add a scheme, subclass `Scheme` and mark the class
 with `@register`.
 """
 
+from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.base import (
     DOORS,
-    SCHEMES,
     Call,
     Geometry,
     Scheme,

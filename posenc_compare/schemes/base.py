@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.registry import Registry
+from posenc_compare.registry import FAMILIES, SCHEMES
 
 DOORS = (
     "positions",
@@ -235,23 +235,6 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
 
 S = TypeVar("S", bound=type[Scheme])
 
-FAMILIES = {
-    "none": ("none",),
-    "absolute": ("absolute",),
-    "rotary": ("rotary",),
-    "bias": ("bias",),
-    "contextual": ("contextual",),
-    "relative": ("rotary", "bias", "contextual"),
-}
-
-SCHEMES: Registry[type[Scheme]] = Registry(
-    kind="scheme",
-    package="posenc_compare.schemes",
-    decorator="register",
-    group="posenc_compare.schemes",
-    families=FAMILIES,
-)
-
 
 def register(name: str, *, family: str, source: str = "") -> Callable[[S], S]:
     """File a scheme class under a name and return it unchanged.
@@ -266,10 +249,10 @@ def register(name: str, *, family: str, source: str = "") -> Callable[[S], S]:
     """
 
     def file(scheme: S) -> S:
-        if family not in FAMILIES or family == "relative":
+        if family not in FAMILIES:
             raise ConfigError(
-                f"scheme {name!r}: family must be none, absolute, rotary, bias or "
-                f"contextual, got {family!r}"
+                f"scheme {name!r}: family must be {', '.join(FAMILIES[:-1])} or "
+                f"{FAMILIES[-1]}, got {family!r}"
             )
         summary = (scheme.__doc__ or "").partition("\n")[0]
         facts = {"family": family, "source": source}

@@ -38,7 +38,7 @@ def bucket_edges(buckets: int, max_distance: int) -> list[int]:
 
 @register("t5_bias", family="bias", source="Raffel et al. 2020, arXiv:1910.10683")
 class T5Bias(Scheme):
-    """Add a trained number per bucket of offsets and head. `buckets * heads` parameters.
+    """Add a trained number per bucket and head. `buckets * heads` parameters.
 
     One table serves all layers, as in T5.
 

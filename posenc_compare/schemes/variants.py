@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import SCHEMES, Geometry, Scheme
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes.base import Geometry, Scheme
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

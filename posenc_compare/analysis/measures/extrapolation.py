@@ -26,6 +26,8 @@ BITS = Quantity(
     better="lower",
     zero="every held-out byte is foreseen; 8 is a uniform guess",
     x="test length, in bytes",
+    headline="curve",
+    title="bits per byte",
 )
 TRAIN_BITS = Quantity(
     "training_bits",

@@ -3,6 +3,12 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from posenc_compare.analysis.checks import (
+    check_choice,
+    check_heads,
+    check_number,
+    check_whole,
+)
 from posenc_compare.analysis.training.corpus import STDLIB
 from posenc_compare.schemes import Geometry
 
@@ -47,6 +53,21 @@ class Training:
     device: str = "cpu"
     corpus_sha256: str = ""
     corpus: str = field(default=STDLIB, compare=False)
+
+    def __post_init__(self) -> None:
+        check_whole("layers", self.layers, 1, 1000)
+        check_whole("width", self.width, 1, 1 << 16)
+        check_whole("heads", self.heads, 1, 1024)
+        check_heads(self.width, self.heads)
+        check_whole("length", self.length, 1, 1 << 20)
+        check_whole("steps", self.steps, 1, 10**9)
+        check_whole("batch", self.batch, 1, 1 << 20)
+        check_number("learning_rate", self.learning_rate, 1e-12, 100)
+        check_number("weight_decay", self.weight_decay, 0, 100)
+        check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
+        check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
+        check_choice("dtype", self.dtype, ("float32", "bfloat16"))
+        check_choice("compiled", self.compiled, (True, False))
 
     @property
     def work(self) -> int:

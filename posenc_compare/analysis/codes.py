@@ -1,0 +1,60 @@
+"""The code of a position or an offset: what the scheme makes of it, as one vector.
+
+An absolute scheme turns each position into a vector, which is what `embed` makes of
+a zero token. A relative scheme turns each distance into one: what `key` makes of a
+fixed vector, and what the offset bias adds in every head.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.errors import PosencError
+from posenc_compare.schemes import Scheme
+
+
+@dataclass(frozen=True)
+class Code:
+    """The codes of `0 ... count - 1`.
+
+    Attributes:
+        values: `(count, channel)` in the probe's dtype.
+        of: what is counted: positions, or distances into the past.
+    """
+
+    values: Tensor
+    of: Literal["position", "distance"]
+
+
+def code_of(scheme: Scheme, probe: Probe, count: int) -> Code:
+    """Return the codes of `count` positions or distances.
+
+    A scheme that acts nowhere has one code for all, the number 0.
+
+    Raises:
+        PosencError: if the scheme depends on the tokens and has no code of its own,
+            or does not define so many positions.
+    """
+    steps = probe.arange(count)
+    width, geometry = probe.width, probe.geometry
+    if scheme.acts_at("embed"):
+        zeros = probe.zeros(1, count, width)
+        return Code(scheme.embed(zeros, steps)[0], "position")
+    parts = []
+    if scheme.acts_at("key"):
+        ones = probe.zeros(1, geometry.heads, count, geometry.head_dim) + 1
+        turned = scheme.key(ones, steps[None])
+        parts.append(rearrange(turned, "1 head step d -> step (head d)"))
+    if scheme.acts_at("offset_bias"):
+        bias = scheme.offset_bias(-steps)
+        assert bias is not None
+        parts.append(bias.T.to(probe.torch_dtype))
+    if parts:
+        return Code(torch.cat(parts, dim=1), "distance")
+    if any(scheme.acts_at(door) for door in ("pair_bias", "scores", "token_state")):
+        raise PosencError(f"{scheme.name}: depends on the tokens, has no code")
+    return Code(probe.zeros(count, 1), "distance")

@@ -1,0 +1,86 @@
+"""Order sensitivity: does the output notice that the context was shuffled?
+
+Without positions, attention sees a set: shuffling the context changes nothing. With a
+causal mask it can tell order even so, from the second layer on.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor
+
+from posenc_compare.analysis.base import (
+    Progress,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.attention import attention
+from posenc_compare.schemes import Scheme, Variant
+
+SEQUENCES = 8
+LAYERS = 2
+
+SENSITIVITY = Quantity(
+    "order_sensitivity",
+    unit="ratio to the size of the output",
+    better="higher",
+    zero="the order of the context makes no difference",
+    headline=("bidirectional", None),
+    title="order, no mask (ratio)",
+)
+
+
+@register_measure("order_sensitivity", quantities=(SENSITIVITY,))
+def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Result:
+    """Change of the last token's output when all tokens before it are shuffled.
+
+    Measured in a pre-norm network of two attention layers with random weights.
+
+    Returns:
+        A row with and one without the causal mask.
+    """
+    scheme = probe.build(variant)
+    tokens = min(probe.tokens, probe.positions)
+    x = probe.normal("tokens", SEQUENCES, tokens, probe.width)
+    generator = torch.Generator().manual_seed(stream_seed("shuffle", probe.seed))
+    order = torch.randperm(tokens - 1, generator=generator).to(x.device)
+    order = torch.cat([order, order.new_tensor([tokens - 1])])
+    rows = []
+    for causal, case in ((False, "bidirectional"), (True, "causal")):
+        if scheme.causal_only and not causal:
+            note = "needs a causal mask"
+            rows.append(Row(SENSITIVITY.name, None, case=case, note=note))
+            continue
+        straight = _last(scheme, probe, x, causal)
+        shuffled = _last(scheme, probe, x[:, order], causal)
+        change = (shuffled - straight).norm() / straight.norm()
+        rows.append(Row(SENSITIVITY.name, float(change), case=case))
+    return Result(rows)
+
+
+def _last(scheme: Scheme, probe: Probe, x: Tensor, causal: bool) -> Tensor:
+    """Return the output of the last token, `(batch, width)`."""
+    positions = probe.arange(x.shape[1])
+    ids = scheme.positions(positions)
+    x = scheme.embed(x, ids)
+    for layer in range(LAYERS):
+        seen = F.layer_norm(x, x.shape[-1:])
+        q, k, v = (
+            probe.heads_of(seen, f"{part} {layer}")
+            for part in ("query", "key", "value")
+        )
+        read = attention(
+            q,
+            k,
+            v,
+            scheme=scheme,
+            positions=ids,
+            causal=causal,
+            state=scheme.token_state(seen),
+        )
+        x = x + rearrange(read, "b head seq d -> b seq (head d)")
+    return x[:, -1]

@@ -1,0 +1,138 @@
+"""Perturbation: how much does the scheme change what it is applied to?
+
+A code longer than the tokens drowns them; one much shorter is not heard. For rotary
+schemes the queries and keys are looked at, for biases the logits.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc_compare.analysis.base import (
+    Progress,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.attention import attention_logits
+from posenc_compare.schemes import Scheme, Variant
+
+VOCABULARY = 1000
+
+SIZE = Quantity(
+    "relative_size",
+    unit="ratio |change| / |vector|, mean over positions",
+    better="neither",
+    zero="the vectors are left as they are",
+    headline=("N(0, 1)", None),
+    title="|PE| / |x| (ratio)",
+)
+LARGEST = Quantity(
+    "largest_relative_size",
+    unit="ratio |change| / |vector|, largest over positions",
+    better="neither",
+    zero="the vectors are left as they are",
+)
+ANGLE = Quantity(
+    "angle",
+    unit="degrees between vector and changed vector, mean",
+    better="neither",
+    zero="the direction is left as it is",
+)
+OWN = Quantity(
+    "own_token_nearest",
+    unit="share of tokens",
+    better="higher",
+    zero="no token is still nearest to its own vocabulary vector",
+    headline=("N(0, 0.02^2)", None),
+    title="own token nearest, N(0, 0.02^2) (share)",
+)
+NORMED = Quantity(
+    "left_after_layernorm",
+    unit="ratio |LN(x + PE) - LN(x)| / |LN(x)|, mean",
+    better="neither",
+    zero="a following LayerNorm removes the whole code",
+    headline=("N(0, 1)", None),
+    title="left after LayerNorm (ratio)",
+)
+BIAS = Quantity(
+    "bias_spread",
+    unit="ratio of the standard deviations of bias and content logits",
+    better="neither",
+    zero="the bias is the same for all keys",
+    headline=("", None),
+    title="bias / content logits (ratio)",
+)
+
+
+@register_measure("perturbation", quantities=(SIZE, LARGEST, ANGLE, OWN, NORMED, BIAS))
+def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
+    """Size and angle of the change to tokens, queries, keys or logits.
+
+    Tokens are drawn as N(0, 1), PyTorch's default, and as N(0, 0.02^2), GPT-2's, each
+    with and without the factor sqrt(width) of Vaswani et al.
+
+    Returns:
+        Rows for tokens by how they are drawn, for queries, for keys (cases `query`,
+        `key`) and for the logits. Where a scheme does not act, its change is 0.
+    """
+    scheme = probe.build(variant)
+    rows = []
+    for std, name in ((1.0, "N(0, 1)"), (0.02, "N(0, 0.02^2)")):
+        rows += _tokens(scheme, probe, std, name)
+        rows += _tokens(scheme, probe, std * probe.width**0.5, f"{name} sqrt(d)")
+    positions = probe.arange(probe.positions)[None]
+    x = probe.normal("tokens", 1, probe.positions, probe.width)
+    for case, door in (("query", scheme.query), ("key", scheme.key)):
+        before = probe.heads_of(x, case)
+        rows += _change(before, door(before, positions), case)
+    rows.append(Row(BIAS.name, _bias_spread(scheme, probe)))
+    return Result(rows)
+
+
+def _tokens(scheme: Scheme, probe: Probe, std: float, case: str) -> list[Row]:
+    vocabulary = probe.normal("vocabulary", VOCABULARY, probe.width) * std
+    own = probe.arange(probe.positions) % VOCABULARY
+    x = vocabulary[own][None]
+    y = scheme.embed(x, probe.arange(probe.positions))
+    nearest = _nearest(y[0], vocabulary)
+    before, after = (F.layer_norm(z, z.shape[-1:]) for z in (x, y))
+    left = (after - before).norm(dim=-1) / before.norm(dim=-1)
+    return [
+        *_change(x, y, case),
+        Row(OWN.name, float((nearest == own).double().mean()), case=case),
+        Row(NORMED.name, float(left.mean()), case=case),
+    ]
+
+
+def _change(before: Tensor, after: Tensor, case: str) -> list[Row]:
+    ratio = (after - before).norm(dim=-1) / before.norm(dim=-1)
+    cosine = F.cosine_similarity(before, after, dim=-1).clamp(-1, 1)
+    return [
+        Row(SIZE.name, float(ratio.mean()), case=case),
+        Row(LARGEST.name, float(ratio.max()), case=case),
+        Row(ANGLE.name, float(torch.rad2deg(cosine.acos()).mean()), case=case),
+    ]
+
+
+def _nearest(x: Tensor, vocabulary: Tensor) -> Tensor:
+    """Return the index of the nearest vocabulary vector, in blocks of rows."""
+    sizes = vocabulary.square().sum(dim=1)
+    return torch.cat(
+        [(sizes - 2 * rows @ vocabulary.mT).argmin(dim=1) for rows in x.split(4096)]
+    )
+
+
+def _bias_spread(scheme: Scheme, probe: Probe) -> float:
+    tokens = min(probe.tokens, probe.positions)
+    x = probe.normal("tokens", 1, tokens, probe.width)
+    q, k = (probe.heads_of(x, door) for door in ("query", "key"))
+    ids, state = probe.arange(tokens), scheme.token_state(x)
+    logits, bias = (
+        attention_logits(q * on, k * on, scheme=scheme, positions=ids, state=state)
+        for on in (1, 0)
+    )
+    seen = logits.isfinite()
+    return float(bias[seen].std() / (logits - bias)[seen].std())

@@ -1,0 +1,75 @@
+"""Shift error: do attention logits survive moving the whole sequence?
+
+A relative scheme sees offsets only, so adding the same number to every position
+leaves its logits unchanged and this measure is zero up to rounding.
+
+Definition: max over batch, heads, queries, keys of |logits(p + k) - logits(p)|.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc_compare.analysis.base import (
+    Progress,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.measures.shift_linearity import SHIFTS
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.attention import attention_logits
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.schemes import Scheme, Variant
+
+SEQUENCES = 4
+
+ERROR = Quantity(
+    "shift_error",
+    unit="logit",
+    better="lower",
+    zero="moving the whole sequence changes no logit",
+    x="shift k, in positions",
+    headline=("after LayerNorm", 64),
+    title="shift by 64 after LayerNorm (logit)",
+)
+
+
+@register_measure("shift_error", quantities=(ERROR,))
+def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
+    """Largest change of any logit when all positions move by k.
+
+    Returns:
+        A row per shift, for tokens that go into attention as they are (case
+        `plain`) and through a LayerNorm, as in a pre-norm network. What the
+        LayerNorm removes of a code no longer shows in the second.
+    """
+    scheme = probe.build(variant)
+    rows = []
+    for normed, case in ((False, "plain"), (True, "after LayerNorm")):
+        still = _logits(scheme, probe, 0, normed)
+        for k in SHIFTS:
+            try:
+                moved = _logits(scheme, probe, k, normed)
+            except UndefinedPositionError as error:
+                note = f"not defined beyond {error.limit}"
+                rows.append(Row(ERROR.name, None, k, case, note))
+            else:
+                change = (moved - still)[still.isfinite()].abs().max()
+                rows.append(Row(ERROR.name, float(change), k, case))
+    return Result(rows)
+
+
+def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
+    positions = probe.arange(min(probe.tokens, probe.positions)) + shift
+    x = probe.normal("tokens", SEQUENCES, len(positions), probe.width)
+    x = scheme.embed(x, positions)
+    if normed:
+        x = F.layer_norm(x, x.shape[-1:])
+    return attention_logits(
+        probe.heads_of(x, "query"),
+        probe.heads_of(x, "key"),
+        scheme=scheme,
+        positions=scheme.positions(positions),
+        state=scheme.token_state(x),
+    )

@@ -1,0 +1,108 @@
+"""Shift linearity: is moving by k positions one and the same linear map everywhere?
+
+If it is, a single matrix turns the code of any position into that of the position k
+further on, so attention can learn to look k back wherever it stands. Sinusoids are
+built for this; bits and learned tables are not.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.base import (
+    Progress,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.codes import code_of
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.errors import PosencError
+from posenc_compare.schemes import Variant
+
+SHIFTS = (1, 2, 4, 8, 16, 32, 64)
+
+LINEAR = Quantity(
+    "linear_residual",
+    unit="ratio to the spread of the codes",
+    better="lower",
+    zero="one linear map moves every code by k; 1 is as bad as guessing the mean",
+    x="shift k, in positions",
+    headline=("", 1),
+    title="shift by 1, linear residual (ratio)",
+)
+AFFINE = Quantity(
+    "affine_residual",
+    unit="ratio to the spread of the codes",
+    better="lower",
+    zero="one affine map moves every code by k; 1 is as bad as guessing the mean",
+    x="shift k, in positions",
+)
+
+
+@register_measure("shift_linearity", quantities=(LINEAR, AFFINE))
+def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Result:
+    """Residual of the best linear and affine map from PE(p) to PE(p + k).
+
+    The map is fitted on a random half of the positions and scored on the other.
+
+    Returns:
+        A row per shift and kind of map. Relative schemes have no code of a position
+        and give one row with that reason; see `shift_error` for them.
+    """
+    scheme = probe.build(variant)
+    try:
+        code = code_of(scheme, probe, probe.positions)
+        reason = "" if code.of == "position" else "has no code of a position"
+    except PosencError as error:
+        reason = str(error)
+    if reason:
+        return Result([Row(LINEAR.name, None, 1, note=reason)])
+    codes = code.values.double()
+    shifts = [k for k in SHIFTS if 4 * k <= probe.positions]
+    rows = []
+    for quantity, ones in ((LINEAR, False), (AFFINE, True)):
+        for k, residual in zip(
+            shifts, shift_residuals(codes, shifts, ones, probe.seed), strict=True
+        ):
+            note = "" if residual is not None else "all codes are equal"
+            rows.append(Row(quantity.name, residual, k, note=note))
+    return Result(rows)
+
+
+def shift_residuals(
+    codes: Tensor, shifts: list[int], affine: bool, seed: int
+) -> list[float | None]:
+    """Return the held-out relative residual of the best map, for each shift.
+
+    Args:
+        codes: `(position, channel)` float64.
+        shifts: in positions, ascending.
+        affine: allow a constant to be added.
+        seed: of the split into halves.
+
+    Returns:
+        `|PE(p + k) - map(PE(p))| / |PE(p + k) - mean|` over the held-out positions;
+        None where all codes are equal.
+    """
+    starts = codes.shape[0] - shifts[-1]
+    generator = torch.Generator().manual_seed(stream_seed("halves", seed))
+    order = torch.randperm(starts, generator=generator).to(codes.device)
+    fit, held_out = order[: starts // 2], order[starts // 2 :]
+    inputs = codes[:starts]
+    if affine:
+        inputs = torch.cat([inputs, inputs.new_ones(starts, 1)], dim=1)
+    # Codes are nearly rank-deficient, so small singular values are cut: dividing by
+    # them would fit rounding.
+    u, sizes, v = torch.linalg.svd(inputs[fit], full_matrices=False)
+    cut = sizes[0] * max(u.shape) * torch.finfo(sizes.dtype).eps
+    inverse = torch.where(sizes > cut, 1 / sizes, 0.0)
+    residuals: list[float | None] = []
+    for k in shifts:
+        best = v.mT @ (inverse[:, None] * (u.mT @ codes[fit + k]))
+        target = codes[held_out + k]
+        missed = (target - inputs[held_out] @ best).norm()
+        spread = (target - target.mean(dim=0)).norm()
+        residuals.append(float(missed / spread) if spread > 0 else None)
+    return residuals

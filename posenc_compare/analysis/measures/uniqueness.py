@@ -1,0 +1,141 @@
+"""Uniqueness: does every position, or every distance, have a code of its own?
+
+Two positions with one code cannot be told apart by anything that follows. Codes that
+differ in float64 may fall together in the dtype a network computes in.
+"""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.base import (
+    Progress,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.codes import code_of
+from posenc_compare.analysis.probe import DTYPES, Probe
+from posenc_compare.errors import PosencError
+from posenc_compare.schemes import Variant
+
+BLOCK_ENTRIES = 1 << 26  # distances held at once
+
+DISTINCT = Quantity(
+    "distinct_share",
+    unit="share",
+    better="higher",
+    zero="never; 1 / positions means that all codes are one",
+    headline=("bfloat16", None),
+    title="distinct codes in bfloat16 (share)",
+)
+NEAREST = Quantity(
+    "nearest_distance",
+    unit="length of the code vector",
+    better="neither",
+    zero="two positions share one code",
+)
+RELATIVE = Quantity(
+    "nearest_distance_relative",
+    unit="ratio to the root-mean-square distance",
+    better="higher",
+    zero="two positions share one code",
+    headline=("", None),
+    title="nearest two codes (ratio)",
+)
+LENGTH = Quantity(
+    "depends_on_length",
+    unit="0 or 1",
+    better="lower",
+    zero="a position's code is the same whatever the length",
+)
+
+
+@register_measure("uniqueness", quantities=(DISTINCT, NEAREST, RELATIVE, LENGTH))
+def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
+    """Distinct codes, the distance of the nearest two, and dependence on the length.
+
+    Absolute schemes are measured over positions, relative ones over distances into
+    the past, `0 ... positions - 1`.
+
+    Returns:
+        `distinct_share` by dtype; `nearest_distance`, raw and relative;
+        `depends_on_length` when more positions are asked for at once (case `call`)
+        and when the scheme is built for twice the length (case `build`).
+    """
+    count = probe.positions
+    scheme = probe.build(variant)
+    try:
+        code = code_of(scheme, probe, count)
+    except PosencError as error:
+        return Result(
+            [Row(q.name, None, note=str(error)) for q in (DISTINCT, RELATIVE)]
+        )
+    note = f"over {code.of}s"
+    rows = []
+    for dtype in ("float32", "bfloat16", "float16"):
+        share = distinct_rows(code.values.to(DTYPES[dtype])) / count
+        rows.append(Row(DISTINCT.name, share, case=dtype, note=note))
+    codes = code.values.double()
+    nearest, typical = nearest_distance(codes), typical_distance(codes)
+    rows.append(Row(NEAREST.name, nearest, note=note))
+    relative = nearest / typical if typical else 0.0
+    rows.append(Row(RELATIVE.name, relative, note=note))
+    half = (count + 1) // 2
+    others = {
+        "call": code_of(scheme, probe, half).values,
+        "build": code_of(probe.build(variant, 2 * count), probe, half).values,
+    }
+    for case, other in others.items():
+        same = other.shape[1] == codes.shape[1] and torch.equal(
+            other.double(), codes[:half]
+        )
+        rows.append(Row(LENGTH.name, float(not same), case=case))
+    return Result(rows)
+
+
+def distinct_rows(codes: Tensor) -> int:
+    """Return how many rows of `(count, channel)` differ, bit by bit; -0 equals 0."""
+    rows = (codes + 0.0).cpu().contiguous().view(torch.uint8).numpy()
+    return len(
+        {hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows}
+    )
+
+
+def typical_distance(codes: Tensor) -> float:
+    """Return the root-mean-square distance of two different rows."""
+    count = codes.shape[0]
+    spread = (codes - codes.mean(dim=0)).square().sum()
+    return float((2 * spread / max(1, count - 1)).sqrt())
+
+
+def nearest_distance(codes: Tensor) -> float:
+    """Return the smallest distance of two different rows of `(count, channel)`.
+
+    Products of blocks, in float64, find the nearest later row of every row; that
+    distance is then computed anew from the difference. Axes along which the rows do
+    not vary are dropped first, which keeps all distances.
+    """
+    count = codes.shape[0]
+    if count < 2:
+        return 0.0
+    centred = codes - codes.mean(dim=0)
+    sizes, axes = torch.linalg.eigh(centred.mT @ centred)
+    centred = centred @ axes[:, sizes > sizes[-1] * 1e-15]
+    squares = centred.square().sum(dim=1)
+    rows = max(1, BLOCK_ENTRIES // count)
+    best = torch.inf
+    for start in range(0, count - 1, rows):
+        stop = min(start + rows, count - 1)
+        block = torch.addmm(
+            squares[start:], centred[start:stop], centred[start:].mT, alpha=-2
+        )
+        block += squares[start:stop, None]
+        here = torch.arange(stop - start, device=codes.device)
+        later = torch.arange(count - start, device=codes.device) > here[:, None]
+        nearest = block.masked_fill_(~later, torch.inf).argmin(dim=1)
+        gaps = codes[start + nearest] - codes[start:stop]
+        best = min(best, float(gaps.square().sum(dim=1).min()) ** 0.5)
+    return best

@@ -1,0 +1,82 @@
+"""Similarity: how alike two positions look, by the distance between them."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from posenc_compare.analysis.plots.lines import draw_lines
+from posenc_compare.analysis.plots.records import arrays_of, usable
+from posenc_compare.analysis.plots.style import (
+    COLUMN,
+    PAGE,
+    Look,
+    add_legend,
+    in_style,
+    looks,
+    new_figure,
+)
+
+LINEAR = 1.0  # logits around 0 that are drawn on a linear scale
+STEEP = 20.0  # range in logits beyond which the rest is logarithmic
+
+
+@in_style
+def draw_similarity(records: list[dict[str, Any]]) -> Figure | None:
+    """Draw the mean cosine of two codes, and the mean logit, by distance.
+
+    Logits are those of equal tokens, as a change from distance 0; beyond one logit
+    their axis is logarithmic where the range is wide.
+    """
+    styles = looks(records)
+    cosines = _curves(records, "portrait", "similarity", styles)
+    logits = _curves(records, "distance_decay", "mean_logit", styles)
+    panels = [curves for curves in (cosines, logits) if not curves.empty]
+    if not panels:
+        return None
+    figure = new_figure(PAGE if len(panels) > 1 else COLUMN, 2.3)
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    handles = {}
+    for axes, curves in zip(grid, panels, strict=True):
+        if curves is logits:
+            first = curves.groupby("label")["value"].transform("first")
+            curves = curves.assign(value=curves["value"] - first)
+        for handle in draw_lines(axes, curves, styles, markers=False):
+            handles.setdefault(handle.get_label(), handle)
+        axes.set_xlabel("distance (positions)")
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 8, 10]))
+        axes.set_xlim(0, curves["x"].max() + 1)
+        if panels[-1] is logits and axes is grid[-1]:
+            _logit_axis(axes, curves)
+        else:
+            axes.set_ylabel("mean cosine of two codes")
+    order = [look.text for look in styles.values()]
+    add_legend(figure, sorted(handles.values(), key=lambda h: order.index(h.get_label())))
+    return figure
+
+
+def _curves(
+    records: list[dict[str, Any]], measure: str, array: str, styles: dict[str, Look]
+) -> pd.DataFrame:
+    """Return the mean over seeds of an array over distances, as `label, x, value`."""
+    parts = []
+    for label, seeds in arrays_of(usable(records, measure), array, styles):
+        shortest = min(map(len, seeds))
+        mean = np.mean([values[:shortest] for values in seeds], axis=0)
+        parts.append(
+            pd.DataFrame({"label": label, "x": range(shortest), "value": mean})
+        )
+    if not parts:
+        return pd.DataFrame(columns=["label", "x", "value"])
+    return pd.concat(parts, ignore_index=True).dropna(subset="value")
+
+
+def _logit_axis(axes: Axes, curves: pd.DataFrame) -> None:
+    axes.set_ylabel("mean logit minus that at distance 0")
+    if curves["value"].max() - curves["value"].min() > STEEP:
+        axes.set_yscale("symlog", linthresh=LINEAR, linscale=1)
+        axes.yaxis.set_major_formatter("{x:g}")
+    axes.axhline(0, color="0.85", linewidth=0.5, zorder=0)

@@ -1,0 +1,269 @@
+"""How every plot looks: one colour, marker and dash per scheme, and paper sizes.
+
+The colours begin with those of Okabe and Ito and go on with the candidates furthest
+from all before them, in OKLab, as seen with normal, deuteranopic, protanopic and
+tritanopic vision. Where colours run out, marker and dash still tell schemes apart.
+"""
+
+import functools
+import math
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
+FEW = 6  # schemes whose lines fit into one column
+LABEL = 40  # characters of a label that are shown
+FONT = "DejaVu Sans"  # comes with matplotlib
+
+FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#000000",
+    "#e69f00",
+    "#56b4e9",
+    "#a5004b",
+    "#8778ff",
+    "#5a0f00",
+    "#cc79a7",
+    "#000087",
+    "#a5b496",
+    "#0000f0",
+    "#694b78",
+    "#3c0f4b",
+    "#ff4b69",
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")
+SOLID = "-"
+DASHED = (0, (3.5, 1.5))
+DASHES = (SOLID, DASHED, (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (7, 1.5)))
+
+FAINT, MIDDLE = "0.85", "0.45"  # greys
+RC = {
+    **sns.axes_style("ticks"),
+    "font.family": [FONT],
+    "font.size": 7,
+    "axes.labelsize": 7,
+    "axes.titlesize": 7,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "legend.title_fontsize": 6.5,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "0.15",
+    "axes.titlepad": 3,
+    "axes.labelpad": 2,
+    "axes.unicode_minus": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.linewidth": 0.4,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
+    "legend.frameon": False,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    "savefig.dpi": 300,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "posenc-compare",
+}
+
+Draw = Callable[[list[dict[str, Any]]], Figure | None]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a scheme appears in every plot.
+
+    Attributes:
+        text: its label, safe to draw.
+        colour: of lines and dots.
+        marker: of dots.
+        dash: of lines.
+    """
+
+    text: str
+    colour: str
+    marker: str
+    dash: Any
+
+
+def looks(records: Iterable[dict[str, Any]]) -> dict[str, Look]:
+    """Return the look of every label, in the order of legends: by family, then name.
+
+    It depends on the labels of all records, whatever their measure and status, so
+    that all plots of one set of records agree.
+    """
+    family = {str(r.get("label", "")): r.get("family", "") for r in records}
+
+    def place(label: str) -> tuple[int, str]:
+        known = family[label] in FAMILIES
+        return (FAMILIES.index(family[label]) if known else len(FAMILIES), label)
+
+    found: dict[str, Look] = {}
+    taken: set[str] = set()
+    for i, label in enumerate(sorted(family, key=place)):
+        text, copy = safe(label), 1
+        while text in taken:
+            copy += 1
+            text = safe(label, LABEL - 5) + f" ({copy})"
+        taken.add(text)
+        turn = i // len(COLOURS)
+        found[label] = Look(
+            text,
+            COLOURS[i % len(COLOURS)],
+            MARKERS[i % len(MARKERS)],
+            DASHES[(i + turn) % len(DASHES)],
+        )
+    return found
+
+
+def safe(text: str, length: int = LABEL) -> str:
+    """Return text that draws as it is written: short, in one line, without markup.
+
+    Control characters, and those the font lacks, become `?`.
+    """
+    glyphs = _glyphs()
+    shown = "".join(
+        char
+        if ord(char) in glyphs and unicodedata.category(char)[0] not in "CM"
+        else "?"
+        for char in text[: length + 1]
+    )
+    if len(text) > length:
+        shown = shown[: length - 1] + "…"
+    if shown.startswith("_"):  # matplotlib hides what begins so
+        shown = " " + shown
+    return shown.replace("$", r"\$")
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    font = font_manager.get_font(font_manager.findfont(FONT))
+    return frozenset(font.get_charmap())
+
+
+def in_style(draw: Draw) -> Draw:
+    """Run a drawing function in this style, whatever the user's own settings are."""
+
+    @functools.wraps(draw)
+    def styled(records: list[dict[str, Any]]) -> Figure | None:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(RC)
+            return draw(records)
+
+    return styled
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as PNG and SVG, the same bytes for the same figure.
+
+    Args:
+        figure: what to write.
+        path: without ending.
+    """
+    paths = [path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg")]
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC)
+        figure.savefig(paths[0])
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure in inches, outside pyplot and any window."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def line_width(schemes: int) -> float:
+    """Return the width of a figure of lines, in inches."""
+    return COLUMN if schemes <= FEW else PAGE
+
+
+def add_legend(
+    figure: Figure, handles: list[Line2D], *, title: str | None = None
+) -> None:
+    """Put a legend below everything; the figure grows by its height.
+
+    Args:
+        figure: with its axes, before the legend.
+        handles: in order, each with its label.
+        title: above the entries.
+    """
+    if not handles:
+        return
+    texts = [str(handle.get_label()) for handle in handles]
+    entry = 0.055 * max(map(len, texts)) + 0.45  # inches, from the mean glyph
+    columns = max(1, min(len(handles), int(figure.get_figwidth() / entry)))
+    rows = math.ceil(len(handles) / columns)
+    figure.set_figheight(figure.get_figheight() + 0.135 * (rows + bool(title)) + 0.08)
+    figure.legend(
+        handles,
+        texts,
+        loc="outside lower center",
+        ncols=math.ceil(len(handles) / rows),
+        title=title,
+        handlelength=2.6,
+        columnspacing=1.2,
+        labelspacing=0.35,
+        borderaxespad=0.2,
+    )
+
+
+def mark_training(axes: Axes, lengths: Iterable[float]) -> None:
+    """Draw a line at each training length and say what it is, above the axes."""
+    for length in sorted(set(lengths)):
+        axes.axvline(length, color=MIDDLE, linewidth=0.7, linestyle=(0, (2, 2)))
+        axes.annotate(
+            "training length",
+            (length, 1),
+            (0, 2),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            color=MIDDLE,
+            fontsize=6,
+            ha="center",
+            va="bottom",
+        )
+
+
+def power_ticks(axes: Axes, low: float, high: float, most: int = 12) -> None:
+    """Give the x axis a base-2 logarithm, with ticks written as whole numbers."""
+    axes.set_xscale("log", base=2)
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high))
+    step = max(1, math.ceil((last - first + 1) / most))
+    axes.xaxis.set_major_locator(
+        FixedLocator([2.0**i for i in range(first, last + 1, step)])
+    )
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
+
+
+def palette_for(low: float, high: float) -> tuple[str, float, float]:
+    """Return colour map and ends for numbers from `low` to `high`; 0 is pale."""
+    if low < 0 < high:
+        end = max(-low, high)
+        return "vlag", -end, end
+    if high <= 0 and low < 0:
+        return "rocket", low, 0.0
+    return "rocket_r", min(low, 0.0), high if high > 0 else 1.0

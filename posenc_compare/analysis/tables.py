@@ -1,0 +1,204 @@
+"""Tables, made from records alone.
+
+`long_table` has a row per number, `summary` a row per quantity with mean and spread
+over seeds and the keys of the records it came from, and `display_tables` are what a
+reader sees: schemes down, headline quantities across.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+LONG = [
+    "scheme",
+    "family",
+    "measure",
+    "quantity",
+    "case",
+    "x",
+    "seed",
+    "value",
+    "unit",
+    "note",
+    "status",
+    "record",
+]
+GROUP = ["scheme", "family", "measure", "quantity", "case", "x", "unit"]
+COLUMNS = 4  # quantities side by side in one displayed table
+
+
+@dataclass(frozen=True)
+class Display:
+    """A table as a reader sees it.
+
+    Attributes:
+        title: above the table.
+        head: column headings, the scheme's first.
+        body: text of the cells, a row per scheme.
+    """
+
+    title: str
+    head: list[str]
+    body: list[list[str]]
+
+
+def long_table(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Return a row per number; a record without numbers gives one that says why.
+
+    The column `x` is where a curve's point lies, `record` the key of its file.
+    """
+    rows = []
+    for record in records:
+        spec = record["spec"]
+        shared = {
+            "scheme": record["label"],
+            "family": record["family"],
+            "measure": spec["measure"]["name"],
+            "seed": spec["setting"]["seed"],
+            "status": record["status"],
+            "record": record["key"],
+        }
+        if record["status"] != "ok":
+            note = f"{record['status']}: {record['error']}"
+            rows.append({**shared, "quantity": "", "case": "", "note": note})
+        for row in record["rows"]:
+            unit = record["quantities"][row["quantity"]]["unit"]
+            rows.append({**shared, **row, "unit": unit})
+    frame = pd.DataFrame(rows, columns=LONG)
+    frame["unit"] = frame["unit"].fillna("")
+    return frame.astype({"x": "float64", "value": "float64"})
+
+
+def summary(long: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, standard deviation and count over seeds of every quantity.
+
+    `records` lists the keys of the records behind a row, `note` what they say.
+    """
+    groups = long.groupby(GROUP, dropna=False, sort=True)
+    return groups.agg(
+        mean=("value", "mean"),
+        sd=("value", "std"),
+        n=("value", "count"),
+        note=("note", _notes),
+        records=("record", lambda keys: " ".join(sorted(keys))),
+    ).reset_index()
+
+
+def display_tables(records: list[dict[str, Any]]) -> list[Display]:
+    """Return the tables a reader sees, extrapolation first."""
+    long = long_table(records)
+    table = summary(long)
+    facts = {
+        (record["spec"]["measure"]["name"], name): quantity
+        for record in records
+        for name, quantity in record["quantities"].items()
+    }
+    seeds = long["seed"].nunique()
+    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
+    curves, columns = [], []
+    for (measure, name), quantity in sorted(facts.items()):
+        heading = quantity["title"] or name
+        mine = table[(table["measure"] == measure) & (table["quantity"] == name)]
+        failed = table[(table["measure"] == measure) & (table["quantity"] == "")]
+        if quantity["headline"] == "curve":
+            points = {
+                f"{x:g}": pd.concat([mine[mine["x"] == x], failed])
+                for x in sorted(mine["x"].dropna().unique())
+            }
+            title = f"{heading} by {quantity['x']} ({spread})"
+            curves.append(_display(title, points, by_last=True))
+        elif quantity["headline"]:
+            case, x = quantity["headline"]
+            chosen = mine["case"] == case
+            chosen &= mine["x"].isna() if x is None else mine["x"] == x
+            columns.append((heading, pd.concat([mine[chosen], failed])))
+    pieces = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
+    title = f"Measures without training ({spread})"
+    return curves + [_display(title, dict(piece), by_last=False) for piece in pieces]
+
+
+def write_tables(records: list[dict[str, Any]], folder: Path) -> list[Path]:
+    """Write rows.csv, table.csv, table.md and table.tex; return their paths."""
+    long = long_table(records)
+    tables = display_tables(records)
+    texts = {
+        "rows.csv": long.to_csv(index=False),
+        "table.csv": summary(long).to_csv(index=False),
+        "table.md": as_markdown(tables),
+        "table.tex": as_latex(tables),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+def as_markdown(tables: list[Display]) -> str:
+    """Return Markdown."""
+    parts = []
+    for table in tables:
+        body = [[cell.replace("|", "\\|") for cell in row] for row in table.body]
+        head = [cell.replace("|", "\\|") for cell in table.head]
+        text = tabulate(body, head, tablefmt="github", disable_numparse=True)
+        parts.append(f"**{table.title}**\n\n{text}\n")
+    return "\n".join(parts)
+
+
+def as_latex(tables: list[Display]) -> str:
+    """Return LaTeX tables for the package booktabs."""
+    parts = []
+    for table in tables:
+        text = tabulate(
+            table.body, table.head, tablefmt="latex_booktabs", disable_numparse=True
+        )
+        parts.append(
+            f"\\begin{{table}}\n\\centering\n\\caption{{{table.title}}}\n{text}\n"
+            "\\end{table}\n"
+        )
+    return "\n".join(parts).replace("±", r"$\pm$").replace("–", "--")
+
+
+def _display(title: str, columns: dict[str, pd.DataFrame], by_last: bool) -> Display:
+    """Lay out summary rows; schemes by name, or by the last column, best first."""
+    cells = {
+        heading: {row["scheme"]: row for _, row in rows.iterrows()}
+        for heading, rows in columns.items()
+    }
+    schemes = sorted({scheme for column in cells.values() for scheme in column})
+    if by_last and cells:
+        # Where two are not defined at the last length, the earlier ones decide.
+        def order(scheme: str) -> list[tuple[bool, float]]:
+            rows = [column.get(scheme) for column in cells.values()]
+            means = [row["mean"] if row is not None else math.nan for row in rows]
+            return [(math.isnan(mean), mean) for mean in reversed(means)]
+
+        schemes.sort(key=order)
+    body = [
+        [scheme, *(_text(column.get(scheme)) for column in cells.values())]
+        for scheme in schemes
+    ]
+    return Display(title, ["scheme", *cells], body)
+
+
+def _text(row: pd.Series | None) -> str:
+    if row is None:
+        return "–"
+    if not row["n"]:
+        return str(row["note"]) or "–"
+    spread = f" ± {number(row['sd'])}" if row["n"] > 1 and row["sd"] > 0 else ""
+    return f"{number(row['mean'])}{spread}"
+
+
+def number(value: float) -> str:
+    """Write a number to three significant digits, four from 1000 on."""
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.1e}"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+
+
+def _notes(notes: pd.Series) -> str:
+    return "; ".join(dict.fromkeys(note for note in notes if note))

@@ -1,0 +1,113 @@
+"""The commands that state facts: list, describe, env."""
+
+import inspect
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+from posenc_compare import __version__
+from posenc_compare.cli.show import show
+from posenc_compare.registry import MEASURES, SCHEMES
+
+PACKAGES = ("torch", "einops", "numpy", "pandas", "seaborn", "matplotlib", "typer")
+
+
+def show_list(format: str, plugins: list[str]) -> None:
+    """Print every scheme and measure with its facts, importing none."""
+    for plugin in plugins:
+        SCHEMES.add_plugin(plugin)
+    body = []
+    for registry in (SCHEMES, MEASURES):
+        for name, entry in registry.entries().items():
+            kind = entry.facts.get("family", registry.kind)
+            body.append([name, kind, entry.summary, entry.facts.get("source", "")])
+    show(
+        "Schemes by family, and measures",
+        ["name", "kind", "what", "source"],
+        body,
+        format,
+    )
+    report_broken()
+
+
+def report_broken() -> bool:
+    """Say in one line each which installed plugins cannot be used; return if any."""
+    for origin, reason in SCHEMES.broken.items():
+        print(f"broken plugin {origin}: {reason}", file=sys.stderr)
+    return bool(SCHEMES.broken)
+
+
+def show_description(name: str, plugins: list[str]) -> None:
+    """Print what a scheme or measure is, from its own docstrings and signature."""
+    for plugin in plugins:
+        SCHEMES.add_plugin(plugin)
+    if name in MEASURES.entries():
+        _describe_measure(name)
+    else:
+        _describe_scheme(name)
+
+
+def _describe_scheme(name: str) -> None:
+    scheme = SCHEMES.get(name)
+    from posenc_compare.schemes import DOORS
+    from posenc_compare.schemes.base import Scheme
+    from posenc_compare.schemes.variants import option_types
+
+    module = inspect.getmodule(scheme)
+    print(f"{name} ({scheme.family})\n")
+    for text in (inspect.getdoc(module), inspect.getdoc(scheme)):
+        if text:
+            print(text, end="\n\n")
+    options = option_types(scheme)
+    if options:
+        body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
+        show("Options", ["option", "type", "default"], body)
+    doors = [d for d in DOORS if getattr(scheme, d) is not getattr(Scheme, d)]
+    print(f"Acts at: {', '.join(doors) or 'no door'}")
+    print(f"Comes from: {SCHEMES.entry(name).origin}")
+
+
+def _describe_measure(name: str) -> None:
+    measure = MEASURES.get(name)
+    module = inspect.getmodule(measure.compute)
+    print(f"{name} (measure{', trained' if measure.trained else ''})\n")
+    for text in (inspect.getdoc(module), inspect.getdoc(measure.compute)):
+        if text:
+            print(text, end="\n\n")
+    body = [[q.name, q.unit, q.better, q.zero] for q in measure.quantities.values()]
+    if body:
+        show("Quantities", ["quantity", "unit", "better", "0 means"], body)
+
+
+def _type(kind: Any) -> str:
+    choices = getattr(kind, "__args__", None)
+    return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
+
+
+def show_environment(format: str) -> None:
+    """Print versions, processor and devices."""
+    facts = {
+        "posenc-compare": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": str(os.cpu_count()),
+    }
+    for package in PACKAGES:
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    import torch
+
+    facts["threads"] = str(torch.get_num_threads())
+    facts["cuda"] = (
+        ", ".join(
+            torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())
+        )
+        or "no device"
+    )
+    show(
+        "Environment", ["what", "value"], [list(item) for item in facts.items()], format
+    )
