@@ -107,7 +107,8 @@ def attention_logits(
         `(batch, heads, query, key)`, -inf where a query may not look.
     """
     call = _open(scheme, q, k, positions, None, causal, None, state)
-    return _Run.of(scheme, call, k).logits()
+    with torch.autocast(q.device.type, enabled=False):
+        return _Run.of(scheme, call, k).logits()
 
 
 def _open(
@@ -125,8 +126,8 @@ def _open(
     keys = k.shape[2]
     if k.shape[:2] != (batch, heads) or keys < queries:
         raise ShapeError(
-            f"attention: k must have batch {batch}, heads {heads} and at least "
-            f"{queries} keys, got {tuple(k.shape[:3])}"
+            f"attention: k must be (batch, heads, key, ...) with batch {batch}, heads "
+            f"{heads} and key at least {queries}, got {tuple(k.shape)}"
         )
     if scheme.causal_only and not causal:
         raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")

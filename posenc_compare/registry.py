@@ -114,7 +114,6 @@ class Registry(Generic[T]):
     def entries(self) -> dict[str, Entry]:
         """Return every known entry by name, sorted; imports nothing."""
         if not self._searched:
-            self._searched = True
             folder = Path(__file__).parent.joinpath(*self.package.split(".")[1:])
             for path in sorted(folder.glob("[!_]*.py")):
                 module = f"{self.package}.{path.stem}"
@@ -122,6 +121,7 @@ class Registry(Generic[T]):
             if self.group:
                 for point in importlib.metadata.entry_points(group=self.group):
                     self._declare_installed(point)
+            self._searched = True
         return dict(sorted(self._known.items()))
 
     def entry(self, name: str) -> Entry:
@@ -158,6 +158,11 @@ class Registry(Generic[T]):
                     f"{self.kind} {name!r}: {entry.origin} must import cleanly, got "
                     f"{type(error).__name__}: {error}"
                 ) from error
+        if name not in self._items:
+            raise PluginError(
+                f"{self.kind} {name!r}: {entry.origin} must declare it with this "
+                f"package's @{self.decorator}, and does not"
+            )
         return self._items[name]
 
     def add(
@@ -242,6 +247,8 @@ class Registry(Generic[T]):
     def _declare_installed(self, point: importlib.metadata.EntryPoint) -> None:
         origin = f"{point.dist.name if point.dist else '?'} ({point.value})"
         try:
+            if not point.pattern.match(point.value):
+                raise ConfigError("its entry point must read module:Class")
             path = _module_path(point.module)
             declared = read_declarations(path, self.decorator)
             found = {name: (summary, facts) for name, summary, facts in declared}
@@ -252,8 +259,9 @@ class Registry(Generic[T]):
         except ConfigError as error:
             self.broken[origin] = str(error)
             return
-        if point.name in self._known:
-            raise self._twice(self._known[point.name], origin)
+        known = self._known.get(point.name)
+        if known is not None and known.module != point.module:
+            raise self._twice(known, origin)
         summary, facts = found[point.name]
         self._known[point.name] = Entry(
             point.name, summary, facts, point.module, origin, path

@@ -75,10 +75,15 @@ class Probe:
             scheme = variant.build(geometry)
         return scheme.to(self.device, self.torch_dtype).requires_grad_(False)
 
+    def generator(self, purpose: str) -> torch.Generator:
+        """Return a new generator for one purpose, the same for every scheme."""
+        return torch.Generator().manual_seed(stream_seed(purpose, self.seed))
+
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Return standard normal numbers, the same for every scheme."""
-        generator = torch.Generator().manual_seed(stream_seed(purpose, self.seed))
-        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        drawn = torch.randn(
+            *shape, generator=self.generator(purpose), dtype=torch.float64
+        )
         return drawn.to(self.device, self.torch_dtype)
 
     def zeros(self, *shape: int) -> Tensor:

@@ -92,34 +92,40 @@ def summary(long: pd.DataFrame) -> pd.DataFrame:
 def display_tables(records: list[dict[str, Any]]) -> list[Display]:
     """Return the tables a reader sees, extrapolation first."""
     long = long_table(records)
-    table = summary(long)
+    rows: list[dict[str, Any]] = summary(long).to_dict("records")
     facts = {
         (record["spec"]["measure"]["name"], name): quantity
         for record in records
         for name, quantity in record["quantities"].items()
     }
-    seeds = long["seed"].nunique()
+    seeds = int(long["seed"].nunique())
     spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
     curves, columns = [], []
     for (measure, name), quantity in sorted(facts.items()):
         heading = quantity["title"] or name
-        mine = table[(table["measure"] == measure) & (table["quantity"] == name)]
-        failed = table[(table["measure"] == measure) & (table["quantity"] == "")]
+        # Rows without a quantity say why a whole measure failed.
+        mine = [r for r in rows if r["measure"] == measure and r["quantity"] == name]
+        failed = [r for r in rows if r["measure"] == measure and not r["quantity"]]
         if quantity["headline"] == "curve":
-            points = {
-                f"{x:g}": pd.concat([mine[mine["x"] == x], failed])
-                for x in sorted(mine["x"].dropna().unique())
-            }
+            points = sorted({row["x"] for row in mine if row["x"] == row["x"]})
+            found = [
+                (f"{x:g}", [row for row in mine if row["x"] == x] + failed)
+                for x in points
+            ]
             title = f"{heading} by {quantity['x']} ({spread})"
-            curves.append(_display(title, points, by_last=True))
+            curves.append(_display(title, found, seeds, best_first=True))
         elif quantity["headline"]:
             case, x = quantity["headline"]
-            chosen = mine["case"] == case
-            chosen &= mine["x"].isna() if x is None else mine["x"] == x
-            columns.append((heading, pd.concat([mine[chosen], failed])))
-    pieces = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
+            chosen = [
+                row
+                for row in mine
+                if row["case"] == case
+                and (row["x"] == x or (x is None and math.isnan(row["x"])))
+            ]
+            columns.append((heading, chosen + failed))
     title = f"Measures without training ({spread})"
-    return curves + [_display(title, dict(piece), by_last=False) for piece in pieces]
+    pieces = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
+    return curves + [_display(title, p, seeds, best_first=False) for p in pieces]
 
 
 def write_tables(records: list[dict[str, Any]], folder: Path) -> list[Path]:
@@ -162,35 +168,45 @@ def as_latex(tables: list[Display]) -> str:
     return "\n".join(parts).replace("±", r"$\pm$").replace("–", "--")
 
 
-def _display(title: str, columns: dict[str, pd.DataFrame], by_last: bool) -> Display:
-    """Lay out summary rows; schemes by name, or by the last column, best first."""
-    cells = {
-        heading: {row["scheme"]: row for _, row in rows.iterrows()}
-        for heading, rows in columns.items()
-    }
-    schemes = sorted({scheme for column in cells.values() for scheme in column})
-    if by_last and cells:
-        # Where two are not defined at the last length, the earlier ones decide.
-        def order(scheme: str) -> list[tuple[bool, float]]:
-            rows = [column.get(scheme) for column in cells.values()]
-            means = [row["mean"] if row is not None else math.nan for row in rows]
-            return [(math.isnan(mean), mean) for mean in reversed(means)]
+def _display(
+    title: str,
+    columns: list[tuple[str, list[dict[str, Any]]]],
+    seeds: int,
+    best_first: bool,
+) -> Display:
+    """Lay out summary rows under their headings.
 
-        schemes.sort(key=order)
+    Args:
+        title: of the table.
+        columns: heading and summary rows of each column, at most one a scheme.
+        seeds: of the whole comparison; a mean over fewer says so.
+        best_first: put the lowest number of the last column first; where there is
+            none, the column before decides. Otherwise schemes go by name.
+    """
+    cells = [{row["scheme"]: row for row in rows} for _, rows in columns]
+    schemes = sorted({scheme for column in cells for scheme in column})
+
+    def rank(scheme: str) -> list[tuple[bool, float]]:
+        means = [column.get(scheme, {"mean": math.nan})["mean"] for column in cells]
+        return [(math.isnan(mean), mean) for mean in reversed(means)]
+
+    if best_first:
+        schemes.sort(key=rank)
     body = [
-        [scheme, *(_text(column.get(scheme)) for column in cells.values())]
+        [scheme, *(_text(column.get(scheme), seeds) for column in cells)]
         for scheme in schemes
     ]
-    return Display(title, ["scheme", *cells], body)
+    return Display(title, ["scheme", *(heading for heading, _ in columns)], body)
 
 
-def _text(row: pd.Series | None) -> str:
+def _text(row: dict[str, Any] | None, seeds: int) -> str:
     if row is None:
         return "–"
     if not row["n"]:
-        return str(row["note"]) or "–"
+        return row["note"] or "–"
     spread = f" ± {number(row['sd'])}" if row["n"] > 1 and row["sd"] > 0 else ""
-    return f"{number(row['mean'])}{spread}"
+    fewer = f" (n = {row['n']})" if row["n"] < seeds else ""
+    return f"{number(row['mean'])}{spread}{fewer}"
 
 
 def number(value: float) -> str:

@@ -1,6 +1,5 @@
 """The commands that compute, tabulate and draw."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -150,7 +149,7 @@ def _show_tables(records: list[dict[str, Any]], format: str) -> None:
         if format == "csv":
             print(long.to_csv(index=False), end="")
         else:
-            print(json.dumps(json.loads(long.to_json(orient="records")), indent=2))
+            print(long.to_json(orient="records", indent=2))
     elif format == "md":
         print(as_markdown(display_tables(records)), end="")
     else:

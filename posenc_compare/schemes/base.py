@@ -153,7 +153,12 @@ class Scheme(nn.Module):
     def positions(
         self, positions: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Replace the position ids `(batch, seq)`, once per sequence."""
+        """Replace the position ids, once per sequence.
+
+        Args:
+            positions: `(batch, seq)` int64, or `(seq,)` for all sequences alike.
+            generator: of random ids; on the CPU.
+        """
         return positions
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -171,6 +176,13 @@ class Scheme(nn.Module):
     def scale(self, head_dim: int) -> float:
         """Return the factor that multiplies every product of query and key."""
         return head_dim**-0.5
+
+    def query_start(self, head_dim: int) -> float:
+        """Return how large the paper starts the query projection, 1 being usual.
+
+        Not a door: a network that trains from scratch heeds it.
+        """
+        return 1.0
 
     def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
         """Return what each key carries beside its vector, `(batch, key, ...)`.

@@ -78,6 +78,9 @@ class T5Bias(Scheme):
     def scale(self, head_dim: int) -> float:
         return 1.0
 
+    def query_start(self, head_dim: int) -> float:
+        return head_dim**-0.5
+
     def buckets(self, offsets: Tensor) -> Tensor:
         """Return the bucket of every offset (key minus query)."""
         edges = torch.tensor(self.edges, device=offsets.device)

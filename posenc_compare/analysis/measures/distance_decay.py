@@ -76,7 +76,7 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
 
 def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     """Return the mean logit at distances `0 ... count - 1`, in float64."""
-    positions = probe.arange(count)
+    positions = scheme.positions(probe.arange(count), probe.generator("positions"))
     tokens = probe.normal("tokens", SEQUENCES, 1, probe.width)
     x = scheme.embed(tokens.expand(-1, count, -1), positions)
     same = probe.heads_of(x, "query")
@@ -84,7 +84,7 @@ def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
         same,
         same,
         scheme=scheme,
-        positions=scheme.positions(positions),
+        positions=positions,
         state=scheme.token_state(x),
     )
     total = logits.double().mean(dim=(0, 1))

@@ -16,7 +16,7 @@ from posenc_compare.analysis.base import (
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.setting import Training
-from posenc_compare.analysis.training.trainer import Recipe, test, train
+from posenc_compare.analysis.training.trainer import Recipe, evaluate, train
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Variant
 
@@ -76,7 +76,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     position_bits = torch.empty(0)
     for length in setting.test_lengths:
         try:
-            position_bits = test(model, windows, length, autocast)
+            position_bits = evaluate(model, windows, length, autocast)
         except UndefinedPositionError as error:
             note = f"not defined beyond {error.limit}"
             rows.append(Row(BITS.name, None, length, note=note))

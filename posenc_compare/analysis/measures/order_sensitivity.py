@@ -17,7 +17,6 @@ from posenc_compare.analysis.base import (
     register_measure,
 )
 from posenc_compare.analysis.probe import Probe
-from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.attention import attention
 from posenc_compare.schemes import Scheme, Variant
 
@@ -46,8 +45,8 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
     scheme = probe.build(variant)
     tokens = min(probe.tokens, probe.positions)
     x = probe.normal("tokens", SEQUENCES, tokens, probe.width)
-    generator = torch.Generator().manual_seed(stream_seed("shuffle", probe.seed))
-    order = torch.randperm(tokens - 1, generator=generator).to(x.device)
+    order = torch.randperm(tokens - 1, generator=probe.generator("shuffle"))
+    order = order.to(x.device)
     order = torch.cat([order, order.new_tensor([tokens - 1])])
     rows = []
     for causal, case in ((False, "bidirectional"), (True, "causal")):
@@ -64,8 +63,7 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
 
 def _last(scheme: Scheme, probe: Probe, x: Tensor, causal: bool) -> Tensor:
     """Return the output of the last token, `(batch, width)`."""
-    positions = probe.arange(x.shape[1])
-    ids = scheme.positions(positions)
+    ids = scheme.positions(probe.arange(x.shape[1]), probe.generator("positions"))
     x = scheme.embed(x, ids)
     for layer in range(LAYERS):
         seen = F.layer_norm(x, x.shape[-1:])

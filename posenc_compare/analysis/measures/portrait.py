@@ -42,9 +42,6 @@ def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
         probe: heads, seed and device; computed in float64.
         progress: called after each array.
 
-    Raises:
-        PosencError: if the scheme comes in none of these sizes.
-
     Returns:
         No rows. Arrays, each left out where the scheme has none of it: `code`
         `(128, 512)` and `code_small` `(16, 32)`, position by channel, what `embed`
@@ -53,6 +50,9 @@ def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
         look, of the heads in `bias_heads`; `angles` `(64, pairs)` in radians;
         `similarity` at offsets 0 ... 127. A scheme that defines fewer positions
         gives that many.
+
+    Raises:
+        PosencError: if the scheme comes in none of these sizes.
     """
     probe = replace(probe, dtype="float64")
     arrays: dict[str, Any] = {}

@@ -62,6 +62,7 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
 def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
     positions = probe.arange(min(probe.tokens, probe.positions)) + shift
+    positions = scheme.positions(positions, probe.generator("positions"))
     x = probe.normal("tokens", SEQUENCES, len(positions), probe.width)
     x = scheme.embed(x, positions)
     if normed:
@@ -70,6 +71,6 @@ def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
         probe.heads_of(x, "query"),
         probe.heads_of(x, "key"),
         scheme=scheme,
-        positions=scheme.positions(positions),
+        positions=positions,
         state=scheme.token_state(x),
     )

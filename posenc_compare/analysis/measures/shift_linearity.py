@@ -54,11 +54,10 @@ def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Resul
     scheme = probe.build(variant)
     try:
         code = code_of(scheme, probe, probe.positions)
-        reason = "" if code.of == "position" else "has no code of a position"
     except PosencError as error:
-        reason = str(error)
-    if reason:
-        return Result([Row(LINEAR.name, None, 1, note=reason)])
+        return Result([Row(LINEAR.name, None, 1, note=str(error))])
+    if code.of != "position":
+        return Result([Row(LINEAR.name, None, 1, note="has no code of a position")])
     codes = code.values.double()
     shifts = [k for k in SHIFTS if 4 * k <= probe.positions]
     rows = []

@@ -25,6 +25,7 @@ from posenc_compare.analysis.plots.style import (
 
 HANDS = 8  # positions
 CLOCKS = 6  # pairs
+COLOURS = "viridis"
 
 
 @in_style
@@ -36,65 +37,55 @@ def draw_clock_hands(records: list[dict[str, Any]]) -> Figure | None:
     """
     styles = looks(records)
     found = list(arrays_of(usable(records, "portrait"), "angles", styles))
-    found = [(label, seeds) for label, seeds in found if seeds[0].ndim == 2]
+    found = [(look.text, seeds[0]) for look, seeds in found if seeds[0].ndim == 2]
     if not found:
         return None
-    figure = new_figure(PAGE, 1.5 * len(found))
-    bands = np.atleast_1d(figure.subfigures(len(found), 1))
-    colours = sns.color_palette("viridis", HANDS)
-    for band, (label, seeds) in zip(bands, found, strict=True):
-        angles = seeds[0]
-        band.suptitle(styles[label].text, fontsize=7)
-        pairs = np.linspace(0, angles.shape[1] - 1, min(CLOCKS, angles.shape[1]))
-        grid = band.subplots(1, CLOCKS, squeeze=False)[0]
-        for axes in grid:
+    figure = new_figure(PAGE, 1.6 * len(found) - 0.05)
+    grid = figure.subplots(len(found), CLOCKS, squeeze=False)
+    for row, (scheme, angles) in zip(grid, found, strict=True):
+        for axes in row:
             axes.set_axis_off()
-        for axes, pair in zip(grid, pairs.round().astype(int), strict=False):
-            _clock(axes, angles[:HANDS, pair], colours)
-            axes.set_title(f"pair {pair}\n{_turn(angles[:, pair])}", fontsize=6)
+        pairs = angles.shape[1]
+        kept = np.linspace(0, pairs - 1, min(CLOCKS, pairs)).round().astype(int)
+        for axes, pair in zip(row, kept, strict=False):
+            _clock(axes, angles[:HANDS, pair])
+            title = f"pair {pair}\n{_turn(angles[:, pair])}"
+            if pair == 0:
+                title = f"{scheme}\n{title}"
+            axes.set_title(title, loc="left", fontsize=6.5)
     handles = [
-        Line2D([], [], color=colour, linewidth=1.6, label=str(position))
-        for position, colour in enumerate(colours)
+        Line2D([], [], color=colour, linewidth=1.6, label=f"{position}")
+        for position, colour in enumerate(sns.color_palette(COLOURS, HANDS))
     ]
     add_legend(figure, handles, title="position")
     return figure
 
 
-def _clock(axes: Axes, angles: NDArray[np.float64], colours: Any) -> None:
+def _clock(axes: Axes, angles: NDArray[np.float64]) -> None:
     axes.add_patch(Circle((0, 0), 1, facecolor="none", edgecolor=FAINT, linewidth=0.8))
     axes.plot([0, 1], [0, 0], color=FAINT, linewidth=0.6)
     length = np.linspace(0.55, 1, len(angles))
     tips = pd.DataFrame(
-        {"x": length * np.cos(angles), "y": length * np.sin(angles)}
-    ).assign(position=range(len(angles)))
-    hands = pd.concat([tips.assign(x=0.0, y=0.0), tips])
+        {
+            "x": length * np.cos(angles),
+            "y": length * np.sin(angles),
+            "position": range(len(angles)),
+        }
+    )
+    colours = sns.color_palette(COLOURS, HANDS)[: len(angles)]
+    same = {"x": "x", "y": "y", "hue": "position", "palette": colours, "ax": axes}
     sns.lineplot(
-        hands,
-        x="x",
-        y="y",
-        hue="position",
-        palette=list(colours)[: len(angles)],
+        pd.concat([tips.assign(x=0.0, y=0.0), tips]),
         units="position",
         estimator=None,
         sort=False,
         legend=False,
         linewidth=1.2,
-        ax=axes,
+        **same,
     )
-    sns.scatterplot(
-        tips,
-        x="x",
-        y="y",
-        hue="position",
-        palette=list(colours)[: len(angles)],
-        s=8,
-        linewidth=0,
-        legend=False,
-        zorder=4,
-        ax=axes,
-    )
+    sns.scatterplot(tips, s=8, linewidth=0, legend=False, zorder=4, **same)
     axes.plot(0, 0, marker="o", markersize=1.8, color=MIDDLE, zorder=5)
-    axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), aspect="equal")
+    axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), aspect="equal", anchor="N")
 
 
 def _turn(angles: NDArray[np.float64]) -> str:
@@ -102,4 +93,6 @@ def _turn(angles: NDArray[np.float64]) -> str:
     step = abs(angles[1] - angles[0]) if len(angles) > 1 else math.nan
     if not step > 0:
         return "does not turn"
-    return f"turn: {2 * math.pi / step:.3g} pos."
+    positions = 2 * math.pi / step
+    digits = 1 if positions < 100 else 0
+    return f"{positions:,.{digits}f} positions/turn"

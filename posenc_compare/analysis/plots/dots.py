@@ -4,15 +4,13 @@ import math
 import textwrap
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
-from posenc_compare.analysis.plots.records import Record, rows_of, usable
+from posenc_compare.analysis.plots.records import Frame, Record, rows_of, usable
 from posenc_compare.analysis.plots.style import (
     MARKERS,
     MIDDLE,
@@ -20,10 +18,12 @@ from posenc_compare.analysis.plots.style import (
     add_legend,
     looks,
     new_figure,
+    palette,
     safe,
 )
 
 WIDE = 50.0  # ratio of largest to smallest from which an axis is logarithmic
+NOTHING = 1e-9  # what is smaller is rounding
 
 
 def draw_dots(
@@ -45,21 +45,20 @@ def draw_dots(
     if rows.empty:
         return None
     names = list(rows["scheme"].unique())
-    cases = {case: safe(str(case)) for case in rows["case"].unique()}
+    cases = list(rows["case"].unique())
     markers = dict(zip(cases, MARKERS * len(cases), strict=False))
-    figure = new_figure(PAGE, 0.16 * len(names) + 0.75)
+    figure = new_figure(PAGE, 0.16 * max(3, len(names)) + 0.8)
     grid = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    means = rows.groupby(["quantity", "case", "label"], sort=False, as_index=False)
+    means = rows.groupby(["quantity", "case", "scheme"], sort=False, as_index=False)
     means = means["value"].mean()
     for axes, name in zip(grid, shown, strict=True):
         panel = means[means["quantity"] == name]
-        place = {label: i for i, label in enumerate(rows["label"].unique())}
         sns.scatterplot(
-            panel.assign(y=_dodged(panel, place, list(cases))),
+            panel.assign(y=_dodged(panel, names, cases)),
             x="value",
             y="y",
-            hue="label",
-            palette={label: look.colour for label, look in styles.items()},
+            hue="scheme",
+            palette=palette(styles),
             style="case",
             markers=markers,
             s=17,
@@ -80,47 +79,64 @@ def draw_dots(
         sns.despine(ax=axes, left=True)
     handles = [
         Line2D(
-            [], [], color=MIDDLE, marker=markers[case], linestyle="", markersize=4,
-            label=text,
+            [],
+            [],
+            color=MIDDLE,
+            marker=markers[case],
+            linestyle="",
+            markersize=4,
+            label=case,
         )
-        for case, text in cases.items()
-        if text
+        for case in cases
+        if case
     ]
     add_legend(figure, handles, title=title)
     return figure
 
 
-def _dodged(
-    panel: pd.DataFrame, place: dict[str, int], cases: list[str]
-) -> list[float]:
+def _dodged(panel: Frame, names: list[str], cases: list[str]) -> list[float]:
     """Return the height of every dot; equal numbers of one scheme stand apart."""
-    here = [case for case in cases if (panel["case"] == case).any()]
-    step = 0.56 / max(1, len(here) - 1)
-    middle = (len(here) - 1) / 2
-    return [
-        place[label] + (here.index(case) - middle) * step
-        for label, case in zip(panel["label"], panel["case"], strict=True)
-    ]
+    heights = []
+    for name, case in zip(panel["scheme"], panel["case"], strict=True):
+        own = set(panel.loc[panel["scheme"] == name, "case"])
+        here = [known for known in cases if known in own]
+        step = 0.5 / max(1, len(here) - 1)
+        middle = (len(here) - 1) / 2
+        heights.append(names.index(name) + (here.index(case) - middle) * step)
+    return heights
 
 
-def _value_axis(axes: Axes, values: pd.Series, name: str, unit: str) -> None:
+def _value_axis(axes: Axes, values: Any, name: str, unit: str) -> None:
     """Give the axis its scale and its label."""
     sizes = values.abs()
-    positive = sizes[sizes > 0]
+    positive = sizes[sizes > NOTHING]
     if unit.split(" ")[0] == "share":
         axes.set_xlim(-0.03, 1.03)
-        axes.xaxis.set_major_locator(MaxNLocator(3))
+        axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     elif len(positive) and positive.max() > WIDE * positive.min():
-        least = 10.0 ** math.floor(math.log10(positive.min()))
-        if (values > 0).all():
-            axes.set_xscale("log")
-        else:
-            axes.set_xscale("symlog", linthresh=least, linscale=0.5)
+        _log_axis(axes, values, math.floor(math.log10(positive.min())))
     else:
         axes.set_xlim(min(0.0, 1.08 * values.min()), max(0.0, 1.08 * values.max()))
         axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_title(safe(name.replace("_", " ")))
-    axes.set_xlabel("\n".join(textwrap.wrap(safe(unit, 120), 24)))
+    axes.set_xlabel("\n".join(textwrap.wrap(safe(unit, 72), 24)))
+
+
+def _log_axis(axes: Axes, values: Any, least: int) -> None:
+    """Make the axis logarithmic from `10 ** least`, and linear down to 0 below."""
+    most = math.ceil(math.log10(values.abs().max()))
+    powers = [10.0**i for i in range(least, most + 1, max(1, (most - least + 3) // 3))]
+    if (values > NOTHING).all():
+        axes.set_xscale("log")
+    else:
+        axes.set_xscale("symlog", linthresh=10.0**least, linscale=0.2 * (most - least))
+        powers = [0.0, *powers]
+        if values.min() < -NOTHING:
+            powers = [-power for power in powers[:0:-1]] + powers
+        else:
+            axes.set_xlim(-0.2 * 10.0**least, 1.5 * values.max())
+    axes.set_xticks(powers, [f"{power:g}" for power in powers])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _unit(records: list[Record], name: str) -> str:

@@ -2,13 +2,17 @@
 
 from typing import Any
 
-import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from posenc_compare.analysis.plots.lines import draw_lines
-from posenc_compare.analysis.plots.records import rows_of, training_length, usable
+from posenc_compare.analysis.plots.lines import draw_lines, ended, mark_ends
+from posenc_compare.analysis.plots.records import (
+    Frame,
+    rows_of,
+    training_length,
+    usable,
+)
 from posenc_compare.analysis.plots.style import (
     MIDDLE,
     add_legend,
@@ -17,8 +21,8 @@ from posenc_compare.analysis.plots.style import (
     looks,
     mark_training,
     new_figure,
+    palette,
     power_ticks,
-    safe,
 )
 
 
@@ -36,17 +40,17 @@ def draw_extrapolation(records: list[dict[str, Any]]) -> Figure | None:
     defined = rows.dropna(subset="value")
     if defined.empty:
         return None
-    figure = new_figure(line_width(rows["label"].nunique()), 2.5)
+    figure = new_figure(line_width(rows["scheme"].nunique()), 2.5)
     axes = figure.subplots()
-    means = defined.groupby(["label", "x"], sort=False, as_index=False)["value"].mean()
+    means = defined.groupby(["scheme", "x"], sort=False, as_index=False)["value"].mean()
     several = defined["seed"].nunique() > 1
     if several:
         sns.lineplot(
             defined,
             x="x",
             y="value",
-            hue="label",
-            palette={label: look.colour for label, look in styles.items()},
+            hue="scheme",
+            palette=palette(styles),
             units="seed",
             estimator=None,
             legend=False,
@@ -55,26 +59,9 @@ def draw_extrapolation(records: list[dict[str, Any]]) -> Figure | None:
             ax=axes,
         )
     handles = draw_lines(axes, means, styles, markers=True)
-    missing = rows[rows["value"].isna()].groupby("label", sort=False)["note"].first()
-    for label, note in missing.items():
-        look = styles[str(label)]
-        curve = means[means["label"] == label].sort_values("x")
-        text = f"{look.text} ({safe(str(note)) or 'not defined further'})"
-        if curve.empty:
-            handles.append(Line2D([], [], color=look.colour, label=text))
-            continue
-        axes.plot(
-            curve["x"].iloc[-1],
-            curve["value"].iloc[-1],
-            marker="|",
-            markersize=13,
-            markeredgewidth=1.8,
-            color=look.colour,
-            zorder=5,
-        )
-        for handle in handles:
-            if handle.get_label() == look.text:
-                handle.set_label(text)
+    missing = rows[rows["value"].isna()].groupby("scheme", sort=False)["note"].first()
+    mark_ends(axes, means, list(missing.index), styles)
+    handles += _say_why(handles, missing.to_dict())
     if several:
         handles.append(
             Line2D([], [], color=MIDDLE, linewidth=0.5, label="thin: one seed")
@@ -84,7 +71,22 @@ def draw_extrapolation(records: list[dict[str, Any]]) -> Figure | None:
     return figure
 
 
-def _name_axes(axes: Any, rows: pd.DataFrame, chosen: list[dict[str, Any]]) -> None:
+def _say_why(handles: list[Line2D], notes: dict[str, str]) -> list[Line2D]:
+    """Add to legend entries why a line ends; return one for all if all agree."""
+    shown = {text: note or "not defined" for text, note in notes.items()}
+    drawn = {str(handle.get_label()): handle for handle in handles}
+    if len(set(shown.values())) == 1 and shown.keys() <= drawn.keys():
+        return [ended(next(iter(shown.values())))]
+    more = []
+    for text, note in shown.items():
+        if text in drawn:
+            drawn[text].set_label(f"{text} ({note})")
+        else:
+            more.append(Line2D([], [], linestyle="", label=f"{text} ({note})"))
+    return more
+
+
+def _name_axes(axes: Any, rows: Frame, chosen: list[dict[str, Any]]) -> None:
     power_ticks(axes, rows["x"].min(), rows["x"].max())
     mark_training(axes, map(training_length, chosen))
     axes.set_xlabel("test length (bytes)")

@@ -7,8 +7,13 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from posenc_compare.analysis.plots.lines import draw_lines
-from posenc_compare.analysis.plots.records import arrays_of, training_length, usable
+from posenc_compare.analysis.plots.lines import draw_lines, ended, mark_ends
+from posenc_compare.analysis.plots.records import (
+    Frame,
+    arrays_of,
+    training_length,
+    usable,
+)
 from posenc_compare.analysis.plots.style import (
     add_legend,
     in_style,
@@ -16,27 +21,30 @@ from posenc_compare.analysis.plots.style import (
     looks,
     mark_training,
     new_figure,
+    palette,
     power_ticks,
 )
 
-BINS_PER_OCTAVE = 4
+BINS_PER_OCTAVE = 2
+FIRST = 8  # positions in the first bin: fewer windows say little of each
 
 
 @in_style
 def draw_position_bits(records: list[dict[str, Any]]) -> Figure | None:
     """Draw the mean over seeds in bins of equal width on the logarithmic axis.
 
-    The shade spans all seeds. A line ends where its scheme defines no position.
+    The shade spans all seeds. A line that ends at a bar belongs to a scheme that
+    defines no further positions; it was tested in shorter windows.
     """
     styles = looks(records)
     chosen = usable(records, "extrapolation")
-    found = dict(arrays_of(chosen, "position_bits", styles))
+    found = list(arrays_of(chosen, "position_bits", styles))
     if not found:
         return None
-    points = pd.concat(
+    points: Frame = pd.concat(
         [
-            binned(bits).assign(label=label, seed=seed)
-            for label, seeds in found.items()
+            binned(bits).assign(scheme=look.text, seed=seed)
+            for look, seeds in found
             for seed, bits in enumerate(seeds)
         ],
         ignore_index=True,
@@ -47,17 +55,22 @@ def draw_position_bits(records: list[dict[str, Any]]) -> Figure | None:
         points,
         x="x",
         y="value",
-        hue="label",
-        palette={label: look.colour for label, look in styles.items()},
+        hue="scheme",
+        palette=palette(styles),
         errorbar=("pi", 100),
         err_kws={"alpha": 0.12, "linewidth": 0},
         linewidth=0,
         legend=False,
         ax=axes,
     )
-    means = points.groupby(["label", "x"], sort=False, as_index=False)["value"].mean()
-    handles = draw_lines(axes, means, styles, markers=False)
-    power_ticks(axes, 1, max(len(bits) for seeds in found.values() for bits in seeds))
+    means = points.groupby(["scheme", "x"], sort=False, as_index=False)["value"].mean()
+    handles = draw_lines(axes, means, styles)
+    ends = {look.text: max(map(len, seeds)) for look, seeds in found}
+    longest = max(ends.values())
+    short = [text for text, end in ends.items() if end < longest]
+    mark_ends(axes, means, short, styles)
+    handles += [ended("no further positions")] if short else []
+    power_ticks(axes, points["x"].min(), longest)
     mark_training(axes, map(training_length, chosen))
     axes.set_xlabel("position in the window (bytes)")
     axes.set_ylabel("bits per byte")
@@ -67,7 +80,7 @@ def draw_position_bits(records: list[dict[str, Any]]) -> Figure | None:
     return figure
 
 
-def binned(bits: np.ndarray) -> pd.DataFrame:
+def binned(bits: np.ndarray) -> Frame:
     """Return the mean of each bin of positions `1 ... n`.
 
     Args:
@@ -77,7 +90,9 @@ def binned(bits: np.ndarray) -> pd.DataFrame:
         `x`, the geometric mean of the bin's positions, and `value`.
     """
     position = np.arange(1, len(bits) + 1)
-    octave = np.floor(np.log2(position) * BINS_PER_OCTAVE + 1e-9)
-    table = pd.DataFrame({"bin": octave, "x": np.log(position), "value": bits})
+    octave = np.log2(position.clip(min=FIRST)) * BINS_PER_OCTAVE
+    table: Frame = pd.DataFrame(
+        {"bin": np.ceil(octave - 1e-9), "x": np.log(position), "value": bits}
+    )
     means = table.groupby("bin", as_index=False)[["x", "value"]].mean()
     return means.assign(x=np.exp(means["x"]))[["x", "value"]]

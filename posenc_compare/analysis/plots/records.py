@@ -1,7 +1,5 @@
 """What plots take from records: the usable ones, and their rows and arrays."""
 
-import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,23 +7,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from posenc_compare.analysis.plots.style import Look
+from posenc_compare.analysis.plots.style import Look, safe
 
 Record = dict[str, Any]
-COLUMNS = ["scheme", "label", "seed", "quantity", "value", "x", "case", "note"]
+Frame = Any  # a pandas table; type checkers lose its methods after one step
+COLUMNS = ["scheme", "seed", "quantity", "value", "x", "case", "note"]
 
 
 def usable(records: list[Record], measure: str) -> list[Record]:
-    """Return the records of a measure that have a result, those of one setting.
+    """Return the records of a measure that have a result, by seed.
 
-    Settings that differ in more than seed and device are not comparable: the one
-    with most records is taken, and of several the one computed last.
+    Records of one label are taken to share all settings but the seed, as those of
+    `analysis.reading` do.
     """
     fit = [r for r in records if r.get("status") == "ok" and measure_of(r) == measure]
-    counts = Counter(_setting(r) for r in fit)
-    latest = {_setting(r): r.get("started", "") for r in sorted(fit, key=_started)}
-    best = max(counts, key=lambda s: (counts[s], latest[s]), default="")
-    return sorted((r for r in fit if _setting(r) == best), key=_seed)
+    return sorted(fit, key=_seed)
 
 
 def measure_of(record: Record) -> str:
@@ -38,51 +34,43 @@ def training_length(record: Record) -> int:
     return record["spec"]["setting"]["length"]
 
 
-def rows_of(records: list[Record], styles: dict[str, Look]) -> pd.DataFrame:
+def rows_of(records: list[Record], styles: dict[str, Look]) -> Frame:
     """Return all rows of records in long form, in the order of legends.
 
-    A value that is missing is NaN. `scheme` is the label as drawn.
+    A value that is missing is NaN. `scheme` is the text of its look.
     """
-    table = pd.DataFrame(
+    table: Frame = pd.DataFrame(
         [
-            {"label": r["label"], "seed": _seed(r), **row}
+            {**row, "scheme": styles[r["label"]].text, "seed": _seed(r)}
             for r in records
             for row in r.get("rows", [])
         ],
         columns=COLUMNS,
     )
-    table["scheme"] = table["label"].map({n: look.text for n, look in styles.items()})
+    for column in ("case", "note"):
+        table[column] = [safe(str(text)) for text in table[column]]
     for column in ("value", "x"):
-        table[column] = pd.to_numeric(table[column], errors="coerce").astype(float)
-    place = {label: i for i, label in enumerate(styles)}
-    order = table["label"].map(place).sort_values(kind="stable").index
+        numbers: Any = pd.to_numeric(table[column], errors="coerce")
+        table[column] = numbers.astype(float)
+    place = {look.text: i for i, look in enumerate(styles.values())}
+    order = table["scheme"].map(place).sort_values(kind="stable").index
     return table.loc[order].reset_index(drop=True)
 
 
 def arrays_of(
     records: list[Record], name: str, styles: dict[str, Look]
-) -> Iterator[tuple[str, list[NDArray[np.float64]]]]:
-    """Yield each label, in the order of legends, with its array of every seed."""
+) -> Iterator[tuple[Look, list[NDArray[np.float64]]]]:
+    """Yield each scheme, in the order of legends, with its array of every seed."""
     found: dict[str, list[NDArray[np.float64]]] = {}
     for record in records:
         values = record.get("arrays", {}).get(name)
         if values:
             array = np.array(values, dtype=np.float64)
             found.setdefault(record["label"], []).append(array)
-    for label in styles:
+    for label, look in styles.items():
         if label in found:
-            yield label, found[label]
-
-
-def _setting(record: Record) -> str:
-    setting = record.get("spec", {}).get("setting", {})
-    kept = {k: v for k, v in setting.items() if k not in ("seed", "device")}
-    return json.dumps(kept, sort_keys=True, default=str)
+            yield look, found[label]
 
 
 def _seed(record: Record) -> int:
     return record.get("spec", {}).get("setting", {}).get("seed", 0)
-
-
-def _started(record: Record) -> str:
-    return record.get("started", "")

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator
 
-from posenc_compare.analysis.plots.lines import draw_lines
-from posenc_compare.analysis.plots.records import arrays_of, usable
+from posenc_compare.analysis.plots.lines import THIN, draw_lines
+from posenc_compare.analysis.plots.records import Frame, arrays_of, usable
 from posenc_compare.analysis.plots.style import (
     COLUMN,
     PAGE,
@@ -37,46 +38,51 @@ def draw_similarity(records: list[dict[str, Any]]) -> Figure | None:
     panels = [curves for curves in (cosines, logits) if not curves.empty]
     if not panels:
         return None
-    figure = new_figure(PAGE if len(panels) > 1 else COLUMN, 2.3)
+    figure = new_figure(PAGE if len(panels) > 1 else COLUMN, 2.6)
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
-    handles = {}
+    handles: dict[str, Line2D] = {}
     for axes, curves in zip(grid, panels, strict=True):
         if curves is logits:
-            first = curves.groupby("label")["value"].transform("first")
+            first = curves.groupby("scheme")["value"].transform("first")
             curves = curves.assign(value=curves["value"] - first)
-        for handle in draw_lines(axes, curves, styles, markers=False):
-            handles.setdefault(handle.get_label(), handle)
+        for handle in draw_lines(axes, curves, styles, width=THIN):
+            handles.setdefault(str(handle.get_label()), handle)
         axes.set_xlabel("distance (positions)")
-        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 4, 8, 10]))
+        axes.xaxis.set_major_locator(
+            MultipleLocator(32 if curves["x"].max() < 160 else 64)
+        )
         axes.set_xlim(0, curves["x"].max() + 1)
         if panels[-1] is logits and axes is grid[-1]:
             _logit_axis(axes, curves)
         else:
             axes.set_ylabel("mean cosine of two codes")
     order = [look.text for look in styles.values()]
-    add_legend(figure, sorted(handles.values(), key=lambda h: order.index(h.get_label())))
+    add_legend(figure, [handles[text] for text in order if text in handles])
     return figure
 
 
 def _curves(
     records: list[dict[str, Any]], measure: str, array: str, styles: dict[str, Look]
-) -> pd.DataFrame:
-    """Return the mean over seeds of an array over distances, as `label, x, value`."""
+) -> Frame:
+    """Return the mean over seeds of an array over distances, as `scheme, x, value`."""
     parts = []
-    for label, seeds in arrays_of(usable(records, measure), array, styles):
+    for look, seeds in arrays_of(usable(records, measure), array, styles):
         shortest = min(map(len, seeds))
         mean = np.mean([values[:shortest] for values in seeds], axis=0)
         parts.append(
-            pd.DataFrame({"label": label, "x": range(shortest), "value": mean})
+            pd.DataFrame({"scheme": look.text, "x": range(shortest), "value": mean})
         )
     if not parts:
-        return pd.DataFrame(columns=["label", "x", "value"])
+        parts.append(pd.DataFrame({"scheme": [], "x": [], "value": []}))
     return pd.concat(parts, ignore_index=True).dropna(subset="value")
 
 
-def _logit_axis(axes: Axes, curves: pd.DataFrame) -> None:
+def _logit_axis(axes: Axes, curves: Frame) -> None:
     axes.set_ylabel("mean logit minus that at distance 0")
     if curves["value"].max() - curves["value"].min() > STEEP:
         axes.set_yscale("symlog", linthresh=LINEAR, linscale=1)
         axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_ylim(
+            1.25 * curves["value"].min(), max(0.3, 1.1 * curves["value"].max())
+        )
     axes.axhline(0, color="0.85", linewidth=0.5, zorder=0)

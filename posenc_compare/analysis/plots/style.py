@@ -17,7 +17,6 @@ import matplotlib as mpl
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -52,7 +51,7 @@ DASHED = (0, (3.5, 1.5))
 DASHES = (SOLID, DASHED, (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (7, 1.5)))
 
 FAINT, MIDDLE = "0.85", "0.45"  # greys
-RC = {
+RC: dict[Any, Any] = {
     **sns.axes_style("ticks"),
     "font.family": [FONT],
     "font.size": 7,
@@ -134,6 +133,11 @@ def looks(records: Iterable[dict[str, Any]]) -> dict[str, Look]:
     return found
 
 
+def palette(styles: dict[str, Look]) -> dict[str, str]:
+    """Return the colour of every text that `looks` gives a scheme."""
+    return {look.text: look.colour for look in styles.values()}
+
+
 def safe(text: str, length: int = LABEL) -> str:
     """Return text that draws as it is written: short, in one line, without markup.
 
@@ -165,11 +169,16 @@ def in_style(draw: Draw) -> Draw:
     @functools.wraps(draw)
     def styled(records: list[dict[str, Any]]) -> Figure | None:
         with mpl.rc_context():
-            mpl.rcdefaults()
-            mpl.rcParams.update(RC)
+            _apply()
             return draw(records)
 
     return styled
+
+
+def _apply() -> None:
+    mpl.rcdefaults()
+    for name, value in RC.items():
+        mpl.rcParams[name] = value
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -181,8 +190,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
     """
     paths = [path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg")]
     with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(RC)
+        _apply()
         figure.savefig(paths[0])
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
@@ -190,9 +198,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure in inches, outside pyplot and any window."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def line_width(schemes: int) -> float:
@@ -231,20 +237,21 @@ def add_legend(
 
 
 def mark_training(axes: Axes, lengths: Iterable[float]) -> None:
-    """Draw a line at each training length and say what it is, above the axes."""
-    for length in sorted(set(lengths)):
+    """Draw a line at each training length and say so above the first."""
+    found = sorted(set(lengths))
+    for length in found:
         axes.axvline(length, color=MIDDLE, linewidth=0.7, linestyle=(0, (2, 2)))
-        axes.annotate(
-            "training length",
-            (length, 1),
-            (0, 2),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            color=MIDDLE,
-            fontsize=6,
-            ha="center",
-            va="bottom",
-        )
+    axes.annotate(
+        "training length" if len(found) == 1 else "training lengths",
+        (found[0], 1),
+        (0, 2),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        color=MIDDLE,
+        fontsize=6,
+        ha="center",
+        va="bottom",
+    )
 
 
 def power_ticks(axes: Axes, low: float, high: float, most: int = 12) -> None:
@@ -257,13 +264,3 @@ def power_ticks(axes: Axes, low: float, high: float, most: int = 12) -> None:
     )
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
-
-
-def palette_for(low: float, high: float) -> tuple[str, float, float]:
-    """Return colour map and ends for numbers from `low` to `high`; 0 is pale."""
-    if low < 0 < high:
-        end = max(-low, high)
-        return "vlag", -end, end
-    if high <= 0 and low < 0:
-        return "rocket", low, 0.0
-    return "rocket_r", min(low, 0.0), high if high > 0 else 1.0

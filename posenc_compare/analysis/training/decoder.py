@@ -19,15 +19,14 @@ VOCABULARY = 256
 class Layer(nn.Module):
     """Pre-norm attention and a two-layer perceptron, each added to its input.
 
-    Products of query and key start at the same size whatever the scheme's scale: a
-    scheme without `1 / sqrt(head_dim)` (T5) gets queries smaller by that factor.
+    Queries start as large as the scheme's paper has them: T5, which does not divide
+    by sqrt(head_dim), starts them smaller by that factor.
     """
 
     def __init__(self, width: int, scheme: Scheme, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        head_dim = width // heads
-        self.query_factor = head_dim**-0.5 / scheme.scale(head_dim)
+        self.query_factor = scheme.query_start(width // heads)
         self.scheme = scheme
         self.attention_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width, bias=False)
@@ -105,17 +104,25 @@ class Decoder(nn.Module):
                     if part.bias is not None:
                         nn.init.zeros_(part.bias)
 
-    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
         """Return logits of the next byte.
 
         Args:
             tokens: `(batch, seq)` bytes.
-            positions: `(seq,)` or `(batch, seq)` int64.
+            positions: `(seq,)` int64.
+            generator: of position ids, where the scheme draws them.
 
         Returns:
             `(batch, seq, 256)`.
         """
-        positions = self.scheme.positions(positions)
+        if self.scheme.acts_at("positions"):
+            each = positions.expand(tokens.shape)
+            positions = self.scheme.positions(each, generator)
         x = self.embedding(tokens) * self.embedding.embedding_dim**0.5
         x = self.scheme.embed(x, positions)
         for layer in self.layers:

@@ -106,7 +106,7 @@ PRESETS: dict[str, tuple[Training, int]] = {
             steps=5000,
             batch=64,
             learning_rate=1e-3,
-            test_bytes=1_048_576,
+            test_bytes=524_288,
             dtype="bfloat16",
             compiled=True,
         ),

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.analysis.training.corpus import Corpus
 from posenc_compare.analysis.training.decoder import VOCABULARY, Decoder
 from posenc_compare.errors import ConfigError
@@ -80,7 +81,8 @@ def train(
             group["lr"] = rate * group["rate"]
         tokens = corpus.batch(recipe.batch, recipe.length, seed, step).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.autocast):
-            logits = run(tokens[:, :-1], positions)
+            ids = generator(seed, step)
+            logits = run(tokens[:, :-1], positions, ids)
         loss = F.cross_entropy(
             logits.float().reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1)
         )
@@ -98,7 +100,7 @@ def train(
 
 
 @torch.no_grad()
-def test(model: Decoder, windows: Tensor, length: int, autocast: bool) -> Tensor:
+def evaluate(model: Decoder, windows: Tensor, length: int, autocast: bool) -> Tensor:
     """Return bits per byte at every position, averaged over windows.
 
     Args:
@@ -121,10 +123,15 @@ def test(model: Decoder, windows: Tensor, length: int, autocast: bool) -> Tensor
     for start in range(0, len(inputs), size):
         some, wanted = (t[start : start + size].to(device) for t in (inputs, targets))
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
-            logits = model(some, positions)
+            logits = model(some, positions, generator(start, "test"))
         loss = F.cross_entropy(logits.float().mT, wanted, reduction="none")
         total += loss.double().sum(dim=0).cpu()
     return total / len(inputs) / math.log(2)
+
+
+def generator(*purpose: str | int) -> torch.Generator:
+    """Return the generator of random position ids for one forward pass."""
+    return torch.Generator().manual_seed(stream_seed("positions", *purpose))
 
 
 def _groups(model: Decoder, weight_decay: float) -> list[dict[str, Any]]:

@@ -1,0 +1,149 @@
+"""The commands, run as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "pandas", "seaborn", "matplotlib", "numpy", "einops")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"], ["--version"]])
+def test_help_and_list_import_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\n"
+        f"sys.argv = ['posenc-compare', *{words!r}]\n"
+        "from posenc_compare.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"assert not set({HEAVY!r}) & set(sys.modules), sys.modules.keys()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_list_names_schemes_and_measures(posenc) -> None:
+    rows = json.loads(posenc("list", "--format", "json").stdout)
+    found = {row["name"]: row for row in rows}
+    assert found["rope"]["kind"] == "rotary"
+    assert found["uniqueness"]["kind"] == "measure"
+    assert all(row["what"] for row in rows)
+
+
+def test_describe_gives_source_options_and_doors(posenc) -> None:
+    text = posenc("describe", "rope").stdout
+    for part in ("2104.09864", "adjacent | half", "10000.0", "Acts at: query, key"):
+        assert part in text
+    text = posenc("describe", "shift_linearity").stdout
+    assert "linear_residual" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--schemes", "rop"], "unknown scheme 'rop'; did you mean rope"),
+        (["run", "--schemes", "rope:bas=1"], "rope: no option 'bas'; it takes base"),
+        (["run", "--schemes", "rope:base=x"], "base must be a finite number, got 'x'"),
+        (["run", "--schemes", " , "], "no scheme named"),
+        (["run", "--measures", "unique"], "did you mean uniqueness"),
+        (["run", "--steps", "0"], "steps must be a whole number from 1"),
+        (["run", "--width", "100", "--heads", "3"], "width must be a multiple of heads"),
+        (["run", "--corpus", "nowhere"], "corpus 'nowhere': must be a file or a folder"),
+        (["run", "--plugin", "nowhere.py"], "nowhere.py: must be readable Python"),
+        (["run", "--plugin", "no.such.module"], "must be a .py file or an importable"),
+        (["run", "--config", "nowhere.toml"], "nowhere.toml: must be readable TOML"),
+        (["table", "nowhere"], "nowhere: must hold records of a run"),
+        (["describe", "rop"], "unknown scheme 'rop'; did you mean rope"),
+        (["measure", "--positions", "1"], "positions must be a whole number from 2"),
+        (["run", "--out", "README.md"], "README.md: must be a folder, and is a file"),
+    ],
+)
+def test_wrong_input_is_one_line_and_code_2(
+    posenc, words: list[str], message: str
+) -> None:
+    done = posenc(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
+    done = posenc_process("run", "--schemes", "rop")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: unknown scheme 'rop'; did you mean rope? "
+        "(`posenc-compare list` shows all)\n"
+    )
+
+
+def test_an_unknown_flag_is_code_2(posenc) -> None:
+    assert posenc("run", "--stepz", "3").returncode == 2
+    assert posenc("run", "--preset", "huge").returncode == 2
+
+
+def test_cuda_that_is_not_there_is_an_error(posenc) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    done = posenc("measure", "--schemes", "rope", "--device", "cuda")
+    assert done.returncode == 2
+    assert "--device cpu" in done.stderr
+
+
+def test_measure_writes_data_to_stdout_alone(posenc, tmp_path: Path) -> None:
+    words = ["measure", "--schemes", "rope,alibi", "--measures", "shift_error"]
+    words += ["--positions", "128", "--out", str(tmp_path)]
+    first = posenc(*words, "--format", "json")
+    rows = json.loads(first.stdout)
+    assert {row["scheme"] for row in rows} == {"rope", "alibi"}
+    assert all(row["record"] for row in rows)
+    assert "2 to compute" in first.stderr
+    second = posenc(*words, "--format", "csv")
+    assert "0 to compute" in second.stderr
+    assert second.stdout.startswith("scheme,family,measure,")
+    again = posenc("table", tmp_path, "--format", "md").stdout
+    assert again.startswith("**Measures without training")
+
+
+def test_dry_run_computes_nothing(posenc, tmp_path: Path) -> None:
+    done = posenc(
+        "measure", "--schemes", "rope*", "--dry-run", "--out", tmp_path / "run"
+    )
+    assert done.returncode == 0
+    assert "to compute" in done.stdout
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_toml_file_sets_what_flags_do_not(posenc, tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("steps = 7\nseeds = 2\nlearning-rate = 0.01\n")
+    words = ["run", "--config", config, "--schemes", "rope", "--dry-run"]
+    words += ["--measures", "extrapolation", "--format", "json"]
+    cells = json.loads(posenc(*words).stdout)
+    assert [cell["seed"] for cell in cells] == [0, 1]
+    flagged = json.loads(posenc(*words, "--seeds", "1").stdout)
+    assert [cell["record"] for cell in flagged] == [cells[0]["record"]]
+    other = json.loads(posenc(*words, "--steps", "8").stdout)
+    assert other[0]["record"] != cells[0]["record"]
+    config.write_text("stepz = 7\n")
+    done = posenc(*words)
+    assert done.returncode == 2
+    assert "unknown key 'stepz'; did you mean steps" in done.stderr
+    config.write_text("steps = 'seven'\n")
+    assert "steps must be a whole number" in posenc(*words).stderr
+
+
+def test_environment_says_what_runs_where(posenc) -> None:
+    facts = {
+        row["what"]: row["value"]
+        for row in json.loads(posenc("env", "--format", "json").stdout)
+    }
+    assert facts["torch"]
+    assert facts["python"].startswith("3.")
+    assert "cuda" in facts

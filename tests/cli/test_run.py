@@ -1,0 +1,145 @@
+"""A whole run: every scheme and one of the user's own, into tables and plots."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+SCHEME = '''"""A user's scheme."""
+
+import torch
+from torch import Tensor
+
+from posenc_compare.schemes import Scheme, register
+
+
+@register("ramp", family="absolute", source="nobody 2026")
+class Ramp(Scheme):
+    """Add a ramp to one channel."""
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        code = torch.zeros(*positions.shape, x.shape[-1], dtype=x.dtype)
+        code[..., 0] = positions / 64
+        return x + code
+'''
+
+SMALL = """
+steps = 3
+layers = 1
+width = 16
+heads = 2
+length = 8
+longest = 2
+batch = 2
+test_bytes = 64
+positions = 128
+seeds = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, posenc_process):
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "ramp.py").write_text(SCHEME)
+    (folder / "small.toml").write_text(SMALL)
+    (folder / "text.txt").write_bytes(b"All the world's a stage, and all " * 200)
+    words = ["run", "--schemes", "all,rope:layout=half", "--plugin", folder / "ramp.py"]
+    words += ["--config", folder / "small.toml", "--corpus", folder / "text.txt"]
+    words += ["--out", folder / "out", "--threads", "1"]
+    return folder / "out", words, posenc_process(*words)
+
+
+def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(finished, root) -> None:
+    assert len(SCHEME.splitlines()) <= 20
+    out, _, done = finished
+    assert done.returncode == 0, done.stderr
+    for text in (
+        done.stdout,
+        (out / "table.md").read_text(),
+        (out / "table.tex").read_text(),
+        (out / "table.csv").read_text(),
+        (out / "rows.csv").read_text(),
+    ):
+        assert "ramp" in text
+        assert "rope:layout=half" in text
+    plots = {path.stem for path in out.glob("*.png")}
+    assert {path.stem for path in out.glob("*.svg")} == plots
+    for name in ("extrapolation", "codes", "codes_small", "similarity", "perturbation"):
+        assert "ramp" in (out / f"{name}.svg").read_text(), name
+    for name in ("bias_maps", "clock_hands", "uniqueness", "position_bits"):
+        assert name in plots
+
+
+def test_undefined_lengths_are_named_not_blank(finished) -> None:
+    out, _, done = finished
+    assert "not defined beyond 8" in (out / "table.md").read_text()
+    assert "not defined" in done.stdout
+
+
+def test_every_number_leads_to_a_record(finished) -> None:
+    out, _, _ = finished
+    with (out / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 300
+    for row in rows:
+        record = json.loads((out / "cells" / f"{row['record']}.json").read_text())
+        body = record["body"]
+        assert body["label"] == row["scheme"]
+        if row["value"]:
+            assert any(
+                r["quantity"] == row["quantity"]
+                and r["case"] == row["case"]
+                and r["value"] == float(row["value"])
+                for r in body["rows"]
+            )
+    with (out / "table.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            for key in row["records"].split():
+                assert (out / "cells" / f"{key}.json").exists()
+
+
+def test_integer_trains_to_the_same_network_as_nope(finished) -> None:
+    out, _, _ = finished
+    with (out / "rows.csv").open(newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["quantity"] == "bits_per_byte"]
+    bits = {(r["scheme"], r["x"], r["seed"]): float(r["value"] or "nan") for r in rows}
+    for (scheme, x, seed), value in bits.items():
+        if scheme == "integer":
+            assert value == pytest.approx(bits["nope", x, seed], abs=1e-4)
+
+
+def test_a_second_run_computes_nothing(finished, posenc_process) -> None:
+    out, words, first = finished
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    again = posenc_process(*words)
+    assert " 0 to compute" in again.stderr
+    assert again.stdout == first.stdout
+    assert {p: p.stat().st_mtime_ns for p in (out / "cells").iterdir()} == before
+
+
+def test_a_broken_plugin_fails_alone(finished, posenc_process, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "from posenc_compare.schemes import Scheme, register\n"
+        "import nothing_of_that_name\n"
+        "@register('bad', family='absolute')\n"
+        "class Bad(Scheme):\n    'Bad.'\n"
+    )
+    done = posenc_process(
+        "measure",
+        "--schemes",
+        "bad,rope",
+        "--plugin",
+        tmp_path / "bad.py",
+        "--measures",
+        "smoothness",
+        "--out",
+        tmp_path / "out",
+        "--format",
+        "json",
+    )
+    assert done.returncode == 1
+    status = {row["scheme"]: row["status"] for row in json.loads(done.stdout)}
+    assert status == {"bad": "failed", "rope": "ok"}
+    (line,) = [line for line in done.stderr.splitlines() if "nothing_of_that" in line]
+    assert line.startswith("failed: bad")

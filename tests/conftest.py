@@ -1,0 +1,69 @@
+"""What several test files share."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder that holds the package, the examples and the documents."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def posenc_process() -> Command:
+    """Run `posenc-compare` with arguments, as a process of its own."""
+
+    def command(*arguments: str | Path) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "posenc_compare", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return command
+
+
+@pytest.fixture
+def posenc(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run `posenc-compare` with arguments in this process, which is faster."""
+    from posenc_compare.cli import main
+
+    def command(*arguments: str | Path) -> Done:
+        monkeypatch.setattr("sys.argv", ["posenc-compare", *map(str, arguments)])
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+                code = 0
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return Done(code, out.getvalue(), err.getvalue())
+
+    return command

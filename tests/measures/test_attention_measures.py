@@ -1,0 +1,101 @@
+"""Measures through attention: what must be zero, and what must not."""
+
+import math
+
+import pytest
+import torch
+
+from posenc_compare.analysis.measures.distance_decay import (
+    distance_decay,
+    mean_logits,
+    rotation_bound,
+)
+from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
+from posenc_compare.analysis.measures.shift_error import shift_error
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Variant
+from posenc_compare.schemes.alibi import slopes
+
+PROBE = Probe(positions=256)
+ROUNDING = 1e-12  # float64, logits of about 10, sums of 32 products
+
+
+def quiet(units: int) -> None:
+    """Take no notice of progress."""
+
+
+def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
+    rows = measure(Variant(name, options), probe, quiet).rows
+    return {(row.quantity, row.case, row.x): row.value for row in rows}
+
+
+def test_shift_error_is_zero_for_relative_schemes_alone() -> None:
+    for name, entry in SCHEMES.entries().items():
+        if not entry.origin.startswith("posenc_compare"):
+            continue
+        largest = values(shift_error, name)["shift_error", "plain", 64]
+        if entry.facts["family"] == "absolute":
+            assert largest > 0.01, name
+        else:
+            assert largest < ROUNDING, name
+
+
+def test_a_layernorm_removes_integers_whole() -> None:
+    rows = values(shift_error, "integer")
+    assert rows["shift_error", "plain", 64] > 0.1
+    assert rows["shift_error", "after LayerNorm", 64] < ROUNDING
+
+
+def test_shift_error_past_a_table_says_so() -> None:
+    rows = shift_error(Variant("learned"), Probe(positions=64), quiet).rows
+    assert {(row.value, row.note) for row in rows} == {(None, "not defined beyond 64")}
+
+
+def test_shuffling_changes_nothing_without_positions() -> None:
+    for name in ("nope", "integer"):
+        rows = values(order_sensitivity, name)
+        assert rows["order_sensitivity", "bidirectional", None] < ROUNDING
+        assert rows["order_sensitivity", "causal", None] > 0.01
+    for name in ("sinusoidal", "rope", "alibi", "binary"):
+        rows = values(order_sensitivity, name)
+        assert rows["order_sensitivity", "bidirectional", None] > 0.01
+
+
+def test_causal_only_schemes_say_why() -> None:
+    rows = order_sensitivity(
+        Variant("alibi", {"direction": "causal"}), PROBE, quiet
+    ).rows
+    assert rows[0].value is None
+    assert rows[0].note == "needs a causal mask"
+
+
+def test_alibi_decays_by_its_mean_slope() -> None:
+    curve = mean_logits(PROBE.build(Variant("alibi")), PROBE, 100)
+    slope = sum(slopes(4)) / 4
+    expected = curve[0] - slope * torch.arange(100, dtype=torch.float64)
+    torch.testing.assert_close(curve, expected, rtol=0, atol=1e-10)
+    assert values(distance_decay, "alibi")["decay_monotonicity", "", None] == (
+        pytest.approx(-1, abs=1e-12)
+    )
+
+
+def test_nope_does_not_decay() -> None:
+    rows = values(distance_decay, "nope")
+    assert rows["decay_monotonicity", "", None] == 0
+    assert abs(rows["decay_drop", "", None]) < ROUNDING
+
+
+def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
+    angles = PROBE.build(Variant("rope")).angles(torch.arange(5))
+    assert angles is not None
+    pairs = angles.shape[1]
+    for distance in range(5):
+        turns = [
+            complex(math.cos(x), math.sin(x))
+            for x in (distance * 10_000 ** (-i / pairs) for i in range(pairs))
+        ]
+        sums = [abs(sum(turns[: i + 1])) for i in range(pairs)]
+        at_zero = (pairs + 1) / 2
+        slow = sum(sums) / pairs / at_zero
+        assert float(rotation_bound(angles)[distance]) == pytest.approx(slow, rel=1e-12)

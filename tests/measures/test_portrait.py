@@ -1,0 +1,132 @@
+"""The portrait's arrays against direct computation."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from posenc_compare.analysis.cells import canonical
+from posenc_compare.analysis.compare import rounded
+from posenc_compare.analysis.measures.portrait import PARTS, portrait
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import SCHEMES, Variant
+
+PROBE = Probe(width=32, heads=4, positions=64)
+LIMIT = 1 << 20  # bytes of a record
+
+
+def arrays_of(name: str, probe: Probe = PROBE, **options: object) -> dict[str, Any]:
+    return portrait(Variant(name, options), probe, lambda units: None).arrays
+
+
+@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_every_scheme_has_a_portrait_that_fits_into_a_record(name: str) -> None:
+    probe = Probe(dtype="bfloat16", heads=8)
+    arrays = {key: rounded(array) for key, array in arrays_of(name, probe).items()}
+    assert len(canonical(arrays)) < LIMIT
+    assert not SCHEMES.get(name).family == "none" or not arrays
+    shapes = {key: np.array(array, dtype=float).shape for key, array in arrays.items()}
+    wanted = {
+        "code": (128, 512),
+        "code_small": (16, 32),
+        "bias_map": (8, 48, 48),
+        "bias_heads": (8,),
+        "angles": (64, 8),
+        "similarity": (128,),
+    }
+    assert shapes == {key: wanted[key] for key in shapes}
+
+
+def test_progress_adds_up_to_the_work_of_a_probe() -> None:
+    units: list[int] = []
+    portrait(Variant("rope"), PROBE, units.append)
+    assert sum(units) == len(PARTS) == PROBE.work
+
+
+def test_sinusoidal_code_is_sine_and_cosine() -> None:
+    arrays = arrays_of("sinusoidal")
+    for name, width in (("code", 512), ("code_small", 32)):
+        for position in (0, 1, 7, 15):
+            row = arrays[name][position]
+            for m in (0, 1, width // 2 - 1):
+                angle = position * 10_000 ** (-m / (width / 2))
+                assert row[2 * m] == pytest.approx(math.sin(angle), abs=1e-4)
+                assert row[2 * m + 1] == pytest.approx(math.cos(angle), abs=1e-4)
+
+
+def test_small_integer_code_is_built_for_sixteen_positions() -> None:
+    code = np.array(arrays_of("integer")["code_small"])
+    assert code == pytest.approx(np.arange(16)[:, None] / 16 + np.zeros((16, 32)))
+
+
+def test_bias_map_of_alibi_is_minus_slope_times_distance() -> None:
+    bias = np.array(arrays_of("alibi")["bias_map"])
+    distance = np.abs(np.arange(48)[:, None] - np.arange(48))
+    for head, slope in enumerate((1 / 4, 1 / 16, 1 / 64, 1 / 256)):
+        assert bias[head] == pytest.approx(-slope * distance, rel=1e-3)
+
+
+def test_bias_map_hides_the_future_of_a_causal_scheme() -> None:
+    arrays = arrays_of("alibi", direction="causal")
+    bias = np.array(rounded(arrays["bias_map"]), dtype=float)
+    assert (np.isnan(bias) == np.triu(np.ones((48, 48), dtype=bool), 1)).all()
+
+
+def test_bias_map_keeps_heads_spread_over_all() -> None:
+    arrays = arrays_of("alibi", Probe(width=64, heads=16))
+    assert arrays["bias_heads"] == [0, 2, 4, 6, 9, 11, 13, 15]
+    slopes = [-(2 ** (-8 * (head + 1) / 16)) for head in arrays["bias_heads"]]
+    assert [head[1][0] for head in arrays["bias_map"]] == pytest.approx(
+        slopes, rel=1e-3
+    )
+
+
+def test_angles_of_rope_grow_with_the_position() -> None:
+    angles = np.array(arrays_of("rope")["angles"])  # heads of 8 channels
+    speeds = 10_000 ** -(np.arange(4) / 4)
+    assert angles == pytest.approx(np.arange(64)[:, None] * speeds, rel=1e-3)
+
+
+def test_similarity_of_rope_is_the_mean_cosine_of_its_angles() -> None:
+    arrays = arrays_of("rope")
+    speeds = [10_000 ** -(pair / 4) for pair in range(4)]
+    slow = [sum(math.cos(o * w) for w in speeds) / 4 for o in range(128)]
+    assert arrays["similarity"] == pytest.approx(slow, abs=1e-3)
+
+
+def test_similarity_of_signed_bits_counts_bits_that_agree() -> None:
+    found = arrays_of("binary", signed=True)["similarity"]
+    width = 8  # bits of 256 positions, four copies in 32 channels
+    agree = [
+        sum(1 - 2 * (p ^ (p + 1)).bit_count() / width for p in range(128)) / 128,
+        sum(1 - 2 * (p ^ (p + 127)).bit_count() / width for p in range(128)) / 128,
+    ]
+    assert [found[1], found[127]] == pytest.approx(agree, abs=1e-3)
+
+
+def test_similarity_leaves_out_the_zero_code() -> None:
+    assert arrays_of("integer")["similarity"] == pytest.approx([1.0] * 128)
+
+
+def test_a_short_scheme_gives_the_positions_it_defines() -> None:
+    arrays = arrays_of("learned", length=10)
+    shapes = {name: np.array(array).shape for name, array in arrays.items()}
+    assert shapes == {"code": (10, 512), "code_small": (10, 32), "similarity": (10,)}
+
+
+def test_a_size_that_fails_leaves_the_other_arrays() -> None:
+    arrays = arrays_of("binary", Probe(width=4, heads=1))  # no room for 9 bits
+    assert set(arrays) == {"code", "code_small"}
+
+
+def test_a_scheme_that_comes_in_no_size_is_refused() -> None:
+    with pytest.raises(ConfigError, match="bits must be from 0 to 62"):
+        arrays_of("binary", bits=63)
+
+
+def test_arrays_are_json() -> None:
+    arrays = arrays_of("t5_bias")
+    assert json.loads(json.dumps(arrays)) == arrays

@@ -1,0 +1,67 @@
+"""Shift linearity against exact maps."""
+
+import math
+
+import pytest
+import torch
+
+from posenc_compare.analysis.measures.shift_linearity import (
+    shift_linearity,
+    shift_residuals,
+)
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.schemes import Variant
+
+
+def rows_of(name: str) -> dict:
+    result = shift_linearity(Variant(name), Probe(), lambda units: None)
+    return {(row.quantity, row.x): row for row in result.rows}
+
+
+def test_sinusoids_shift_by_a_rotation() -> None:
+    rows = rows_of("sinusoidal")
+    for k in (1, 2, 4, 8, 16, 32, 64):
+        value = rows["linear_residual", k].value
+        assert value is not None
+        assert value < 1e-11  # float64 rounding times the condition of the codes
+
+
+def test_integers_need_the_constant() -> None:
+    rows = rows_of("integer")
+    assert (rows["affine_residual", 64].value or 0) < 1e-12
+    # The best multiple of p for p + k misses by about k / (2 * spread of p).
+    assert (rows["linear_residual", 64].value or 0) > 0.1
+
+
+def test_bits_and_tables_do_not_shift_linearly() -> None:
+    assert (rows_of("binary")["affine_residual", 1].value or 0) > 0.3
+    assert (rows_of("learned")["affine_residual", 1].value or 0) > 1
+
+
+def test_residual_of_a_known_map_with_noise() -> None:
+    # Codes on a circle, plus noise of known size that no map foresees.
+    torch.manual_seed(0)
+    angle = 0.3 * torch.arange(4000, dtype=torch.float64)
+    noise = 0.1 * torch.randn(4000, 2, dtype=torch.float64)
+    codes = torch.stack([angle.cos(), angle.sin()], dim=1) + noise
+    (residual,) = shift_residuals(codes, [1], affine=False, seed=0)
+    # Noise of the target plus noise of the input seen through the (shrunk) rotation.
+    shrink = 0.5 / (0.5 + 0.01)
+    missed = 0.01 + shrink**2 * 0.01 + (1 - shrink) ** 2 * 0.5
+    assert residual == pytest.approx(math.sqrt(missed / 0.51), rel=0.05)
+
+
+def test_held_out_half_is_not_seen_in_the_fit() -> None:
+    # More channels than fitted rows: every half can be fitted exactly, and noise
+    # must still score badly.
+    codes = torch.randn(100, 200, dtype=torch.float64)
+    (residual,) = shift_residuals(codes, [1], affine=False, seed=0)
+    assert residual is not None
+    assert residual > 0.9
+
+
+@pytest.mark.parametrize("name", ["rope", "alibi", "t5_bias", "nope"])
+def test_relative_schemes_say_why_they_have_no_number(name: str) -> None:
+    (row,) = rows_of(name).values()
+    assert row.value is None
+    assert row.note == "has no code of a position"

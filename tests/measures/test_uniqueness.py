@@ -1,0 +1,85 @@
+"""Uniqueness against counting and comparing all pairs."""
+
+import itertools
+
+import pytest
+import torch
+
+from posenc_compare.analysis.measures.uniqueness import (
+    distinct_rows,
+    nearest_distance,
+    typical_distance,
+    uniqueness,
+)
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.schemes import Variant
+
+
+def rows_of(name: str, positions: int = 64, **options: object) -> dict:
+    result = uniqueness(
+        Variant(name, options), Probe(positions=positions), lambda units: None
+    )
+    return {(row.quantity, row.case): row.value for row in result.rows}
+
+
+@pytest.mark.parametrize("count", [2, 3, 50])
+@pytest.mark.parametrize("width", [1, 7])
+def test_nearest_distance_equals_all_pairs(count: int, width: int) -> None:
+    codes = torch.randn(count, width, dtype=torch.float64).cumsum(dim=0)
+    slow = min(
+        sum((a - b) ** 2 for a, b in zip(p, q, strict=True)) ** 0.5
+        for p, q in itertools.combinations(codes.tolist(), 2)
+    )
+    assert nearest_distance(codes) == pytest.approx(slow, rel=1e-12)
+
+
+def test_nearest_distance_crosses_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = torch.randn(40, 5, dtype=torch.float64)
+    codes[33] = codes[2] + 1e-6
+    whole = nearest_distance(codes)
+    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.BLOCK_ENTRIES", 80)
+    assert nearest_distance(codes) == whole == pytest.approx(1e-6 * 5**0.5, rel=1e-6)
+
+
+def test_nearest_distance_is_exact_far_from_the_origin() -> None:
+    # |x|^2 + |y|^2 - 2xy alone would lose this gap to cancellation.
+    codes = torch.arange(4096, dtype=torch.float64)[:, None].repeat(1, 3) * 1e-6 + 1e6
+    slow = (codes[1:] - codes[:-1]).norm(dim=1).min().item()
+    assert nearest_distance(codes) == pytest.approx(slow, rel=1e-9)
+
+
+def test_typical_distance_is_the_root_mean_square_over_pairs() -> None:
+    codes = torch.randn(30, 4, dtype=torch.float64)
+    squares = [
+        (p - q).square().sum().item() for p, q in itertools.combinations(codes, 2)
+    ]
+    assert typical_distance(codes) == pytest.approx((sum(squares) / 435) ** 0.5)
+
+
+def test_distinct_rows_counts_signed_zero_once() -> None:
+    codes = torch.tensor([[0.0, 1.0], [-0.0, 1.0], [0.0, 2.0]])
+    assert distinct_rows(codes) == 2
+
+
+def test_integers_beyond_256_collide_in_bfloat16() -> None:
+    rows = rows_of("integer", positions=512, normalised=False)
+    kept = len({float(torch.tensor(float(p)).bfloat16()) for p in range(512)})
+    assert rows["distinct_share", "float32"] == 1
+    assert rows["distinct_share", "bfloat16"] == kept / 512 < 1
+
+
+def test_nope_has_one_code_and_t5_as_many_as_buckets() -> None:
+    assert rows_of("nope")["distinct_share", "float32"] == 1 / 64
+    # 16 exact buckets and 11 more begin at distances up to 63, the last at 59.
+    assert rows_of("t5_bias")["distinct_share", "float32"] == 27 / 64
+
+
+def test_normalised_integers_depend_on_the_length_they_are_built_for() -> None:
+    assert rows_of("integer")["depends_on_length", "build"] == 1
+    assert rows_of("integer", normalised=False)["depends_on_length", "build"] == 0
+    assert rows_of("sinusoidal")["depends_on_length", "build"] == 0
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "rope", "binary", "integer"])
+def test_calls_of_another_length_give_the_same_codes(name: str) -> None:
+    assert rows_of(name)["depends_on_length", "call"] == 0

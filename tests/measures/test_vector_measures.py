@@ -1,0 +1,122 @@
+"""Perturbation and smoothness against direct computation."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from posenc_compare.analysis.measures.perturbation import VOCABULARY, perturbation
+from posenc_compare.analysis.measures.smoothness import smoothness
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Variant
+
+PROBE = Probe(positions=64)
+
+
+def rows_of(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
+    rows = measure(Variant(name, options), probe, lambda units: None).rows
+    return {(row.quantity, row.case): row.value for row in rows}
+
+
+def test_relative_size_of_sinusoids() -> None:
+    # |PE| is sqrt(d / 2) at every position.
+    rows = rows_of(perturbation, "sinusoidal")
+    tokens = PROBE.normal("vocabulary", VOCABULARY, 128)[:64]
+    ratio = math.sqrt(64) / tokens.norm(dim=1)
+    assert rows["relative_size", "N(0, 1)"] == pytest.approx(float(ratio.mean()))
+    assert rows["largest_relative_size", "N(0, 1)"] == pytest.approx(float(ratio.max()))
+    small = rows["relative_size", "N(0, 0.02^2)"]
+    assert small == pytest.approx(50 * float(ratio.mean()))
+    scaled = rows["relative_size", "N(0, 0.02^2) sqrt(d)"]
+    assert scaled == pytest.approx(small / math.sqrt(128))
+
+
+def test_own_token_is_lost_under_a_large_code() -> None:
+    rows = rows_of(perturbation, "integer", normalised=False)
+    vocabulary = PROBE.normal("vocabulary", VOCABULARY, 128)
+    kept = 0
+    for p in range(64):
+        gaps = [(vocabulary[p] + p - other).norm() for other in vocabulary]
+        kept += int(torch.stack(gaps).argmin()) == p
+    assert rows["own_token_nearest", "N(0, 1)"] == kept / 64 < 1
+
+
+def test_a_layernorm_leaves_nothing_of_integers() -> None:
+    for normalised in (True, False):
+        rows = rows_of(perturbation, "integer", normalised=normalised)
+        assert rows["left_after_layernorm", "N(0, 1)"] < 1e-12
+    assert rows_of(perturbation, "sinusoidal")["left_after_layernorm", "N(0, 1)"] > 0.3
+
+
+def test_left_after_layernorm_is_the_change_it_says() -> None:
+    probe = Probe(positions=2, width=4, heads=1)
+    x = probe.normal("vocabulary", VOCABULARY, 4)[:2]
+    code = torch.tensor(
+        [
+            [math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)]
+            for p in (0, 1)
+        ],
+        dtype=torch.float64,
+    )
+    before, after = F.layer_norm(x, (4,)), F.layer_norm(x + code, (4,))
+    slow = ((after - before).norm(dim=1) / before.norm(dim=1)).mean()
+    rows = rows_of(perturbation, "sinusoidal", probe)
+    assert rows["left_after_layernorm", "N(0, 1)"] == pytest.approx(float(slow))
+
+
+def test_rotation_keeps_sizes_and_turns_queries() -> None:
+    rows = rows_of(perturbation, "rope")
+    assert rows["relative_size", "query"] > 0.5
+    assert rows["relative_size", "N(0, 1)"] == 0
+    assert rows["bias_spread", ""] == 0
+
+
+def test_the_baseline_changes_nothing() -> None:
+    rows = rows_of(perturbation, "nope")
+    changed = {key for key, value in rows.items() if value > 1e-5}
+    assert {quantity for quantity, _ in changed} == {"own_token_nearest"}
+    assert all(rows[key] == 1 for key in changed)
+
+
+def test_bias_spread_of_alibi_grows_with_the_slopes() -> None:
+    assert rows_of(perturbation, "alibi")["bias_spread", ""] > 1
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_binary_flips_as_many_bits_as_a_carry_does(signed: bool) -> None:
+    rows = rows_of(smoothness, "binary", signed=signed)
+    flips = [(p ^ (p + 1)).bit_count() for p in range(63)]
+    assert rows["channels_changed", "mean"] == pytest.approx(sum(flips) / 63)
+    assert rows["channels_changed", "largest"] == max(flips) == 6
+    step = math.sqrt(128 // 6) * (2 if signed else 1)
+    assert rows["largest_step", ""] == pytest.approx(step * math.sqrt(6))
+
+
+def test_sinusoids_step_evenly() -> None:
+    rows = rows_of(smoothness, "sinusoidal")
+    speeds = [10_000 ** (-m / 64) for m in range(64)]
+    step = math.sqrt(sum(4 * math.sin(w / 2) ** 2 for w in speeds))
+    assert rows["mean_step", ""] == pytest.approx(step)
+    assert rows["step_unevenness", ""] == pytest.approx(1)
+
+
+def test_every_measure_gives_every_scheme_a_number_or_a_reason() -> None:
+    from posenc_compare.registry import MEASURES
+
+    for measure_name in MEASURES.select("untrained"):
+        measure = MEASURES.get(measure_name)
+        for name in SCHEMES.entries():
+            result = measure.compute(Variant(name), PROBE, lambda units: None)
+            assert result.rows or not measure.quantities, (measure_name, name)
+            for row in result.rows:
+                assert row.quantity in measure.quantities
+                assert row.value is not None or row.note, (measure_name, name, row)
+
+
+def test_measures_give_the_same_numbers_twice_whatever_ran_between() -> None:
+    first = rows_of(perturbation, "learned")
+    torch.manual_seed(5)
+    rows_of(perturbation, "t5_bias")
+    assert rows_of(perturbation, "learned") == first

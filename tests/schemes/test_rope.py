@@ -1,0 +1,215 @@
+"""RoPE against complex numbers, one pair at a time."""
+
+import cmath
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Scheme, create
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(head_dim: int = 8, **options: float | str) -> Scheme:
+    return create("rope", options=options, model_dim=2 * head_dim, heads=2)
+
+
+def slow_turn(
+    row: list[float], position: int, base: float, layout: str, turned: int
+) -> list[float]:
+    """(a + ib) * (cos + i sin), the angle being position * base**(-2m / turned)."""
+    out = list(row)
+    for pair in range(turned // 2):
+        if layout == "adjacent":
+            left, right = 2 * pair, 2 * pair + 1
+        else:
+            left, right = pair, pair + turned // 2
+        angle = position * math.pow(base, -2 * pair / turned)
+        number = complex(row[left], row[right]) * cmath.exp(1j * angle)
+        out[left], out[right] = number.real, number.imag
+    return out
+
+
+def slow(x: Tensor, positions: list[int], *rule: float | str) -> Tensor:
+    base, layout, turned = float(rule[0]), str(rule[1]), int(rule[2])
+    rows = [
+        [
+            [
+                slow_turn(head[i].tolist(), positions[i], base, layout, turned)
+                for i in range(len(positions))
+            ]
+            for head in row
+        ]
+        for row in x
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0, 100.0])
+@pytest.mark.parametrize(("head_dim", "fraction"), [(8, 1.0), (8, 0.5), (2, 1.0)])
+def test_equals_the_slow_reference(
+    head_dim: int, fraction: float, base: float, layout: str
+) -> None:
+    x = normal(2, 2, 6, head_dim)
+    positions = [0, 1, 2, 100, 500, -4]
+    scheme = make(head_dim, base=base, layout=layout, fraction=fraction)
+    expected = slow(x, positions, base, layout, round(head_dim * fraction))
+    for door in (scheme.query, scheme.key):
+        got = door(x, torch.tensor(positions))
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+
+
+def test_defaults_are_those_of_the_paper() -> None:
+    x, positions = normal(1, 2, 3, 8), torch.tensor([1, 10, 100])
+    named = make(base=10_000.0, layout="adjacent", fraction=1.0)
+    assert torch.equal(make().query(x, positions), named.query(x, positions))
+
+
+def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
+    x, positions = normal(2, 2, 7, 8), torch.arange(7) * 13
+    order = [0, 2, 4, 6, 1, 3, 5, 7]  # firsts of all pairs, then seconds
+    adjacent = make(layout="adjacent").query(x, positions)
+    half = make(layout="half").query(x[..., order], positions)
+    torch.testing.assert_close(half, adjacent[..., order], rtol=0, atol=1e-15)
+    assert not torch.allclose(make(layout="half").query(x, positions), adjacent)
+
+
+def test_norm_of_every_pair_is_kept() -> None:
+    x, positions = normal(1, 2, 5, 8), torch.tensor([0, 1, 7, 4096, 10**6])
+    turned = make().query(x, positions)
+    pairs = turned.unflatten(-1, (4, 2)).norm(dim=-1)
+    expected = x.unflatten(-1, (4, 2)).norm(dim=-1)
+    torch.testing.assert_close(pairs, expected, rtol=1e-14, atol=0)
+
+
+def test_position_zero_is_the_identity() -> None:
+    x = normal(1, 2, 3, 8)
+    assert torch.equal(make().key(x, torch.zeros(3, dtype=torch.int64)), x)
+
+
+def test_turning_twice_is_turning_by_the_sum() -> None:
+    x, scheme = normal(1, 2, 5, 8), make()
+    a, b = torch.tensor([0, 3, 5, 64, 9]), torch.tensor([7, 7, -5, 64, 1])
+    twice = scheme.query(scheme.query(x, a), b)
+    torch.testing.assert_close(twice, scheme.query(x, a + b), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [1, 64, 4096, 100_000])
+def test_logits_do_not_change_under_a_shift(shift: int) -> None:
+    q, k = normal(1, 2, 9, 8), normal(1, 2, 9, 8, seed=1)
+    for layout in ("adjacent", "half"):
+        scheme, positions = make(layout=layout), torch.arange(9)
+        here = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+        there = attention_logits(
+            q, k, scheme=scheme, positions=positions + shift, causal=False
+        )
+        torch.testing.assert_close(here, there, rtol=0, atol=1e-10)
+        plain = q @ k.mT / math.sqrt(8)
+        assert (here - plain).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+def test_partial_turns_the_first_channels_as_a_smaller_head_would(layout: str) -> None:
+    x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
+    part = make(16, fraction=0.25, layout=layout).query(x, positions)
+    small = make(4, layout=layout).query(x[..., :4], positions)
+    assert torch.equal(part[..., :4], small)
+    assert torch.equal(part[..., 4:], x[..., 4:])
+
+
+def test_angles_are_those_of_the_rotation() -> None:
+    positions = torch.tensor([0, 3, 77])
+    scheme = make(8, fraction=0.5, base=100.0)
+    angles = scheme.angles(positions)
+    assert angles is not None
+    expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
+    torch.testing.assert_close(
+        angles, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12
+    )
+
+
+def test_a_huge_base_leaves_one_pair_turning() -> None:
+    x, positions = normal(1, 2, 4, 8), torch.arange(4)
+    turned = make(base=1e300).query(x, positions)
+    torch.testing.assert_close(turned[..., 2:], x[..., 2:], rtol=0, atol=1e-12)
+    assert not torch.allclose(turned[..., :2], x[..., :2])
+
+
+@pytest.mark.parametrize(
+    "options", [{"base": 9_999.0}, {"layout": "half"}, {"fraction": 0.5}]
+)
+def test_each_option_changes_the_output(options: dict[str, float | str]) -> None:
+    x, positions = normal(1, 2, 3, 8), torch.tensor([5, 50, 400])
+    default = make().query(x, positions)
+    changed = make(8, **options).query(x, positions)
+    assert (changed - default).abs().max() > 1e-4
+    assert torch.equal(make().query(x, positions), default)  # nothing was kept
+
+
+def test_bfloat16_is_rounded_once() -> None:
+    positions = [15962, 15966, 15968]  # the first two collide in bfloat16
+    row = normal(1, 2, 1, 16).bfloat16()
+    x = row.expand(1, 2, 3, 16)
+    expected = slow(x.double(), positions, 1e4, "adjacent", 16)
+    for door in (make(16).query, make(16).key):
+        got = door(x, torch.tensor(positions))
+        assert got.dtype == torch.bfloat16
+        # One rounding of the result (2**-8 of it), and float32's of the rotation:
+        # cos, sin, two products and a sum, each 2**-24 of at most the pair's norm.
+        size = expected.unflatten(-1, (8, 2)).norm(dim=-1, keepdim=True)
+        size = size.expand(1, 2, 3, 8, 2).flatten(-2)
+        bound = 2.0**-8 * expected.abs() + 6 * 2.0**-24 * size
+        assert ((got.double() - expected).abs() <= bound).all()
+        assert got[0, 0].unique(dim=0).shape[0] == 3
+
+
+def test_float32_error_does_not_grow_with_the_position() -> None:
+    x = normal(1, 2, 2, 16).float()
+    positions = [10**6, 10**6 + 1]
+    got = make(16).query(x, torch.tensor(positions))
+    expected = slow(x.double(), positions, 1e4, "adjacent", 16)
+    # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
+    torch.testing.assert_close(got.double(), expected, rtol=0, atol=2e-6)
+
+
+def test_odd_head() -> None:
+    with pytest.raises(ConfigError, match="rope: head_dim must be even, got 7"):
+        create("rope", model_dim=14, heads=2)
+
+
+def test_odd_part() -> None:
+    with pytest.raises(
+        ConfigError, match=r"rope: fraction \* head_dim must be even, got 3"
+    ):
+        make(12, fraction=0.25)
+
+
+@pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, 0.1])
+def test_fraction_out_of_range(fraction: float) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=rf"rope: fraction must be in \(0, 1\] and turn at least one pair of 8 "
+        rf"channels, got {fraction}",
+    ):
+        make(8, fraction=fraction)
+
+
+@pytest.mark.parametrize("base", [0.0, -10_000.0])
+def test_base_must_be_positive(base: float) -> None:
+    with pytest.raises(ConfigError, match=f"base must be greater than 0, got {base}"):
+        make(base=base).query(normal(1, 2, 1, 8), torch.arange(1))
+
+
+def test_unknown_layout() -> None:
+    with pytest.raises(
+        ConfigError, match="rope: layout must be adjacent or half, got 'interleaved'"
+    ):
+        make(layout="interleaved")

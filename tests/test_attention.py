@@ -1,0 +1,809 @@
+"""Every path of attention against the definition, and the choice between them."""
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from posenc_compare import attention as module
+from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes import SCHEMES, Call, Geometry, Scheme, create
+
+BATCH, HEADS, WIDTH = 2, 3, 8
+SIZES = [(40, 40), (7, 40), (1, 40), (1, 1)]
+PATHS: list[Path] = ["fused", "strided", "flex", "dense", "plain"]
+
+# Every registered scheme, and options that bring other code or more than one bucket.
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in SCHEMES.entries()),
+    ("alibi", {"direction": "causal"}),
+    ("rope", {"layout": "half", "fraction": 0.5}),
+    ("t5_bias", {"buckets": 8, "max_distance": 12, "bidirectional": True}),
+]
+GRID = [
+    pytest.param(
+        name,
+        options,
+        causal,
+        sizes,
+        segmented,
+        id="-".join(
+            [
+                name,
+                *map(str, options.values()),
+                "causal" if causal else "both",
+                "x".join(map(str, sizes)),
+                *(["segments"] if segmented else []),
+            ]
+        ),
+    )
+    for (name, options), causal, sizes, segmented in product(
+        CASES, [True, False], SIZES, [False, True]
+    )
+    if causal or options.get("direction") != "causal"
+]
+every_case = pytest.mark.parametrize(
+    ("name", "options", "causal", "sizes", "segmented"), GRID
+)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 16)  # 40 rows: two blocks and a half
+
+
+@pytest.fixture
+def normal() -> Callable[..., Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(name: str, options: dict[str, Any], heads: int = HEADS) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        scheme = create(
+            name, options=options, model_dim=heads * WIDTH, heads=heads, length=64
+        ).double()
+    with torch.no_grad():
+        for parameter in scheme.parameters():
+            parameter.mul_(4)  # so that a wrong row of a table is seen
+    return scheme
+
+
+def arguments(
+    scheme: Scheme, causal: bool, sizes: tuple[int, int], segmented: bool
+) -> dict[str, Any]:
+    queries, keys = sizes
+    key_positions = torch.arange(keys) + 3
+    segments = None
+    if segmented:
+        places = torch.arange(keys)
+        segments = torch.stack([places // 9, places // 23])
+    return {
+        "scheme": scheme,
+        "positions": key_positions[keys - queries :],
+        "key_positions": key_positions,
+        "causal": causal,
+        "segments": segments,
+    }
+
+
+def applicable(
+    name: str, causal: bool, sizes: tuple[int, int], segmented: bool
+) -> list[Path]:
+    """Return the paths that the table in the module's docstring promises."""
+    queries, keys = sizes
+    biased = SCHEMES.entry(name).facts["family"] == "bias"
+    paths: list[Path] = ["flex", "dense", "plain"]
+    if biased and not segmented:
+        paths.append("strided")
+    if not biased and not segmented and (not causal or queries in (1, keys)):
+        paths.append("fused")
+    return paths
+
+
+def gradients(
+    out: Tensor, leaves: list[Tensor], weights: Tensor
+) -> list[tuple[int, Tensor]]:
+    """Return the gradients that exist, numbered by leaf."""
+    found = torch.autograd.grad(
+        (out * weights.to(out.dtype)).sum(), leaves, allow_unused=True
+    )
+    return [(i, g) for i, g in enumerate(found) if g is not None]
+
+
+@every_case
+def test_paths_agree_in_float64(
+    name: str,
+    options: dict[str, Any],
+    causal: bool,
+    sizes: tuple[int, int],
+    segmented: bool,
+    normal: Callable[..., Tensor],
+) -> None:
+    scheme = make(name, options)
+    given = arguments(scheme, causal, sizes, segmented)
+    q = normal(BATCH, HEADS, sizes[0], WIDTH)
+    k, v = normal(2, BATCH, HEADS, sizes[1], WIDTH)
+    weights = normal(BATCH, HEADS, sizes[0], WIDTH)
+    leaves = [q, k, v, *scheme.parameters()]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    expected = attention(q, k, v, **given, path="plain")
+    expected_grads = gradients(expected, leaves, weights)
+    trained = {"t5_bias"} & {name}
+    assert [i for i, _ in expected_grads] == list(range(4 if trained else 3))
+    paths = applicable(name, causal, sizes, segmented)
+    for path in PATHS:
+        if path == "flex":  # cannot train on the CPU
+            continue
+        if path not in paths:
+            with pytest.raises(ConfigError, match=f"path '{path}' cannot serve {name}"):
+                attention(q, k, v, **given, path=path)
+            continue
+        got = attention(q, k, v, **given, path=path)
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-10, msg=path)
+        got_grads = gradients(got, leaves, weights)
+        assert [i for i, _ in got_grads] == [i for i, _ in expected_grads]
+        for (_, got_grad), (_, grad) in zip(got_grads, expected_grads, strict=True):
+            torch.testing.assert_close(got_grad, grad, rtol=0, atol=1e-10, msg=path)
+
+
+@pytest.mark.parametrize("segmented", [False, True])
+@pytest.mark.parametrize(
+    ("name", "causal", "sizes"),
+    [
+        ("nope", True, (7, 40)),
+        ("rope", True, (40, 40)),
+        ("alibi", False, (7, 40)),
+        ("t5_bias", True, (40, 40)),
+        ("t5_bias", True, (1, 40)),
+    ],
+)
+def test_flex_agrees_without_gradients(
+    name: str,
+    causal: bool,
+    sizes: tuple[int, int],
+    segmented: bool,
+    normal: Callable[..., Tensor],
+) -> None:
+    scheme = make(name, {}).requires_grad_(False)
+    given = arguments(scheme, causal, sizes, segmented)
+    q = normal(BATCH, HEADS, sizes[0], WIDTH)
+    k, v = normal(2, BATCH, HEADS, sizes[1], WIDTH)
+    expected = attention(q, k, v, **given, path="plain")
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message=r"flex_attention called without torch\.compile"
+        )
+        got = attention(q, k, v, **given, path="flex")
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+# Bounds in float32, u = 2**-24 the rounding of one operation. With n keys, m queries,
+# d channels, and Q, K, V, G the largest norms of a query, key, value and of the
+# gradient that arrives at an output row:
+#
+# S     = scale * Q * K + max |bias|: no logit, nor the sum of the absolute values of
+#         its terms, is larger.
+# delta = (d + 8) * u * S: the error of a logit. d products and sums, the scale, the
+#         bias and its rounding, and 5 of a rotation (cos, sin, two products, a sum).
+# w     = 2 * delta + (n + 4) * u: the relative error of a softmax weight, to first
+#         order: numerator and denominator each move by at most delta; n sums of the
+#         denominator, exp, the shift by the maximum, the division.
+# out   : weights sum to 1, so |error| <= (w + n * u) * V.
+# dlogit= W_ij (g_i . v_j - g_i . o_i): the bracket is at most 2GV, wrong by
+#         2(d + 2)uGV for the two products, and by (w + n * u)GV through o_i. Summed
+#         over a row the error is e = 3(w + n * u)GV + 2(d + 2)uGV, on a sum of 2GV.
+# dq    = scale * dlogit @ k: scale * K * (e + 2(n + 2)uGV), and 5u more of a turn.
+# dk    : m rows add up: scale * Q * m * (e + 2(m + 2)uGV).
+# dv    : m rows of weights, each at most 1: m * G * (w + (m + 2)u).
+# bias  : each parameter collects at most batch * m whole rows.
+def float32_bounds(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, scheme: Scheme, bias: float
+) -> tuple[float, list[float]]:
+    unit = 2.0**-24
+    big_q, big_k, big_v, big_g = (t.norm(dim=-1).max().item() for t in (q, k, v, g))
+    m, n, d = q.shape[2], k.shape[2], q.shape[3]
+    scale = scheme.scale(d)
+    delta = (d + 8) * unit * (scale * big_q * big_k + bias)
+    w = 2 * delta + (n + 4) * unit
+    gv = big_g * big_v
+    row = 3 * (w + n * unit) * gv + 2 * (d + 2) * unit * gv
+    return (w + n * unit) * big_v, [
+        scale * big_k * (row + 2 * (n + 7) * unit * gv),
+        scale * big_q * m * (row + 2 * (m + 7) * unit * gv),
+        m * big_g * (w + (m + 2) * unit),
+        BATCH * m * (row + 2 * (BATCH * m + n) * unit * gv),
+    ]
+
+
+@every_case
+def test_paths_agree_in_float32(
+    name: str,
+    options: dict[str, Any],
+    causal: bool,
+    sizes: tuple[int, int],
+    segmented: bool,
+    normal: Callable[..., Tensor],
+) -> None:
+    scheme = make(name, options)
+    given = arguments(scheme, causal, sizes, segmented)
+    q = normal(BATCH, HEADS, sizes[0], WIDTH).float()
+    k, v = normal(2, BATCH, HEADS, sizes[1], WIDTH).float()
+    g = normal(BATCH, HEADS, sizes[0], WIDTH).float()
+    scheme.float()  # the parameters are now those of float32 ...
+    narrow = [t.requires_grad_() for t in (q, k, v, *scheme.parameters())]
+    twin = make(name, options)
+    twin.load_state_dict(scheme.state_dict())  # ... and the same in float64
+    wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    wide += list(twin.parameters())
+    exact = attention(
+        wide[0], wide[1], wide[2], **{**given, "scheme": twin}, path="plain"
+    )
+    exact_grads = gradients(exact, wide, g)
+    zero = torch.zeros_like(wide[1])
+    with torch.no_grad():
+        bias = attention_logits(
+            zero,
+            zero,
+            scheme=twin,
+            positions=given["key_positions"],
+            causal=twin.causal_only,
+        )
+    bias = bias[bias.isfinite()]
+    out_bound, grad_bounds = float32_bounds(q, k, v, g, scheme, bias.abs().max().item())
+    for path in applicable(name, causal, sizes, segmented):
+        if path == "flex":
+            continue
+        got = attention(q, k, v, **given, path=path)
+        assert got.dtype == torch.float32
+        assert (got.double() - exact).abs().max().item() <= out_bound, path
+        pairs = zip(gradients(got, narrow, g), exact_grads, strict=True)
+        for (i, grad), (_, exact_grad) in pairs:
+            assert grad.dtype == torch.float32
+            error = (grad.double() - exact_grad).abs().max().item()
+            assert error <= grad_bounds[i], f"{path}, gradient {i}"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), CASES, ids=[f"{n}-{list(o.values())}" for n, o in CASES]
+)
+@pytest.mark.parametrize("causal", [True, False])
+def test_bfloat16_is_close_to_float64(
+    name: str, options: dict[str, Any], causal: bool, normal: Callable[..., Tensor]
+) -> None:
+    if options.get("direction") == "causal" and not causal:
+        return
+    scheme = make(name, options).requires_grad_(False)
+    given = arguments(scheme, causal, (40, 40), False)
+    q, k, v = normal(3, BATCH, HEADS, 40, WIDTH).bfloat16()
+    wide = [t.double() for t in (q, k, v)]
+    expected = attention(wide[0], wide[1], wide[2], **given, path="plain")
+    # u = 2**-8. A turned query and key are rounded once each: the logit moves by at
+    # most 2u * scale * Q * K, a weight by twice that. The weight is rounded before it
+    # meets the values, and so is the output: 2u of the largest value. What is summed
+    # in float32 adds less than another tenth.
+    unit = 2.0**-8
+    big_q, big_k = (t.norm(dim=-1).max().item() for t in wide[:2])
+    turned = scheme.acts_at("query") or scheme.acts_at("key")
+    delta = 2 * unit * scheme.scale(WIDTH) * big_q * big_k if turned else 0.0
+    bound = 1.1 * (math.expm1(2 * delta) + 2 * unit) * wide[2].abs().max().item()
+    for path in applicable(name, causal, (40, 40), False):
+        if path == "flex":
+            continue
+        got = attention(q, k, v, **given, path=path)
+        assert got.dtype == torch.bfloat16
+        assert (got.double() - expected).abs().max().item() <= bound, path
+
+
+def test_bfloat16_gradients_are_in_bfloat16_and_close(
+    normal: Callable[..., Tensor],
+) -> None:
+    scheme = make("t5_bias", {}).float()
+    given = arguments(scheme, True, (40, 40), False)
+    leaves = [t.bfloat16().requires_grad_() for t in normal(3, 1, HEADS, 40, WIDTH)]
+    grads = {}
+    paths: list[Path] = ["strided", "plain"]
+    for path in paths:
+        out = attention(leaves[0], leaves[1], leaves[2], **given, path=path)
+        grads[path] = torch.autograd.grad(
+            out.float().sum(), [*leaves, *scheme.parameters()]
+        )
+    for one, other in zip(grads["strided"], grads["plain"], strict=True):
+        assert one.dtype == other.dtype
+        # The two differ by roundings of o_i and of the result: a few 2**-8.
+        size = other.abs().max().item()
+        torch.testing.assert_close(one, other, rtol=0, atol=8 * 2.0**-8 * size)
+
+
+# --- the strided path -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [2, 8])
+@pytest.mark.parametrize("causal", [True, False])
+def test_strided_gradients_are_those_of_finite_differences(
+    block: int,
+    causal: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    normal: Callable[..., Tensor],
+) -> None:
+    monkeypatch.setattr(module, "BLOCK", block)
+    options = {"buckets": 4, "max_distance": 4, "bidirectional": True}
+    scheme = make("t5_bias", options, heads=1)
+    q = normal(2, 1, 3, 2).requires_grad_()
+    k, v = (normal(2, 1, 4, 2).requires_grad_() for _ in range(2))
+    table = scheme.get_parameter("table")
+
+    def run(q: Tensor, k: Tensor, v: Tensor, _: Tensor) -> Tensor:
+        return attention(
+            q,
+            k,
+            v,
+            scheme=scheme,
+            positions=torch.arange(1, 4),
+            key_positions=torch.arange(4),
+            causal=causal,
+            path="strided",
+        )
+
+    assert torch.autograd.gradcheck(run, (q, k, v, table))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 4), (4, 1), (3, 5), (5, 3)])
+def test_diagonal_sums(rows: int, columns: int, normal: Callable[..., Tensor]) -> None:
+    x = normal(2, rows, columns)
+    expected = torch.zeros(2, rows + columns - 1, dtype=torch.float64)
+    for i in range(rows):
+        for j in range(columns):
+            expected[:, i + j] += x[:, i, j]
+    got = module._diagonal_sums(x)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 32, 33])
+@pytest.mark.parametrize("causal", [True, False])
+def test_strided_at_lengths_around_the_block(
+    length: int, causal: bool, normal: Callable[..., Tensor]
+) -> None:
+    scheme = make("t5_bias", {"buckets": 8, "max_distance": 12, "bidirectional": True})
+    q, k, v = normal(3, BATCH, HEADS, length, WIDTH)
+    given = arguments(scheme, causal, (length, length), False)
+    got = attention(q, k, v, **given, path="strided")
+    expected = attention(q, k, v, **given, path="plain")
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_strided_with_another_start_in_every_row(
+    causal: bool, normal: Callable[..., Tensor]
+) -> None:
+    scheme = make("t5_bias", {"buckets": 8, "max_distance": 12, "bidirectional": True})
+    q, k, v = normal(3, BATCH, HEADS, 20, WIDTH)
+    rows = torch.arange(20) + torch.tensor([[0], [7]])
+    got, expected = (
+        attention(q, k, v, scheme=scheme, positions=rows, causal=causal, path=path)
+        for path in ("auto", "plain")
+    )
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5_bias"])
+def test_keys_may_stand_at_another_start_than_queries(
+    name: str, normal: Callable[..., Tensor]
+) -> None:
+    scheme = make(name, {})
+    q, k, v = normal(3, BATCH, HEADS, 20, WIDTH)
+    for start in (-30, 4, 100):
+        given: dict[str, Any] = {
+            "scheme": scheme,
+            "positions": torch.arange(20),
+            "key_positions": torch.arange(20) + start,
+            "causal": False,
+        }
+        got = attention(q, k, v, **given, path="strided")
+        expected = attention(q, k, v, **given, path="plain")
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+class LargestStorage(TorchDispatchMode):
+    """Remember the most bytes behind any tensor that an operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, Tensor):
+                self.bytes = max(self.bytes, tensor.untyped_storage().nbytes())
+        return out
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5_bias"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_strided_never_allocates_a_tensor_of_all_pairs(
+    name: str, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BLOCK", 256)
+    length = 4096
+    scheme = make(name, {}, heads=1).float()
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(1, 1, length, WIDTH, generator=generator).requires_grad_()
+        for _ in range(3)
+    )
+    positions = torch.arange(length)
+    with LargestStorage() as largest:
+        out = attention(q, k, v, scheme=scheme, positions=positions, causal=causal)
+    forward = largest.bytes
+    assert forward < 16 * WIDTH * length  # the vectors and the bias of every offset
+    if name == "t5_bias":
+        with LargestStorage() as largest:
+            out.sum().backward()
+        # A block of rows in float32, padded by its height: no more.
+        assert largest.bytes <= 256 * (length + 256) * 4
+        assert largest.bytes < length * length  # a byte for every pair
+    with LargestStorage() as largest, torch.no_grad():
+        attention(q, k, v, scheme=scheme, positions=positions, path="dense")
+    assert largest.bytes >= length * length * 4  # this watch can see one
+
+
+# --- the choice of a path ---------------------------------------------------------
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the paths that run."""
+    record: list[str] = []
+
+    def watch(path: str) -> None:
+        method = getattr(module._Run, path)
+
+        def run(self: Any) -> Tensor:
+            record.append(path)
+            return method(self)
+
+        monkeypatch.setattr(module._Run, path, run)
+
+    for path in PATHS:
+        watch(path)
+    return record
+
+
+class Rowwise(Scheme):
+    """Changes whole rows of logits."""
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        return logits * 2
+
+
+class Adding(Scheme):
+    """Adds to the values."""
+
+    def values(self, weights: Tensor, call: Call) -> Tensor:
+        return weights.new_zeros(())
+
+
+class Pairwise(Scheme):
+    """Adds a bias to each pair."""
+
+    def pair_bias(self, call: Call) -> Any:
+        return lambda b, h, i, j: 0.1 * (i - j + 0 * (b + h)).double()
+
+
+RUN = torch.arange(12)
+SHUFFLED = torch.tensor([3, 1, 0, 2, 11, 5, 4, 9, 8, 6, 7, 10])
+SEGMENTS = torch.tensor([[0] * 5 + [1] * 7] * BATCH)
+GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
+NAMED = ["nope", "rope", "sinusoidal", "learned", "integer", "binary"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "positions", "segments", "path"),
+    [
+        *((name, RUN, None, "fused") for name in NAMED),
+        *((name, SHUFFLED, None, "fused") for name in NAMED),
+        *((name, RUN, SEGMENTS, "dense") for name in NAMED),
+        ("alibi", RUN, None, "strided"),
+        ("t5_bias", RUN, None, "strided"),
+        ("t5_bias", RUN + 1000, None, "strided"),
+        ("alibi", RUN.expand(BATCH, -1), None, "strided"),
+        ("alibi", SHUFFLED, None, "dense"),
+        ("t5_bias", SHUFFLED, None, "dense"),
+        ("alibi", 2 * RUN, None, "dense"),
+        ("t5_bias", RUN.flip(0), None, "dense"),
+        ("alibi", torch.stack([RUN, SHUFFLED]), None, "dense"),
+        ("alibi", RUN, SEGMENTS, "dense"),
+        ("t5_bias", RUN, SEGMENTS, "dense"),
+        (Pairwise(GEOMETRY), RUN, None, "dense"),
+        (Pairwise(GEOMETRY), RUN, SEGMENTS, "dense"),
+        (Rowwise(GEOMETRY), RUN, None, "plain"),
+        (Adding(GEOMETRY), RUN, None, "plain"),
+        (Adding(GEOMETRY), RUN, SEGMENTS, "plain"),
+    ],
+)
+def test_path_choice(
+    scheme: str | Scheme,
+    positions: Tensor,
+    segments: Tensor | None,
+    path: str,
+    taken: list[str],
+    normal: Callable[..., Tensor],
+) -> None:
+    built = make(scheme, {}) if isinstance(scheme, str) else scheme
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    for causal in (True, False):
+        got = attention(
+            q,
+            k,
+            v,
+            scheme=built,
+            positions=positions,
+            segments=segments,
+            causal=causal,
+        )
+        assert taken == [path]
+        taken.clear()
+        expected = attention(
+            q,
+            k,
+            v,
+            scheme=built,
+            positions=positions,
+            segments=segments,
+            causal=causal,
+            path="plain",
+        )
+        taken.clear()
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("queries", "causal", "path"),
+    [(1, True, "fused"), (3, True, "dense"), (3, False, "fused"), (12, True, "fused")],
+)
+def test_path_while_decoding(
+    queries: int,
+    causal: bool,
+    path: str,
+    taken: list[str],
+    normal: Callable[..., Tensor],
+) -> None:
+    q, (k, v) = (
+        normal(BATCH, HEADS, queries, WIDTH),
+        normal(2, BATCH, HEADS, 12, WIDTH),
+    )
+    attention(
+        q,
+        k,
+        v,
+        scheme=make("rope", {}),
+        positions=RUN[12 - queries :],
+        key_positions=RUN,
+        causal=causal,
+    )
+    assert taken == [path]
+
+
+def test_two_biases_add_up_and_leave_the_strided_path(
+    taken: list[str], normal: Callable[..., Tensor]
+) -> None:
+    class Both(Pairwise):
+        def offset_bias(self, offsets: Tensor) -> Tensor:
+            return offsets.double().abs().expand(HEADS, -1) * -0.3
+
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    got = attention(q, k, v, scheme=Both(GEOMETRY), positions=RUN)
+    assert taken == ["dense"]
+    past = (RUN[:, None] - RUN).double()
+    logits = q @ k.mT / math.sqrt(WIDTH) - 0.3 * past.abs() + 0.1 * past
+    expected = logits.masked_fill(past < 0, -math.inf).softmax(-1) @ v
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+
+
+def test_a_scheme_may_add_nothing(
+    taken: list[str], normal: Callable[..., Tensor]
+) -> None:
+    class Silent(Scheme):
+        def offset_bias(self, offsets: Tensor) -> None:
+            return None
+
+        def pair_bias(self, call: Call) -> None:
+            return None
+
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    got = attention(q, k, v, scheme=Silent(GEOMETRY), positions=RUN)
+    assert taken == ["fused"]
+    nope = attention(q, k, v, scheme=make("nope", {}), positions=RUN)
+    assert torch.equal(got, nope)
+
+
+def test_flex_is_not_offered_where_it_cannot_train(
+    normal: Callable[..., Tensor],
+) -> None:
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q.requires_grad_()
+    with pytest.raises(
+        ConfigError,
+        match=r"attention: path 'flex' cannot serve alibi here; "
+        r"strided or dense or plain can",
+    ):
+        attention(q, k, v, scheme=make("alibi", {}), positions=RUN, path="flex")
+
+
+def test_masks_go_by_index_not_by_position(normal: Callable[..., Tensor]) -> None:
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    other_k, other_v = k.clone(), v.clone()
+    other_k[:, :, 6:] += 1
+    other_v[:, :, 6:] += 1
+    for name in ("rope", "alibi", "t5_bias"):
+        scheme = make(name, {})
+        before = attention(q, k, v, scheme=scheme, positions=RUN.flip(0))
+        after = attention(q, other_k, other_v, scheme=scheme, positions=RUN.flip(0))
+        assert torch.equal(before[:, :, :6], after[:, :, :6])
+
+
+def test_logits_are_those_of_the_definition(normal: Callable[..., Tensor]) -> None:
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    for name, options in CASES:
+        scheme = make(name, options)
+        logits = attention_logits(q, k, scheme=scheme, positions=RUN)
+        expected = attention(q, k, v, scheme=scheme, positions=RUN)
+        torch.testing.assert_close(logits.softmax(-1) @ v, expected, rtol=0, atol=1e-10)
+
+
+def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> None:
+    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH).float()
+    for name in ("rope", "alibi"):
+        scheme = make(name, {})
+        outside = attention(q, k, v, scheme=scheme, positions=RUN)
+        seen = attention_logits(q, k, scheme=scheme, positions=RUN)
+        with torch.autocast("cpu", torch.bfloat16):
+            inside = attention(q, k, v, scheme=scheme, positions=RUN)
+            logits = attention_logits(q, k, scheme=scheme, positions=RUN)
+        assert torch.equal(inside, outside)
+        assert torch.equal(logits, seen)
+
+
+# --- errors -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"k": torch.ones(2, 2, 6, 8)},
+            ShapeError,
+            r"attention: k must .* batch 2, heads 3 .*, got \(2, 2, 6",
+        ),
+        (
+            {"k": torch.ones(1, 3, 6, 8)},
+            ShapeError,
+            r"attention: k must .* batch 2, heads 3 .*, got \(1, 3, 6",
+        ),
+        (
+            {"k": torch.ones(2, 3, 5, 8)},
+            ShapeError,
+            r"k must .*at least 6.*, got \(2, 3, 5",
+        ),
+        (
+            {"v": torch.ones(2, 3, 5, 8)},
+            ShapeError,
+            r"attention: v must have the batch, heads and keys of k, \(2, 3, 6\), "
+            r"got \(2, 3, 5\)",
+        ),
+        ({"q": torch.ones(3, 6, 8)}, ShapeError, r"attention: q must .*\(3, 6, 8\)"),
+        (
+            {"k": torch.ones(2, 3, 6, 4)},
+            ShapeError,
+            r"attention: k must .*\(2, 3, 6, 4\)",
+        ),
+        (
+            {"positions": torch.arange(6.0)},
+            ShapeError,
+            r"attention: positions must be int64, got torch\.float32",
+        ),
+        (
+            {"positions": torch.ones(6).bool()},
+            ShapeError,
+            r"attention: positions must be int64, got torch\.bool",
+        ),
+        (
+            {"positions": torch.arange(5)},
+            ShapeError,
+            r"attention: positions must be \(6,\) or \(2, 6\), got \(5,\)",
+        ),
+        (
+            {"positions": torch.zeros(3, 6, dtype=torch.int64)},
+            ShapeError,
+            r"attention: positions must be \(6,\) or \(2, 6\), got \(3, 6\)",
+        ),
+        (
+            {"positions": torch.tensor(3)},
+            ShapeError,
+            r"attention: positions must be \(6,\) or \(2, 6\), got \(\)",
+        ),
+        (
+            {"key_positions": torch.arange(7)},
+            ShapeError,
+            r"attention: key_positions must be \(6,\) or \(2, 6\), got \(7,\)",
+        ),
+        (
+            {"key_positions": torch.arange(6.0)},
+            ShapeError,
+            r"attention: key_positions must be int64, got torch\.float32",
+        ),
+        (
+            {"k": torch.ones(2, 3, 9, 8), "v": torch.ones(2, 3, 9, 8)},
+            ShapeError,
+            r"attention: positions without key_positions must be \(9,\) or \(2, 9\)",
+        ),
+        (
+            {"segments": torch.zeros(2, 5, dtype=torch.int64)},
+            ShapeError,
+            r"attention: segments must be \(2, 6\), one for each key, got \(2, 5\)",
+        ),
+        (
+            {"segments": torch.zeros(6, dtype=torch.int64)},
+            ShapeError,
+            r"attention: segments must be \(2, 6\), one for each key, got \(6,\)",
+        ),
+        (
+            {"scheme": create("alibi", model_dim=16, heads=2)},
+            ShapeError,
+            r"alibi: offset_bias must return \(heads, offset\) \(3, 11\), "
+            r"got \(2, 11\)",
+        ),
+        (
+            {"positions": torch.zeros(2, 6, 3, dtype=torch.int64)},
+            ShapeError,
+            r"alibi: positions must have one axis, got 3",
+        ),
+        (
+            {
+                "scheme": create("alibi", options={"direction": "causal"}, heads=3),
+                "causal": False,
+            },
+            ConfigError,
+            r"alibi: needs a causal mask, got causal=False",
+        ),
+        (
+            {"path": "quick"},
+            ConfigError,
+            r"attention: path 'quick' cannot serve alibi here; "
+            r"strided or dense or flex or plain can",
+        ),
+        (
+            {"path": "fused"},
+            ConfigError,
+            r"attention: path 'fused' cannot serve alibi here",
+        ),
+        (
+            {"path": "logits"},
+            ConfigError,
+            r"attention: path 'logits' cannot serve alibi here",
+        ),
+    ],
+)
+def test_errors(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {
+        "q": torch.ones(2, 3, 6, 8),
+        "k": torch.ones(2, 3, 6, 8),
+        "v": torch.ones(2, 3, 6, 8),
+        "scheme": create("alibi", heads=3, model_dim=24),
+        "positions": torch.arange(6),
+    }
+    attention(**given)  # nothing else is wrong
+    with pytest.raises(error, match=message):
+        attention(**{**given, **change})

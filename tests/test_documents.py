@@ -1,0 +1,64 @@
+"""What the README promises is what is there."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import posenc_compare
+from posenc_compare.registry import MEASURES, SCHEMES
+
+INSTALL = "python3.11 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e"
+
+
+def commands(root: Path) -> list[str]:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.startswith("python3.11 -m venv")]
+
+
+def test_readme_has_two_commands_that_set_all_up(root: Path) -> None:
+    run, test = commands(root)
+    assert run == f"{INSTALL} . && .venv/bin/posenc-compare run --schemes all"
+    assert test == f"{INSTALL} '.[test]' && .venv/bin/pytest"
+
+
+def test_ci_runs_the_test_command_word_for_word(root: Path) -> None:
+    lines = (root / ".ci" / "run").read_text().splitlines()
+    assert commands(root)[1] in lines
+
+
+def test_readme_python_runs(root: Path, tmp_path: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert blocks
+    for i, block in enumerate(blocks):
+        path = tmp_path / f"block{i}.py"
+        path.write_text(block)
+        subprocess.run([sys.executable, path], check=True, cwd=root)
+
+
+def test_links_in_documents_lead_somewhere(root: Path) -> None:
+    for document in [*root.glob("*.md"), *root.glob("*/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text("utf-8")):
+            assert (document.parent / target).exists(), (document.name, target)
+
+
+def test_constraints_pin_torch_alone(root: Path) -> None:
+    assert (root / "constraints.txt").read_text().split() == ["torch==2.13.0"]
+
+
+def test_readme_names_every_built_in_scheme_and_measure(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    entries = {**SCHEMES.entries(), **MEASURES.entries()}
+    for name, entry in entries.items():
+        if entry.module.startswith("posenc_compare."):
+            assert f"`{name}`" in text, name
+
+
+def test_version_is_in_changelog_and_citation(root: Path) -> None:
+    version = posenc_compare.__version__
+    assert f"[{version}]" in (root / "CHANGELOG.md").read_text()
+    assert f"version: {version}" in (root / "CITATION.cff").read_text()
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["posenc-compare"] == "posenc_compare.cli:main"

@@ -1,0 +1,169 @@
+"""Examples and sketches run as they stand, and the examples print what they promise."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Geometry, Scheme, create
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+SHORT = sorted(EXAMPLES.glob("*.py"))
+
+
+def run(*arguments: str | Path) -> str:
+    """Run Python in a fresh process, where a warning is an error."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def numbers(pattern: str, text: str) -> list[tuple[str, float]]:
+    return [(name, float(value)) for name, value in re.findall(pattern, text)]
+
+
+def test_there_are_examples():
+    assert {path.stem for path in SHORT} >= {
+        "absolute_in_your_model",
+        "relative_in_your_model",
+        "my_scheme",
+    }
+
+
+@pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
+def test_example_is_short(path):
+    lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    assert len(lines) < 20
+
+
+def test_absolute_example_tells_order_at_every_length_and_width():
+    found = numbers(
+        r"(.*): reversal moves the output by (\S+)\n",
+        run(EXAMPLES / "absolute_in_your_model.py"),
+    )
+    assert [name for name, _ in found] == [
+        "5 tokens of width 16",
+        "300 tokens of width 64",
+    ]
+    assert all(moved > 0.05 for _, moved in found)
+
+
+def test_relative_example_looks_less_far_back_with_a_bias():
+    found = dict(
+        numbers(
+            r"(\w+): the last token looks (\S+) tokens back on average\n",
+            run(EXAMPLES / "relative_in_your_model.py"),
+        )
+    )
+    assert list(found) == ["nope", "alibi"]
+    assert found["nope"] == pytest.approx(49.5, abs=5)
+    assert found["alibi"] < found["nope"] - 10
+
+
+@pytest.fixture
+def log_bias(monkeypatch):
+    """Declare the example scheme, and forget it afterwards."""
+    SCHEMES.entries()
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
+    monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
+    before = set(sys.modules)
+    assert SCHEMES.add_plugin(str(EXAMPLES / "my_scheme.py")) == ["log_bias"]
+    yield "log_bias"
+    for module in set(sys.modules) - before:
+        if module.startswith("posenc_plugin_"):
+            del sys.modules[module]
+
+
+def test_own_scheme_is_listed_with_its_facts(log_bias):
+    entry = SCHEMES.entry(log_bias)
+    assert entry.facts == {"family": "bias", "source": "own example"}
+    assert entry.summary.startswith("Subtract `slope * log(1 + distance)`")
+    assert log_bias in SCHEMES.select("bias")
+
+
+def test_own_scheme_equals_its_formula(log_bias):
+    heads, tokens, width = 3, 5, 4
+    scheme = create(log_bias, heads=heads, head_dim=width)
+    zeros = torch.zeros(1, heads, tokens, width, dtype=torch.float64)
+    logits = attention_logits(
+        zeros, zeros, scheme=scheme, positions=torch.arange(tokens), causal=False
+    )
+    for head in range(heads):
+        for query in range(tokens):
+            for key in range(tokens):
+                wanted = -(head + 1) / heads * math.log(1 + abs(query - key))
+                got = logits[0, head, query, key].item()
+                assert got == pytest.approx(wanted, abs=1e-6)
+
+
+def test_own_scheme_joins_the_command_line():
+    options = ["--plugin", EXAMPLES / "my_scheme.py", "--format", "json"]
+    listed = json.loads(run("-m", "posenc_compare", "list", *options))
+    (row,) = (row for row in listed if row["name"] == "log_bias")
+    assert row["kind"] == "bias"
+    assert row["source"] == "own example"
+
+
+def sketches() -> dict[str, type[Scheme]]:
+    """Run the Python blocks of the page on the hook, and return their schemes."""
+    text = (ROOT / "docs" / "hooks.md").read_text("utf-8")
+    names: dict[str, Any] = {"__name__": "sketches"}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    return {
+        name: item
+        for name, item in names.items()
+        if isinstance(item, type) and item.__module__ == "sketches"
+    }
+
+
+def test_there_are_sketches():
+    assert len(sketches()) >= 7
+
+
+@pytest.mark.parametrize("name", sketches())
+def test_sketch_decodes_what_it_reads_as_a_whole(name):
+    torch.manual_seed(0)
+    geometry = Geometry(model_dim=32, heads=2, head_dim=16, length=16)
+    scheme = sketches()[name](geometry).double().requires_grad_(False)
+    for parameter in scheme.parameters():
+        parameter.normal_()
+    q, k, v = torch.randn(3, 2, 2, 7, 16, dtype=torch.float64)
+    x = torch.randn(2, 7, 32, dtype=torch.float64)
+    ids = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [3, 4, 5, 9, 10, 11, 40]])
+    if name == "MRope":
+        ids = torch.stack([ids, ids // 2, ids % 3], dim=-1)
+    ids = scheme.positions(ids)
+    whole = attention(
+        q, k, v, scheme=scheme, positions=ids, state=scheme.token_state(x)
+    )
+    plain = create("nope")
+    assert not torch.allclose(whole, attention(q, k, v, scheme=plain, positions=ids))
+    state, parts = None, []
+    for start, stop in [(0, 3), (3, 4), (4, 6), (6, 7)]:
+        state = scheme.token_state(x[:, start:stop], state)
+        part = attention(
+            q[:, :, start:stop],
+            k[:, :, :stop],
+            v[:, :, :stop],
+            scheme=scheme,
+            positions=ids[:, start:stop],
+            key_positions=ids[:, :stop],
+            state=state,
+        )
+        parts.append(part)
+    torch.testing.assert_close(torch.cat(parts, dim=2), whole)

@@ -1,0 +1,151 @@
+"""The floors of the package: imports run one way, and stand at the top of a file."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import posenc_compare
+
+ROOT = Path(posenc_compare.__file__).parent
+FLOORS = {
+    "posenc_compare": 0,  # the version only
+    "posenc_compare.errors": 0,
+    "posenc_compare.registry": 0,
+    "posenc_compare.schemes": 1,
+    "posenc_compare.attention": 2,
+    "posenc_compare.analysis": 3,
+    "posenc_compare.cli": 4,
+    "posenc_compare.__main__": 5,
+}
+# Modules that may import when called: flex attention is heavy and seldom needed.
+LAZY = {"posenc_compare.attention": {"torch.nn.attention"}}
+
+
+def module_name(path: Path) -> str:
+    parts = [ROOT.name, *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_bytes()) for name, path in FILES.items()}
+every_module = pytest.mark.parametrize("module", sorted(FILES))
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return the modules of an import; of a package's own parts, the part."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    source = node.module or ""
+    parts = [f"{source}.{alias.name}" for alias in node.names]
+    return [part if part in FILES else source for part in parts]
+
+
+def imports(module: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for name in imported(node):
+                yield node, name
+
+
+def own(module: str) -> set[str]:
+    """Return the modules of the package that a module imports."""
+    return {name for _, name in imports(module) if name.split(".")[0] == ROOT.name}
+
+
+def floor(module: str) -> int:
+    parts = module.split(".")
+    return FLOORS[".".join(parts[:2])]
+
+
+def inner_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
+    """Return the imports that are not at the top level, nor for type checkers."""
+    top: list[ast.stmt] = []
+    for node in tree.body:
+        checked = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        top += node.body if isinstance(node, ast.If) and checked else [node]
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and node not in top
+    ]
+
+
+def test_all_floors_are_looked_at() -> None:
+    assert {".".join(module.split(".")[:2]) for module in FILES} == set(FLOORS)
+    assert "posenc_compare.schemes.base" in own("posenc_compare.attention")
+    assert "posenc_compare.errors" in own("posenc_compare.registry")
+
+
+@every_module
+def test_imports_go_down(module: str) -> None:
+    wrong = {name for name in own(module) if floor(name) > floor(module)}
+    assert wrong == set()
+
+
+@every_module
+def test_what_is_imported_exists(module: str) -> None:
+    assert own(module) <= set(FILES)
+
+
+@every_module
+def test_no_relative_imports(module: str) -> None:
+    nodes = [node for node, _ in imports(module)]
+    assert [n.lineno for n in nodes if isinstance(n, ast.ImportFrom) and n.level] == []
+
+
+def test_errors_import_nothing() -> None:
+    assert list(imports("posenc_compare.errors")) == []
+
+
+def test_no_cycles() -> None:
+    done: set[str] = set()
+
+    def visit(module: str, above: tuple[str, ...]) -> None:
+        assert module not in above, " -> ".join([*above, module])
+        if module not in done:
+            for name in sorted(own(module)):
+                visit(name, (*above, module))
+            done.add(module)
+
+    for module in FILES:
+        visit(module, ())
+    assert done == set(FILES)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [m for m in FILES if m.split(".")[1:2] in (["schemes"], ["analysis"])]
+    + ["posenc_compare.registry", "posenc_compare.attention"],
+)
+def test_imports_stand_at_the_top(module: str) -> None:
+    allowed = LAZY.get(module, set())
+    for node in inner_imports(TREES[module]):
+        names = imported(node)
+        lazy = {a for n in names for a in allowed if n == a or n.startswith(a + ".")}
+        assert lazy, f"{module}, line {node.lineno}: {names}"
+
+
+def test_the_registry_does_without_torch() -> None:
+    heavy = {"torch", "numpy", "einops", "pandas", "matplotlib"}
+    for module in (
+        "posenc_compare",
+        "posenc_compare.errors",
+        "posenc_compare.registry",
+    ):
+        assert not heavy & {name.split(".")[0] for _, name in imports(module)}
+
+
+def test_a_scheme_does_not_import_another() -> None:
+    shared = {"base", "frequencies"}
+    for module in FILES:
+        if module.startswith("posenc_compare.schemes.") and module.rpartition(".")[
+            2
+        ] != ("variants"):
+            others = {
+                name.rpartition(".")[2]
+                for name in own(module)
+                if name.startswith("posenc_compare.schemes")
+            }
+            assert others <= shared, module

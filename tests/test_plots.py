@@ -1,0 +1,418 @@
+"""Plots from small records made by hand."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from posenc_compare.analysis.plots import PLOTS, draw_all
+from posenc_compare.analysis.plots.heat import palette_for
+from posenc_compare.analysis.plots.lines import layers
+from posenc_compare.analysis.plots.position_bits import binned
+from posenc_compare.analysis.plots.style import COLOURS, LABEL, looks, safe
+
+HOSTILE = [
+    "a$b_{",
+    "$\\frac{1}{2}$",
+    "\\input{secret}",
+    "x" * 300,
+    "x" * 299 + "y",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "\u202enoitisop\u2066",
+    "two\nlines\ttab\0",
+    "_hidden",
+    "\u4e2d\u6587 \U0001f600",
+    "",
+    "<svg>&amp;\"'",
+]
+
+
+def record(
+    measure: str,
+    label: str = "rope",
+    *,
+    seed: int = 0,
+    rows: list[dict[str, Any]] | None = None,
+    arrays: dict[str, Any] | None = None,
+    status: str = "ok",
+    family: str = "rotary",
+) -> dict[str, Any]:
+    return {
+        "label": label,
+        "family": family,
+        "status": status,
+        "error": "" if status == "ok" else "boom",
+        "spec": {
+            "measure": {"name": measure, "version": 1},
+            "setting": {"seed": seed, "length": 8},
+        },
+        "quantities": {
+            "distinct_share": {"unit": "share"},
+            "relative_size": {"unit": "ratio |change| / |vector|, mean"},
+        },
+        "rows": rows or [],
+        "arrays": arrays or {},
+        "started": "2026-01-01T00:00:00+00:00",
+    }
+
+
+def row(
+    quantity: str,
+    value: float | None,
+    x: float | None = None,
+    case: str = "",
+    note: str = "",
+) -> dict[str, Any]:
+    return {"quantity": quantity, "value": value, "x": x, "case": case, "note": note}
+
+
+def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[dict[str, Any]]:
+    """Records of one scheme, with something for every plot."""
+    found = []
+    for seed in range(seeds):
+        bits = [row("bits_per_byte", 3 + lift + 0.1 * seed, 8 << i) for i in range(3)]
+        found.append(
+            record(
+                "extrapolation",
+                label,
+                seed=seed,
+                rows=bits,
+                arrays={"position_bits": [3.0 + lift + seed] * 31 + [None]},
+            )
+        )
+        found.append(
+            record(
+                "portrait",
+                label,
+                seed=seed,
+                arrays={
+                    "code": np.sin(np.outer(range(8), range(12))).tolist(),
+                    "code_small": np.eye(4, 6).tolist(),
+                    "bias_map": [[[0, None], [-1, 0]], [[0, None], [-2, 0]]],
+                    "bias_heads": [0, 7],
+                    "angles": np.outer(range(10), [1, 0.1, 0]).tolist(),
+                    "similarity": [1.0, 0.5 + lift, None],
+                },
+            )
+        )
+        found.append(
+            record(
+                "distance_decay",
+                label,
+                seed=seed,
+                arrays={"mean_logit": [5.0, 4.0, -35.0 - lift]},
+            )
+        )
+        found.append(
+            record(
+                "perturbation",
+                label,
+                seed=seed,
+                rows=[
+                    row("relative_size", 0.001 + lift, case="N(0, 1)"),
+                    row("relative_size", 30.0, case="query"),
+                    row("relative_size", 0.0, case="key"),
+                    row("own_token_nearest", None, case="key", note="none"),
+                    row("bias_spread", 0.5),
+                ],
+            )
+        )
+        found.append(
+            record(
+                "uniqueness",
+                label,
+                seed=seed,
+                rows=[
+                    row("distinct_share", 1.0, case="float32"),
+                    row("distinct_share", 0.75, case="bfloat16"),
+                    row("nearest_distance_relative", 0.2),
+                ],
+            )
+        )
+    return found
+
+
+def texts(figure: Figure) -> list[str]:
+    shown = figure.findobj(lambda artist: isinstance(artist, Text))
+    return [artist.get_text() for artist in shown if isinstance(artist, Text)]
+
+
+def drawn(name: str, records: list[dict[str, Any]]) -> Figure:
+    figure = PLOTS[name](records)
+    assert figure is not None
+    return figure
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_draws_what_is_there_and_nothing_else(name: str) -> None:
+    figure = drawn(name, full("rope") + full("alibi", lift=0.1))
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() in (3.4, 7.0)
+    assert PLOTS[name]([]) is None
+    assert PLOTS[name]([record("other")]) is None
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("status", ["failed", "unsupported"])
+def test_records_without_a_result_are_passed_over(name: str, status: str) -> None:
+    broken = [{**r, "status": status} for r in full("broken")]
+    assert PLOTS[name](broken) is None
+    labels = " ".join(texts(drawn(name, full("rope") + broken)))
+    assert "broken" not in labels
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_records_without_rows_or_arrays_give_no_plot(name: str) -> None:
+    measures = {r["spec"]["measure"]["name"] for r in full("rope")}
+    assert PLOTS[name]([record(measure) for measure in measures]) is None
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_hostile_labels_are_drawn_as_text(name: str, tmp_path: Path) -> None:
+    records = [
+        r for i, label in enumerate(HOSTILE) for r in full(label, lift=i / 100, seeds=1)
+    ]
+    figure = drawn(name, records)
+    figure.savefig(tmp_path / "plot.svg")
+    figure.savefig(tmp_path / "plot.png", dpi=20)
+    svg = (tmp_path / "plot.svg").read_text()
+    assert not any(sign in svg for sign in ("\x1b", "\x07", "\0", "\u202e"))
+
+
+def test_hostile_cases_and_units_are_drawn_as_text() -> None:
+    rows = [row("relative_size", 1.0, case=case) for case in HOSTILE]
+    one = record("perturbation", rows=rows)
+    one["quantities"]["relative_size"]["unit"] = "$\\frac{ " * 90
+    drawn("perturbation", [one]).draw_without_rendering()
+
+
+def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
+    records = full("rope")
+    paths = draw_all(records, tmp_path / "new" / "one")
+    again = draw_all(records, tmp_path / "two")
+    assert [path.name for path in paths] == [
+        f"{name}.{ending}" for name in PLOTS for ending in ("png", "svg")
+    ]
+    for first, second in zip(paths, again, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    assert draw_all([], tmp_path / "none") == []
+
+
+def test_svg_keeps_text_and_png_has_300_dpi(tmp_path: Path) -> None:
+    png, svg = draw_all(full("a$b_{"), tmp_path)[:2]
+    assert ">a$b_{</text>" in svg.read_text()
+    assert plt.imread(png).shape[1] == 3.4 * 300
+
+
+def test_the_users_own_style_does_not_matter(tmp_path: Path) -> None:
+    plain = draw_all(full("rope"), tmp_path / "plain")
+    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "text.usetex": True}):
+        mine = draw_all(full("rope"), tmp_path / "mine")
+        assert mpl.rcParams["font.size"] == 30
+    for first, second in zip(plain, mine, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_plots_need_no_torch() -> None:
+    code = (
+        "import sys, posenc_compare.analysis.plots; "
+        "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' not in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_label_has_a_look_of_its_own() -> None:
+    records = [record("other", f"scheme {i}") for i in range(len(COLOURS))]
+    styles = looks(records)
+    assert len({look.colour for look in styles.values()}) == len(COLOURS)
+    many = looks([record("other", f"scheme {i:03}") for i in range(64)])
+    faces = {(look.colour, look.marker, look.dash) for look in many.values()}
+    assert len(faces) == 64
+
+
+def test_looks_depend_on_labels_alone() -> None:
+    records = full("rope") + full("alibi") + [record("x", "nope", status="failed")]
+    assert looks(records) == looks(records[::-1])
+    assert looks(records) == looks(records + full("rope", seeds=3))
+
+
+def test_looks_are_ordered_by_family_then_name() -> None:
+    records = [
+        record("m", "z", family="strange"),
+        record("m", "t5_bias", family="bias"),
+        record("m", "nope", family="none"),
+        record("m", "alibi", family="bias"),
+        record("m", "learned", family="absolute"),
+    ]
+    assert list(looks(records)) == ["nope", "learned", "alibi", "t5_bias", "z"]
+
+
+def test_labels_that_look_alike_when_cut_are_told_apart() -> None:
+    shown = [look.text for look in looks([record("m", s) for s in HOSTILE]).values()]
+    assert len(set(shown)) == len(HOSTILE)
+    assert max(len(text.replace("\\$", "$")) for text in shown) <= LABEL + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("rope:base=500000.0", "rope:base=500000.0"),
+        ("a$b", r"a\$b"),
+        ("\x1b[31m", "?[31m"),
+        ("a\nb", "a?b"),
+        ("_x", " _x"),
+        ("x" * 41, "x" * 39 + "…"),
+        ("\u4e2d", "?"),
+    ],
+)
+def test_safe(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_extrapolation_draws_means_and_marks_ends() -> None:
+    ending = [
+        record(
+            "extrapolation",
+            "learned",
+            rows=[
+                row("bits_per_byte", 2.0, 8),
+                row("bits_per_byte", None, 16, note="not defined beyond 8"),
+                row("bits_per_byte", None, 32, note="not defined beyond 8"),
+            ],
+        )
+    ]
+    figure = drawn("extrapolation", full("rope") + ending)
+    axes = figure.axes[0]
+    lines = [np.asarray(line.get_xydata()).T.tolist() for line in axes.lines]
+    for height in (3.0, 3.05, 3.1):
+        assert [[8, 16, 32], pytest.approx([height] * 3)] in lines
+    assert any(line.get_marker() == "|" for line in axes.lines)
+    assert {"not defined beyond 8", "training length"} <= set(texts(figure))
+    assert axes.get_xscale() == "log"
+
+
+def test_extrapolation_says_each_end_where_they_differ() -> None:
+    ends = [
+        record(
+            "extrapolation",
+            label,
+            rows=[
+                row("bits_per_byte", 2.0, 8),
+                row("bits_per_byte", None, 16, note=f"not defined beyond {limit}"),
+            ],
+        )
+        for label, limit in (("binary", 8), ("learned", 12))
+    ]
+    never = record(
+        "extrapolation", "none", rows=[row("bits_per_byte", None, 8, note="not ever")]
+    )
+    assert {
+        "binary (not defined beyond 8)",
+        "learned (not defined beyond 12)",
+        "none (not ever)",
+    } <= set(texts(drawn("extrapolation", [*ends, never])))
+
+
+def test_lines_that_coincide_are_layered() -> None:
+    curves = pd.DataFrame(
+        {
+            "scheme": ["a", "a", "b", "b", "c", "c", "d"],
+            "x": [1, 2, 1, 2, 1, 2, 1],
+            "value": [1.0, 2.0, 1.0, 2.001, 1.0, 3.0, 1.0],
+        }
+    )
+    assert layers(curves) == {"a": (0, 1), "b": (1, 0), "c": (0, 0), "d": (0, 0)}
+
+
+def test_coinciding_schemes_differ_in_width_and_dash() -> None:
+    figure = drawn("extrapolation", full("integer") + full("nope"))
+    handles = figure.legends[0].get_lines()
+    wide, narrow = handles[:2]
+    assert wide.get_linewidth() > 2 * narrow.get_linewidth()
+    assert wide.get_linestyle() == "-"
+    assert narrow.get_linestyle() == "--"
+
+
+def test_bins_share_out_every_position() -> None:
+    bits = np.arange(1.0, 65.0)
+    table = binned(bits)
+    assert table["x"].is_monotonic_increasing
+    assert table["value"].iloc[0] == pytest.approx(np.mean(bits[:8]))
+    assert table["value"].iloc[-1] == pytest.approx(np.mean(bits[45:64]))
+    assert table["x"].iloc[-1] == pytest.approx(np.exp(np.mean(np.log(bits[45:]))))
+
+
+def test_code_maps_show_the_numbers_and_grey_the_rest() -> None:
+    short = record("portrait", "learned", arrays={"code": [[1.0, 2.0]]})
+    short["family"] = "absolute"
+    figure = drawn("codes", [*full("rope"), short])
+    learned, rope = (
+        np.asarray(axes.collections[0].get_array()) for axes in figure.axes[:2]
+    )
+    assert learned.tolist() == [[1, 2]]
+    assert rope == pytest.approx(np.sin(np.outer(range(8), range(12))))
+    assert [axes.get_ylim() for axes in figure.axes[:2]] == [(8, 0), (8, 0)]
+    assert figure.axes[0].get_facecolor()[0] == pytest.approx(0.85)
+
+
+def test_bias_heads_that_are_alike_are_drawn_once() -> None:
+    same = record("portrait", arrays={"bias_map": [[[0, 1], [1, 0]]] * 3})
+    found = texts(drawn("bias_maps", [same]))
+    assert "rope\nall heads" in found
+    assert not any(text.startswith("head") for text in found)
+    assert {"rope\nhead 0", "head 7"} <= set(texts(drawn("bias_maps", full("rope"))))
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([-1.0, 3.0], ("vlag", -3, 3)),
+        ([0.0, 3.0], ("rocket_r", 0, 3)),
+        ([-2.0, -1.0, np.nan], ("rocket", -2, 0)),
+        ([0.0, 0.0], ("rocket_r", 0, 1)),
+        ([np.nan], ("rocket_r", 0, 1)),
+    ],
+)
+def test_zero_is_pale(values: list[float], ends: tuple[str, float, float]) -> None:
+    assert palette_for(np.array(values)) == ends
+
+
+def test_clock_hands_point_where_the_angles_say() -> None:
+    figure = drawn("clock_hands", full("rope"))
+    greys = ("0.85", "0.45")
+    hands = [line for line in figure.axes[0].lines if line.get_color() not in greys]
+    tips = [np.asarray(line.get_xydata())[1] for line in hands]
+    assert [math.atan2(y, x) % math.tau for x, y in tips] == pytest.approx(
+        [position % math.tau for position in range(8)]
+    )
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[:3] == [
+        "rope\npair 0\n6.3 positions/turn",
+        "pair 1\n62.8 positions/turn",
+        "pair 2\ndoes not turn",
+    ]
+
+
+def test_logits_are_drawn_from_distance_zero() -> None:
+    axes = drawn("similarity", full("rope")).axes[1]
+    assert np.asarray(axes.lines[0].get_ydata()).tolist() == [0, -1, -40]
+    assert axes.get_yscale() == "symlog"
+
+
+def test_dots_are_means_over_seeds() -> None:
+    records = [
+        record("uniqueness", seed=s, rows=[row("distinct_share", 0.2 * s, case="f")])
+        for s in range(3)
+    ]
+    axes = drawn("uniqueness", records).axes[0]
+    assert np.asarray(axes.collections[0].get_offsets())[:, 0] == pytest.approx([0.2])

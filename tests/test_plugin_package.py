@@ -1,0 +1,209 @@
+"""The worked plugin installs, is listed without running, and works; bad ones do not.
+
+Each check runs in a fresh process whose only extra is one folder on `PYTHONPATH`, as
+`pip install --target` leaves it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "examples" / "plugin_package"
+
+SCHEME = '''
+from posenc_compare.schemes import Scheme, register
+
+
+@register("{name}", family="bias", source="test")
+class Other(Scheme):
+    """Add nothing."""
+'''
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """Install the plugin package, as a user would, without any network."""
+    pytest.importorskip("pip")
+    pytest.importorskip("hatchling", reason="the plugin is built with hatchling")
+    folder = tmp_path_factory.mktemp("site")
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
+    command = ["-m", "pip", "install", *options, "--target", folder, PACKAGE]
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def distribute(folder: Path, project: str, module: str, name: str, source: str) -> None:
+    """Write an installed distribution by hand: one module, one entry point."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{module}.py").write_text(source, "utf-8")
+    facts = folder / f"{project.replace('-', '_')}-1.0.dist-info"
+    facts.mkdir()
+    head = f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n"
+    (facts / "METADATA").write_text(head, "utf-8")
+    point = f"[posenc_compare.schemes]\n{name} = {module}:Other\n"
+    (facts / "entry_points.txt").write_text(point, "utf-8")
+
+
+def ask(script: str, *folders: Path) -> Any:
+    """Run a script that sees the folders; return what it leaves in `answer`."""
+    ending = "\nimport json\nprint(json.dumps(answer))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script + ending],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+LIST = """
+import sys
+from posenc_compare.registry import SCHEMES
+entries = SCHEMES.entries()
+own = {entry.module.split(".")[0] for entry in entries.values()} - {"posenc_compare"}
+answer = {
+    "names": list(entries),
+    "broken": SCHEMES.broken,
+    "imported": sorted((own | {"torch"}) & set(sys.modules)),
+}
+"""
+
+USE = """
+import torch
+from posenc_compare.attention import attention
+from posenc_compare.errors import PosencError
+from posenc_compare.schemes import create
+try:
+    scheme = create({name!r}, heads=2, head_dim=4)
+    x = scheme.embed(torch.zeros(1, 3, 8), torch.arange(3))
+    q = x.view(1, 3, 2, 4).transpose(1, 2)
+    out = attention(q, q, q, scheme=scheme, positions=torch.arange(3))
+    answer = {{"x": x[0].tolist(), "finite": bool(out.isfinite().all())}}
+except PosencError as error:
+    answer = {{"error": type(error).__name__, "text": str(error)}}
+"""
+
+
+def test_package_is_listed_without_importing_it_or_torch(installed):
+    answer = ask(LIST, installed)
+    assert "triangle" in answer["names"]
+    assert answer["imported"] == []
+    assert answer["broken"] == {}
+
+
+def test_facts_are_read_from_the_source(installed):
+    script = """
+from posenc_compare.registry import SCHEMES
+entry = SCHEMES.entry("triangle")
+answer = [entry.facts, entry.summary, entry.origin]
+"""
+    assert ask(script, installed) == [
+        {"family": "absolute", "source": "own example"},
+        "Add triangle waves of the position. Has no parameters.",
+        "posenc-triangle (posenc_triangle:Triangle)",
+    ]
+
+
+def test_package_works_through_the_hook(installed):
+    answer = ask(USE.format(name="triangle"), installed)
+    assert answer["finite"]
+    for position, row in enumerate(answer["x"]):
+        for channel, got in enumerate(row):
+            turns = position / (2 * 3.141592653589793) / 10_000 ** (channel // 2 / 4)
+            turns += 0.25 * (channel % 2)
+            assert got == pytest.approx(slow_triangle(turns), abs=1e-6)
+
+
+def slow_triangle(turns: float) -> float:
+    """Go up to 1 in a quarter turn, down to -1 in half a turn, and back."""
+    while turns >= 1:
+        turns -= 1
+    if turns <= 0.25:
+        return 4 * turns
+    if turns <= 0.75:
+        return 2 - 4 * turns
+    return 4 * turns - 4
+
+
+def test_two_packages_with_one_scheme_name_is_an_error_that_names_both(
+    installed, tmp_path
+):
+    source = SCHEME.format(name="triangle")
+    distribute(tmp_path, "posenc-rival", "posenc_rival", "triangle", source)
+    script = """
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+try:
+    answer = list(SCHEMES.entries())
+except ConfigError as error:
+    answer = str(error)
+"""
+    answer = ask(script, installed, tmp_path)
+    assert "'triangle' is declared twice" in answer
+    assert "posenc-triangle (posenc_triangle:Triangle)" in answer
+    assert "posenc-rival (posenc_rival:Other)" in answer
+
+
+def test_a_built_in_name_cannot_be_taken(tmp_path):
+    source = SCHEME.format(name="alibi")
+    distribute(tmp_path, "posenc-rival", "posenc_rival", "alibi", source)
+    answer = ask(USE.format(name="rope"), tmp_path)
+    assert answer["error"] == "ConfigError"
+    assert "posenc_compare.schemes.alibi" in answer["text"]
+    assert "posenc-rival (posenc_rival:Other)" in answer["text"]
+
+
+def test_import_error_shows_when_the_scheme_is_used_and_only_then(installed, tmp_path):
+    source = "import no_such_module_at_all\n" + SCHEME.format(name="fragile")
+    distribute(tmp_path, "posenc-fragile", "posenc_fragile", "fragile", source)
+    listed = ask(LIST, installed, tmp_path)
+    assert {"fragile", "triangle"} <= set(listed["names"])
+    assert listed["broken"] == {}
+    answer = ask(USE.format(name="fragile"), installed, tmp_path)
+    assert answer["error"] == "PluginError"
+    assert "posenc-fragile (posenc_fragile:Other)" in answer["text"]
+    assert "no_such_module_at_all" in answer["text"]
+    assert ask(USE.format(name="triangle"), installed, tmp_path)["finite"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (SCHEME.format(name="something_else"), "must declare 'promised'"),
+        ("class Scheme(:\n", "must be readable Python source"),
+    ],
+    ids=["undeclared", "syntax"],
+)
+def test_a_broken_package_is_set_aside_with_the_reason(
+    installed, tmp_path, source, reason
+):
+    distribute(tmp_path, "posenc-broken", "posenc_broken", "promised", source)
+    listed = ask(LIST, installed, tmp_path)
+    assert "promised" not in listed["names"]
+    assert {"alibi", "triangle"} <= set(listed["names"])
+    (origin,) = listed["broken"]
+    assert origin == "posenc-broken (posenc_broken:Other)"
+    assert reason in listed["broken"][origin]
+    assert ask(USE.format(name="triangle"), installed, tmp_path)["finite"]
+
+
+def test_a_package_whose_module_is_gone_is_set_aside(tmp_path):
+    distribute(tmp_path, "posenc-gone", "posenc_gone", "gone", "")
+    (tmp_path / "posenc_gone.py").unlink()
+    listed = ask(LIST, tmp_path)
+    assert list(listed["broken"]) == ["posenc-gone (posenc_gone:Other)"]
+    assert "alibi" in listed["names"]

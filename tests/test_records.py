@@ -1,0 +1,240 @@
+"""Cells, keys, records and tables."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc_compare.analysis.cells import Cell, source_sha256, spec_key
+from posenc_compare.analysis.compare import compute, missing, plan, rounded, run
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.reading import load_records
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.tables import (
+    as_latex,
+    as_markdown,
+    display_tables,
+    long_table,
+    number,
+    summary,
+)
+from posenc_compare.analysis.training.setting import Training
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Variant
+
+PROBE = Probe(positions=32, width=16, heads=2, tokens=16)
+CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
+
+
+def fill(folder: Path, cells: list[Cell]) -> list[dict]:
+    done: list[dict] = []
+    run(cells, Store(folder), lambda cell, units: None, done.append)
+    return done
+
+
+def test_every_field_changes_the_key() -> None:
+    cells = [
+        CELL,
+        replace(CELL, variant=Variant("alibi")),
+        replace(CELL, variant=Variant("rope", {"base": 5.0})),
+        replace(CELL, measure="smoothness"),
+        replace(CELL, threads=2),
+        *(
+            replace(CELL, setting=replace(PROBE, **change))
+            for change in (
+                {"width": 32},
+                {"heads": 4},
+                {"positions": 33},
+                {"tokens": 8},
+                {"seed": 1},
+                {"dtype": "float32"},
+                {"device": "cuda"},
+            )
+        ),
+    ]
+    assert len({cell.key() for cell in cells}) == len(cells)
+
+
+def test_where_the_corpus_lies_does_not_change_the_key_but_its_bytes_do() -> None:
+    here = Training(corpus="a", corpus_sha256="1")
+    cell = Cell(Variant("rope"), "extrapolation", here, 1)
+    moved = replace(cell, setting=replace(here, corpus="b"))
+    edited = replace(cell, setting=replace(here, corpus_sha256="2"))
+    assert cell.key() == moved.key() != edited.key()
+
+
+def test_key_does_not_depend_on_the_order_of_fields() -> None:
+    spec = CELL.spec()
+    assert spec_key(dict(reversed(spec.items()))) == CELL.key()
+
+
+def test_source_hash_sees_code_and_not_comments(tmp_path: Path) -> None:
+    path = tmp_path / "scheme.py"
+    texts = [
+        '"""Doc."""\ndef f():\n    """Doc."""\n    return 1\n',
+        '"""Other."""\ndef f():\n    # comment\n    return 1\n',
+        "def f():\n    return 2\n",
+    ]
+    hashes = []
+    for text in texts:
+        path.write_text(text)
+        hashes.append(source_sha256(path))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cells = [CELL, CELL, replace(CELL, measure="smoothness")]
+    assert len(missing(cells, store)) == 2
+    fill(tmp_path, [CELL])
+    assert [cell.measure for cell in missing(cells, store)] == ["smoothness"]
+    assert [path.name for path in store.cells.iterdir()] == [f"{CELL.key()}.json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace(b'"value":', b'"value":1', 1),
+        lambda text: b"",
+        lambda text: b"[1]",
+        lambda text: text.replace(b"rope", b"nope", 1),
+    ],
+)
+def test_a_damaged_record_is_noticed_and_computed_again(tmp_path: Path, damage) -> None:
+    store = Store(tmp_path)
+    fill(tmp_path, [CELL])
+    path = store.cells / f"{CELL.key()}.json"
+    path.write_bytes(damage(path.read_bytes()))
+    assert store.read(CELL.key()) is None
+    assert missing([CELL], store) == [CELL]
+
+
+def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
+    first, second = compute(CELL, lambda n: None), compute(CELL, lambda n: None)
+    for record in (first, second):
+        del record["started"], record["seconds"]
+    assert first == second
+    assert json.dumps(first, allow_nan=False)
+
+
+def test_a_scheme_that_raises_becomes_a_record_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self, x, positions):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(
+        "posenc_compare.schemes.sinusoidal.Sinusoidal.embed", broken, raising=True
+    )
+    cells = [replace(CELL, variant=Variant(n)) for n in ("sinusoidal", "rope")]
+    failed, fine = fill(tmp_path, cells)
+    assert failed["status"] == "failed"
+    assert "ZeroDivisionError" in failed["error"]
+    assert "on purpose" in failed["error"]
+    assert fine["status"] == "ok"
+    (row,) = long_table(load_records(tmp_path)).query("status == 'failed'").to_dict(
+        "records"
+    )
+    assert row["note"].startswith("failed: ZeroDivisionError")
+    text = as_markdown(display_tables(load_records(tmp_path)))
+    assert "failed: ZeroDivisionError" in text
+
+
+def test_what_a_scheme_refuses_is_unsupported() -> None:
+    odd = replace(CELL, setting=replace(PROBE, width=18, heads=2))
+    record = compute(odd, lambda units: None)
+    assert record["status"] == "unsupported"
+    assert "head_dim must be even, got 9" in record["error"]
+
+
+def test_numbers_json_cannot_hold_become_notes() -> None:
+    huge = replace(
+        CELL,
+        variant=Variant("integer", {"normalised": False}),
+        setting=replace(PROBE, dtype="float16", positions=1024),
+        measure="perturbation",
+    )
+    record = compute(huge, lambda units: None)
+    assert record["status"] == "ok"
+    assert any("not finite" in row["note"] for row in record["rows"])
+    json.dumps(record, allow_nan=False)
+
+
+def test_summary_is_the_mean_over_seeds_with_its_records(tmp_path: Path) -> None:
+    cells = [
+        Cell(Variant("learned"), "smoothness", replace(PROBE, seed=seed), 1)
+        for seed in range(3)
+    ]
+    fill(tmp_path, cells)
+    long = long_table(load_records(tmp_path))
+    values = long[long["quantity"] == "mean_step"]["value"]
+    table = summary(long)
+    (row,) = table[table["quantity"] == "mean_step"].to_dict("records")
+    assert row["n"] == 3
+    assert row["mean"] == pytest.approx(sum(values) / 3)
+    assert row["sd"] == pytest.approx(values.std(ddof=1))
+    assert row["records"].split() == sorted(cell.key() for cell in cells)
+
+
+def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
+    other = replace(CELL, setting=replace(PROBE, width=32))
+    fill(tmp_path, [CELL, other, replace(other, variant=Variant("alibi"))])
+    labels = {record["label"] for record in load_records(tmp_path)}
+    assert labels == {"rope [width=16]", "rope [width=32]", "alibi [width=32]"}
+
+
+def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:
+    fill(tmp_path, [CELL])
+    (record,) = load_records(tmp_path)
+    record["label"] = "a|b_c%$&"
+    markdown, latex = (f(display_tables([record])) for f in (as_markdown, as_latex))
+    assert "a\\|b_c%$&" in markdown
+    assert r"a|b\_c\%\$\&" in latex
+
+
+def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"abc" * 2000)
+    training = Training(
+        length=8, longest=2, test_bytes=64, corpus=str(path), width=16, heads=2
+    )
+    variants = [Variant("rope"), Variant("nope")]
+    cells = plan(variants, ["smoothness", "extrapolation"], PROBE, training, 2, 1)
+    assert len(cells) == 8
+    assert [cell.setting.seed for cell in cells] == [0] * 4 + [1] * 4
+    path.write_bytes(b"abc")
+    from posenc_compare.analysis.training.corpus import load_corpus
+
+    load_corpus.cache_clear()
+    with pytest.raises(ConfigError, match="must hold out"):
+        plan(variants, ["extrapolation"], PROBE, training, 1, 1)
+
+
+def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds none"):
+        load_records(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="must be a folder"):
+        load_records(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.000"),
+        (1.23456, "1.235"),
+        (12.3456, "12.35"),
+        (1234.5, "1234"),
+        (2.5e-16, "2.5e-16"),
+        (-0.5, "-0.500"),
+        (123456.0, "1.2e+05"),
+    ],
+)
+def test_numbers_are_written_short(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_arrays_keep_five_digits() -> None:
+    assert rounded([[1.2345678, float("inf")], []]) == [[1.2346, None], []]

@@ -1,0 +1,92 @@
+"""The corpus: real bytes, split by document, drawn without state."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for i in range(20):
+        text = f"document {i}: " + "".join(chr(97 + (i * j) % 26) for j in range(900))
+        (tmp_path / f"{i}.txt").write_text(text)
+    return tmp_path
+
+
+def test_standard_library_is_large_and_named_with_its_version() -> None:
+    corpus = load_corpus("stdlib")
+    assert len(corpus.train) > 5_000_000
+    assert corpus.name.startswith("Python 3.")
+    assert len(corpus.sha256) == 64
+
+
+def test_documents_are_either_trained_on_or_held_out(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    trained = bytes(corpus.train.tolist())
+    assert len(corpus.held_out) >= 2
+    for document in corpus.held_out:
+        assert document not in trained
+    total = sum(path.stat().st_size for path in folder.iterdir())
+    assert 0.1 <= sum(map(len, corpus.held_out)) / total < 0.2
+
+
+def test_split_and_hash_do_not_depend_on_file_names(folder: Path) -> None:
+    before = load_corpus(str(folder))
+    names = sorted(folder.iterdir())
+    # Reversing the names reverses the order of reading.
+    for i, path in enumerate(names):
+        path.rename(folder / f"z{len(names) - i:02}.md")
+    load_corpus.cache_clear()
+    after = load_corpus(str(folder))
+    assert set(before.held_out) == set(after.held_out)
+
+
+def test_one_file_is_cut_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_bytes(bytes(range(200)) * 10)
+    corpus = load_corpus(str(path))
+    assert bytes(corpus.train.tolist()) + corpus.held_out[0] == path.read_bytes()
+    assert len(corpus.held_out[0]) == 200
+
+
+def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    one = corpus.batch(4, 16, seed=3, step=7)
+    torch.manual_seed(99)
+    assert torch.equal(one, corpus.batch(4, 16, seed=3, step=7))
+    assert not torch.equal(one, corpus.batch(4, 16, seed=3, step=8))
+    assert not torch.equal(one, corpus.batch(4, 16, seed=4, step=7))
+    trained = bytes(corpus.train.tolist())
+    assert one.shape == (4, 17)
+    assert all(bytes(row.tolist()) in trained for row in one)
+
+
+def test_test_windows_lie_in_one_held_out_document_each(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    windows = corpus.test_windows(64, 640)
+    assert windows.shape == (10, 65)
+    for window in windows:
+        assert any(bytes(window.tolist()) in text for text in corpus.held_out)
+    assert len({bytes(window.tolist()) for window in windows}) == 10
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "at least one byte"), (b"abc" * 30, "must hold out")],
+)
+def test_too_small_a_corpus_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "small.txt"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_corpus(str(path)).test_windows(64, 640)
+
+
+def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must be a file or a folder"):
+        load_corpus(str(tmp_path / "none"))

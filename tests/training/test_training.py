@@ -1,0 +1,166 @@
+"""Training: paired over schemes, the same twice, and able to learn."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from posenc_compare.analysis.measures.extrapolation import extrapolation
+from posenc_compare.analysis.training.corpus import Corpus, load_corpus
+from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.analysis.training.setting import PRESETS, Training
+from posenc_compare.analysis.training.trainer import Recipe, evaluate, train
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Geometry, Variant
+
+GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
+RECIPE = Recipe(30, 8, 16, 1e-2, 0.1, autocast=False, compiled=False)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 400)
+    return load_corpus(str(path))
+
+
+def network_of(model: Decoder) -> dict[str, torch.Tensor]:
+    return {n: p for n, p in model.state_dict().items() if "scheme" not in n}
+
+
+@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_every_scheme_starts_from_the_same_network(name: str) -> None:
+    base = network_of(Decoder(Variant("nope"), 2, GEOMETRY, seed=4))
+    mine = network_of(Decoder(Variant(name), 2, GEOMETRY, seed=4))
+    other = network_of(Decoder(Variant(name), 2, GEOMETRY, seed=5))
+    assert base.keys() == mine.keys()
+    assert all(torch.equal(base[key], mine[key]) for key in base)
+    assert not torch.equal(
+        mine["layers.0.query.weight"], other["layers.0.query.weight"]
+    )
+
+
+@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_logits_of_query_and_key_start_at_one_size(name: str) -> None:
+    scheme = Variant(name).build(GEOMETRY)
+    assert scheme.query_start(16) * scheme.scale(16) == pytest.approx(16**-0.5)
+
+
+@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_the_decoder_cannot_see_ahead(name: str) -> None:
+    model = Decoder(Variant(name), 2, GEOMETRY, seed=0).eval()
+    tokens = torch.randint(0, 256, (2, 16))
+    changed = tokens.clone()
+    changed[:, 9:] = torch.randint(0, 256, (2, 7))
+    positions = torch.arange(16)
+    with torch.no_grad():
+        before, after = model(tokens, positions), model(changed, positions)
+    assert torch.equal(before[:, :9], after[:, :9])
+    assert not torch.equal(before[:, 9:], after[:, 9:])
+
+
+def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
+    runs = []
+    for noise in (1, 2):
+        torch.manual_seed(noise)
+        model = Decoder(Variant("rope"), 2, GEOMETRY, seed=0)
+        runs.append((train(model, corpus, RECIPE, seed=0), network_of(model)))
+    (first, weights), (second, again) = runs
+    assert first == second
+    assert all(torch.equal(weights[key], again[key]) for key in weights)
+    assert first[0] == pytest.approx(8.7, abs=0.7)
+    assert first[-1] < 3.5
+
+
+def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
+    recipe = Recipe(1, 8, 16, 1e-3, 0.0, autocast=False, compiled=False)
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    table = model.get_parameter("scheme.table")
+    token = model.embedding.weight
+    before = table.detach().clone(), token.detach().clone()
+    train(model, corpus, recipe, seed=0)
+    moved_table = (table - before[0]).abs().max().item()
+    moved_token = (token - before[1]).abs().max().item() * 32**0.5
+    # Adam's first step is the rate for every parameter with a gradient.
+    assert moved_table == pytest.approx(moved_token, rel=1e-3)
+
+
+def test_every_length_is_tested_on_the_same_bytes(corpus: Corpus) -> None:
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0).eval()
+    windows = corpus.test_windows(64, 640)
+    slow = []
+    with torch.no_grad():
+        for window in windows.long():
+            for start in range(0, 64, 16):
+                piece = window[start : start + 17]
+                logits = model(piece[None, :-1], torch.arange(16))[0]
+                loss = F.cross_entropy(logits, piece[1:], reduction="none")
+                slow.append(loss.double() / math.log(2))
+    bits = evaluate(model, windows, 16, autocast=False)
+    torch.testing.assert_close(bits, torch.stack(slow).mean(0), rtol=1e-5, atol=1e-6)
+
+
+def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) -> None:
+    setting = Training(
+        layers=1,
+        width=16,
+        heads=2,
+        length=8,
+        steps=3,
+        batch=2,
+        longest=4,
+        test_bytes=64,
+        corpus=str(tmp_path / "text.txt"),
+        corpus_sha256=corpus.sha256,
+    )
+    ticks: list[int] = []
+    result = extrapolation(Variant("learned"), setting, ticks.append)
+    bits = {row.x: row for row in result.rows if row.quantity == "bits_per_byte"}
+    assert bits[8].value is not None
+    assert bits[16].value is bits[32].value is None
+    assert bits[32].note == "not defined beyond 8"
+    assert sum(ticks) == setting.work
+    assert len(result.arrays["position_bits"]) == 8
+    assert len(extrapolation(Variant("nope"), setting, ticks.append).rows) == 4
+
+
+def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None:
+    setting = Training(corpus_sha256="0" * 64)
+    with pytest.raises(ConfigError, match="has changed since"):
+        extrapolation(Variant("nope"), setting, lambda units: None)
+
+
+def test_presets_are_as_large_as_promised() -> None:
+    quick, seeds = PRESETS["quick"]
+    assert (quick.layers, quick.width, quick.length, quick.steps, seeds) == (
+        (2, 128, 64, 300, 3)
+    )
+    standard, seeds = PRESETS["standard"]
+    assert (standard.layers, standard.length, standard.steps, seeds) == (
+        (4, 128, 2000, 5)
+    )
+    gpu, seeds = PRESETS["gpu"]
+    assert (gpu.layers, gpu.width, gpu.length, gpu.dtype, seeds) == (
+        (6, 384, 512, "bfloat16", 10)
+    )
+    assert quick.test_lengths == [64, 128, 256, 512, 1024]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("steps", 0, "steps must be a whole number from 1"),
+        ("steps", True, "steps must be a whole number"),
+        ("learning_rate", float("nan"), "learning_rate must be a number"),
+        ("longest", 3, "longest must be 1 or 2"),
+        ("heads", 3, "width must be a multiple of heads"),
+        ("dtype", "int8", "dtype must be float32 or bfloat16"),
+        ("test_bytes", 5, "test_bytes must be a whole number from 1024"),
+    ],
+)
+def test_bad_settings_are_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Training(**{field: value})  # type: ignore[arg-type]
