@@ -122,13 +122,19 @@ def _open(
     state: Tensor | None,
 ) -> Call:
     """Check what came and put it into one record."""
-    batch, heads, queries, _ = q.shape
-    keys = k.shape[2]
-    if k.shape[:2] != (batch, heads) or keys < queries:
+    if q.dim() != 4:
         raise ShapeError(
-            f"attention: k must be (batch, heads, key, ...) with batch {batch}, heads "
-            f"{heads} and key at least {queries}, got {tuple(k.shape)}"
+            f"attention: q must be (batch, heads, query, head_dim), "
+            f"got {tuple(q.shape)}"
         )
+    batch, heads, queries, head_dim = q.shape
+    fits = k.dim() == 4 and k.shape[:2] == (batch, heads) and k.shape[3] == head_dim
+    if not fits or k.shape[2] < queries:
+        raise ShapeError(
+            f"attention: k must be ({batch}, {heads}, key, {head_dim}) with key at "
+            f"least {queries}, got {tuple(k.shape)}"
+        )
+    keys = k.shape[2]
     if scheme.causal_only and not causal:
         raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
     if segments is not None and segments.shape != (batch, keys):
@@ -148,7 +154,8 @@ def _ids(positions: Tensor, batch: int, length: int, who: str) -> Tensor:
     if positions.is_floating_point() or positions.dtype == torch.bool:
         raise ShapeError(f"attention: {who} must be int64, got {positions.dtype}")
     ids = positions[None] if positions.dim() == 1 else positions
-    if ids.shape[0] not in (1, batch) or ids.shape[1] != length:
+    fits = ids.dim() > 1 and ids.shape[0] in (1, batch) and ids.shape[1] == length
+    if not fits:
         raise ShapeError(
             f"attention: {who} must be ({length},) or ({batch}, {length}), "
             f"got {tuple(positions.shape)}"
@@ -172,9 +179,9 @@ class _OffsetVector:
                 f"{scheme.name}: positions must have one axis, got "
                 f"{call.q_positions.shape[-1]}"
             )
-        q_low, q_high = call.q_positions.aminmax()
-        k_low, k_high = call.k_positions.aminmax()
-        first, last = int(k_low - q_high), int(k_high - q_low)
+        q_low, q_high = call.q_positions.aminmax(dim=1)
+        k_low, k_high = call.k_positions.aminmax(dim=1)
+        first, last = int((k_low - q_high).min()), int((k_high - q_low).max())
         device = call.q_positions.device
         values = scheme.offset_bias(torch.arange(first, last + 1, device=device))
         if values is None:
@@ -224,9 +231,7 @@ class _Run:
         offsets_only = self.vector is not None and not self.scheme.acts_at("pair_bias")
         if offsets_only and whole and _in_step(self.call):
             found.append("strided")
-        tensors = [self.q, self.k, self.v]
-        if self.vector is not None:
-            tensors.append(self.vector.values)
+        tensors = [self.q, self.k, self.v, *self.scheme.parameters()]
         if self.q.is_cuda:
             found.insert(found.count("fused"), "flex")
         elif not any(t.requires_grad for t in tensors):
@@ -412,7 +417,8 @@ class _StridedBias(torch.autograd.Function):
         scale: float,
         causal: bool,
     ) -> Tensor:
-        out = _strided_forward(q, k, v, values, scale, causal)
+        # Detached: even in here, a mask with a gradient takes the slow kernel.
+        out = _strided_forward(q, k, v, values.detach(), scale, causal)
         ctx.save_for_backward(q, k, v, values, out)
         ctx.scale, ctx.causal = scale, causal
         return out

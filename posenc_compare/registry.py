@@ -153,7 +153,7 @@ class Registry(Generic[T]):
                 _import(entry)
             except PosencError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise PluginError(
                     f"{self.kind} {name!r}: {entry.origin} must import cleanly, got "
                     f"{type(error).__name__}: {error}"
@@ -238,7 +238,7 @@ class Registry(Generic[T]):
         names = []
         for name, summary, facts in read_declarations(path, self.decorator):
             known = self._known.get(name)
-            if known is not None and known.module != module:
+            if known is not None and (known.module != module or name in names):
                 raise self._twice(known, origin)
             self._known[name] = Entry(name, summary, facts, module, origin, path)
             names.append(name)

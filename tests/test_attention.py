@@ -685,12 +685,12 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
         (
             {"k": torch.ones(2, 2, 6, 8)},
             ShapeError,
-            r"attention: k must .* batch 2, heads 3 .*, got \(2, 2, 6",
+            r"attention: k must be \(2, 3, key, 8\) .*, got \(2, 2, 6",
         ),
         (
             {"k": torch.ones(1, 3, 6, 8)},
             ShapeError,
-            r"attention: k must .* batch 2, heads 3 .*, got \(1, 3, 6",
+            r"attention: k must be \(2, 3, key, 8\) .*, got \(1, 3, 6",
         ),
         (
             {"k": torch.ones(2, 3, 5, 8)},

@@ -134,8 +134,10 @@ def test_a_scheme_that_raises_becomes_a_record_and_the_rest_goes_on(
     assert "ZeroDivisionError" in failed["error"]
     assert "on purpose" in failed["error"]
     assert fine["status"] == "ok"
-    (row,) = long_table(load_records(tmp_path)).query("status == 'failed'").to_dict(
-        "records"
+    (row,) = (
+        long_table(load_records(tmp_path))
+        .query("status == 'failed'")
+        .to_dict("records")
     )
     assert row["note"].startswith("failed: ZeroDivisionError")
     text = as_markdown(display_tables(load_records(tmp_path)))

@@ -98,7 +98,7 @@ def display_tables(records: list[dict[str, Any]]) -> list[Display]:
         for record in records
         for name, quantity in record["quantities"].items()
     }
-    seeds = int(long["seed"].nunique())
+    seeds = len(set(long["seed"]))
     spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
     curves, columns = [], []
     for (measure, name), quantity in sorted(facts.items()):
@@ -165,7 +165,7 @@ def as_latex(tables: list[Display]) -> str:
             f"\\begin{{table}}\n\\centering\n\\caption{{{table.title}}}\n{text}\n"
             "\\end{table}\n"
         )
-    return "\n".join(parts).replace("±", r"$\pm$").replace("–", "--")
+    return "\n".join(parts).replace("±", r"$\pm$")
 
 
 def _display(
@@ -201,9 +201,9 @@ def _display(
 
 def _text(row: dict[str, Any] | None, seeds: int) -> str:
     if row is None:
-        return "–"
+        return "n/a"
     if not row["n"]:
-        return row["note"] or "–"
+        return row["note"] or "n/a"
     spread = f" ± {number(row['sd'])}" if row["n"] > 1 and row["sd"] > 0 else ""
     fewer = f" (n = {row['n']})" if row["n"] < seeds else ""
     return f"{number(row['mean'])}{spread}{fewer}"

@@ -7,6 +7,8 @@ sinusoids); Devlin et al. 2018, arXiv:1810.04805, section 3.
 Convention: positions past the table are an error, never wrapped or clamped.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -35,6 +37,8 @@ class Learned(Scheme):
         super().__init__(geometry)
         if length < 0:
             raise ConfigError(f"learned: length must be at least 1, got {length}")
+        if not 0 <= std < math.inf:
+            raise ConfigError(f"learned: std must be 0 or more, got {std}")
         self.table = nn.Parameter(
             torch.randn(length or geometry.length, geometry.model_dim) * std
         )

@@ -110,11 +110,15 @@ def _read_options(name: str, written: str) -> dict[str, Any]:
             raise ConfigError(
                 f"{name}: an option must read key=value, got {assignment[:80]!r}"
             )
+        if key in options:
+            raise ConfigError(
+                f"{name}: option {key[:80]!r} must be given once, not twice"
+            )
         value = _read(text, known[key][0]) if key in known else text
         _check(name, key, value, known)
-        if value != known[key][1]:
-            options[key] = value
-    return dict(sorted(options.items()))
+        options[key] = value
+    changed = {k: v for k, v in options.items() if v != known[k][1]}
+    return dict(sorted(changed.items()))
 
 
 def _read(text: str, kind: Any) -> Any:

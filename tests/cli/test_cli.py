@@ -10,7 +10,9 @@ import pytest
 HEAVY = ("torch", "pandas", "seaborn", "matplotlib", "numpy", "einops")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"], ["--version"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], ["list"], ["--version"]]
+)
 def test_help_and_list_import_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\n"
@@ -50,8 +52,14 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
         (["run", "--schemes", " , "], "no scheme named"),
         (["run", "--measures", "unique"], "did you mean uniqueness"),
         (["run", "--steps", "0"], "steps must be a whole number from 1"),
-        (["run", "--width", "100", "--heads", "3"], "width must be a multiple of heads"),
-        (["run", "--corpus", "nowhere"], "corpus 'nowhere': must be a file or a folder"),
+        (
+            ["run", "--width", "100", "--heads", "3"],
+            "width must be a multiple of heads",
+        ),
+        (
+            ["run", "--corpus", "nowhere"],
+            "corpus 'nowhere': must be a file or a folder",
+        ),
         (["run", "--plugin", "nowhere.py"], "nowhere.py: must be readable Python"),
         (["run", "--plugin", "no.such.module"], "must be a .py file or an importable"),
         (["run", "--config", "nowhere.toml"], "nowhere.toml: must be readable TOML"),
