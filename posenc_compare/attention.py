@@ -31,6 +31,7 @@ from posenc_compare.schemes.base import Call, PairBias, Scheme, index_grid
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
 
 BLOCK = 512  # query rows per block of the strided path
+SPAN = 1 << 24  # offsets that one offset bias may be asked for
 
 
 def attention(
@@ -142,23 +143,27 @@ def _open(
             f"attention: segments must be ({batch}, {keys}), one for each key, "
             f"got {tuple(segments.shape)}"
         )
-    q_positions = _ids(positions, batch, queries, "positions")
+    if queries == 0:
+        raise ShapeError("attention: q must hold at least one query, got none")
+    axes = scheme.axes
+    q_positions = _ids(positions, batch, queries, axes, "positions")
     if key_positions is None:
-        k_positions = _ids(positions, batch, keys, "positions without key_positions")
+        who = "positions without key_positions"
+        k_positions = _ids(positions, batch, keys, axes, who)
     else:
-        k_positions = _ids(key_positions, batch, keys, "key_positions")
+        k_positions = _ids(key_positions, batch, keys, axes, "key_positions")
     return Call(q, k, q_positions, k_positions, state, causal, segments)
 
 
-def _ids(positions: Tensor, batch: int, length: int, who: str) -> Tensor:
+def _ids(positions: Tensor, batch: int, length: int, axes: int, who: str) -> Tensor:
     if positions.is_floating_point() or positions.dtype == torch.bool:
         raise ShapeError(f"attention: {who} must be int64, got {positions.dtype}")
-    ids = positions[None] if positions.dim() == 1 else positions
-    fits = ids.dim() > 1 and ids.shape[0] in (1, batch) and ids.shape[1] == length
-    if not fits:
+    last = () if axes == 1 else (axes,)
+    ids = positions[None] if positions.dim() == 1 + len(last) else positions
+    if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
+        shapes = " or ".join(str((*rows, length, *last)) for rows in ((), (batch,)))
         raise ShapeError(
-            f"attention: {who} must be ({length},) or ({batch}, {length}), "
-            f"got {tuple(positions.shape)}"
+            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
         )
     return ids.long()
 
@@ -174,14 +179,19 @@ class _OffsetVector:
     def of(cls, scheme: Scheme, call: Call) -> "_OffsetVector | None":
         if not scheme.acts_at("offset_bias"):
             return None
-        if call.q_positions.dim() != 2:
+        if scheme.axes != 1:
             raise ShapeError(
-                f"{scheme.name}: positions must have one axis, got "
-                f"{call.q_positions.shape[-1]}"
+                f"{scheme.name}: offset_bias must have positions of one axis, got "
+                f"{scheme.axes}; use pair_bias"
             )
         q_low, q_high = call.q_positions.aminmax(dim=1)
         k_low, k_high = call.k_positions.aminmax(dim=1)
         first, last = int((k_low - q_high).min()), int((k_high - q_low).max())
+        if last - first >= SPAN:
+            raise ShapeError(
+                f"{scheme.name}: positions must lie within {SPAN} of each other for "
+                f"an offset bias, got offsets from {first} to {last}"
+            )
         device = call.q_positions.device
         values = scheme.offset_bias(torch.arange(first, last + 1, device=device))
         if values is None:
@@ -326,12 +336,13 @@ class _Run:
 def _gathered(vector: _OffsetVector, call: Call, pair: PairBias | None) -> PairBias:
     """Write an offset vector, and what a pair bias adds, as one pair bias."""
     batch = call.q.shape[0]
-    q_positions = call.q_positions.expand(batch, -1)
+    # Offsets count from `first`, which goes into a tensor: a number inside the
+    # function would make the fused kernel compile anew for every length.
+    starts = call.q_positions.expand(batch, -1) + vector.first
     k_positions = call.k_positions.expand(batch, -1)
 
     def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        place = k_positions[b, j] - q_positions[b, i] - vector.first
-        added = vector.values[h, place]
+        added = vector.values[h, k_positions[b, j] - starts[b, i]]
         return added if pair is None else added + pair(b, h, i, j)
 
     return bias

@@ -21,6 +21,14 @@ class PluginError(PosencError):
     """A plugin cannot be imported, or does not declare what it promises."""
 
 
+class DivergedError(PosencError):
+    """Training reached a loss that is not a number."""
+
+
+class NoCodeError(PosencError):
+    """A scheme turns neither positions nor distances into codes of their own."""
+
+
 class UndefinedPositionError(PosencError):
     """A position lies outside what the scheme defines.
 

@@ -16,7 +16,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -182,6 +182,7 @@ class Registry(Generic[T]):
             self._known[name] = Entry(name, summary, facts, module, module, None)
         if self._known[name].module != module:
             raise self._twice(self._known[name], module)
+        self._known[name] = replace(self._known[name], facts=facts)
         self._items[name] = item
 
     def add_plugin(self, source: str) -> list[str]:
@@ -281,11 +282,13 @@ def _module_path(module: str) -> Path:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         spec = None
-    if spec is not None and spec.origin:
-        base = Path(spec.origin)
-        if rest:
-            base = base.parent.joinpath(*rest)
-        for path in (base, base.with_suffix(".py"), base / "__init__.py"):
+    if spec is not None:
+        folders = spec.submodule_search_locations or []
+        bases = [Path(folder).joinpath(*rest) for folder in folders]
+        paths = [p for b in bases for p in (b.with_suffix(".py"), b / "__init__.py")]
+        if not rest and spec.origin:
+            paths = [Path(spec.origin)]
+        for path in paths:
             if path.is_file():
                 return path
     raise ConfigError(

@@ -13,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+# Small tensors: a second thread costs more than it brings, here and in processes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @dataclass(frozen=True)
 class Done:

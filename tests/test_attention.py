@@ -768,7 +768,7 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
         (
             {"positions": torch.zeros(2, 6, 3, dtype=torch.int64)},
             ShapeError,
-            r"alibi: positions must have one axis, got 3",
+            r"positions must be \(6,\) or \(2, 6\), got \(2, 6, 3\)",
         ),
         (
             {

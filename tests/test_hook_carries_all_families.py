@@ -428,13 +428,13 @@ def test_cope(most: int, packed: bool) -> None:
 class MRope(Rope):
     """A pair turns with time, height or width: two sections of one pair, one of one."""
 
-    axes = (0, 1, 2)
+    axes = 3
 
     def angles(self, positions: Tensor) -> Tensor:
         per_axis = [
             super(MRope, self).angles(positions[..., axis]) for axis in range(3)
         ]
-        pairs = [per_axis[axis][..., pair] for pair, axis in enumerate(self.axes)]
+        pairs = [per_axis[axis][..., axis] for axis in range(3)]
         return torch.stack(pairs, dim=-1)
 
 
@@ -477,7 +477,9 @@ def test_offsets_need_one_axis() -> None:
     q, k, v = vectors()
     scheme = create("alibi", model_dim=GEOMETRY.model_dim, heads=HEADS)
     ids = torch.zeros(BATCH, LENGTH, 3, dtype=torch.int64)
-    with pytest.raises(ShapeError, match="positions must have one axis, got 3"):
+    with pytest.raises(
+        ShapeError, match=r"positions must be \(7,\) or \(2, 7\), got \(2, 7, 3\)"
+    ):
         attention(q, k, v, scheme=scheme, positions=ids)
 
 

@@ -79,6 +79,7 @@ class Measure:
         summary: one line.
         version: raised whenever the same input gives another number.
         trained: whether it trains a network (and takes `Training`, not `Probe`).
+        once: whether one seed is enough, because it draws rather than ranks.
         quantities: facts of every quantity it returns, by name.
         compute: `(variant, setting, progress) -> Result`; `progress` takes the units
             of work done, out of `setting.work`.
@@ -88,6 +89,7 @@ class Measure:
     summary: str
     version: int
     trained: bool
+    once: bool
     quantities: dict[str, Quantity]
     compute: Callable[[Variant, Any, Progress], Result]
 
@@ -98,13 +100,14 @@ def register_measure(
     quantities: tuple[Quantity, ...],
     version: int = 1,
     trained: bool = False,
+    once: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """File a measure with its facts under a name; return the function unchanged."""
 
     def file(compute: Callable[..., Result]) -> Callable[..., Result]:
         summary = (compute.__doc__ or "").partition("\n")[0]
         by_name = {quantity.name: quantity for quantity in quantities}
-        measure = Measure(name, summary, version, trained, by_name, compute)
+        measure = Measure(name, summary, version, trained, once, by_name, compute)
         facts = {"version": version, "trained": trained}
         MEASURES.add(name, measure, compute.__module__, summary, facts)
         return compute

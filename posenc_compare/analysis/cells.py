@@ -1,7 +1,8 @@
 """A cell: one measure of one variant under one setting, fully specified.
 
-The key of a cell is the hash of its specification, so a number is found again if and
-only if nothing it depends on has changed.
+The key of a cell is the hash of its specification: the scheme with the source of its
+file, the measure with its version, the setting, and the versions of torch and of this
+package, which stand for all other code.
 """
 
 import ast

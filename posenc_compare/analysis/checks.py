@@ -26,7 +26,7 @@ def check_number(name: str, value: Any, low: float, high: float) -> None:
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise `ConfigError` unless `value` is one of `choices`."""
-    if value not in choices:
+    if not any(type(value) is type(c) and value == c for c in choices):
         wanted = " or ".join(str(choice).lower() for choice in choices)
         raise ConfigError(f"{name} must be {wanted}, got {_short(value)}")
 

@@ -13,8 +13,8 @@ from einops import rearrange
 from torch import Tensor
 
 from posenc_compare.analysis.probe import Probe
-from posenc_compare.errors import PosencError
-from posenc_compare.schemes import Scheme
+from posenc_compare.errors import NoCodeError
+from posenc_compare.schemes import DOORS, Scheme
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,11 @@ def code_of(scheme: Scheme, probe: Probe, count: int) -> Code:
     A scheme that acts nowhere has one code for all, the number 0.
 
     Raises:
-        PosencError: if the scheme depends on the tokens and has no code of its own,
-            or does not define so many positions.
+        NoCodeError: if what the scheme does depends on more than the position or the
+            distance, or shows in no vector.
+        UndefinedPositionError: if it does not define so many positions.
     """
-    steps = probe.arange(count)
+    steps = probe.ids(scheme, count)
     width, geometry = probe.width, probe.geometry
     if scheme.acts_at("embed"):
         zeros = probe.zeros(1, count, width)
@@ -55,6 +56,6 @@ def code_of(scheme: Scheme, probe: Probe, count: int) -> Code:
         parts.append(bias.T.to(probe.torch_dtype))
     if parts:
         return Code(torch.cat(parts, dim=1), "distance")
-    if any(scheme.acts_at(door) for door in ("pair_bias", "scores", "token_state")):
-        raise PosencError(f"{scheme.name}: depends on the tokens, has no code")
+    if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
+        raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(count, 1), "distance")

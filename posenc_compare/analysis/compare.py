@@ -21,7 +21,7 @@ from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.setting import Training
-from posenc_compare.errors import PluginError, PosencError
+from posenc_compare.errors import DivergedError, PluginError, PosencError
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Variant
 
@@ -49,7 +49,8 @@ def plan(
     Raises:
         ConfigError: if a measure is unknown, or the corpus is missing or too small.
     """
-    if any(MEASURES.get(name).trained for name in measures):
+    facts = {name: MEASURES.get(name) for name in measures}
+    if any(measure.trained for measure in facts.values()):
         corpus = load_corpus(training.corpus)
         corpus.test_windows(training.test_lengths[-1], training.test_bytes)
         corpus.batch(1, training.length, seed=0, step=0)
@@ -58,11 +59,12 @@ def plan(
         Cell(
             variant,
             name,
-            replace(training if MEASURES.get(name).trained else probe, seed=seed),
+            replace(training if facts[name].trained else probe, seed=seed),
             threads,
         )
         for seed in range(seeds)
-        for name in sorted(measures, key=lambda name: MEASURES.get(name).trained)
+        for name in sorted(measures, key=lambda name: facts[name].trained)
+        if seed == 0 or not facts[name].once
         for variant in variants
     ]
 
@@ -97,9 +99,14 @@ def run(
 
 
 def missing(cells: Iterable[Cell], store: Store) -> list[Cell]:
-    """Return the cells that have no intact record yet, each once."""
+    """Return the cells, each once, that have no intact record or one that failed."""
     keyed = {cell.key(): cell for cell in cells}
-    return [cell for key, cell in keyed.items() if store.read(key) is None]
+    records = {key: store.read(key) for key in keyed}
+    return [
+        cell
+        for key, cell in keyed.items()
+        if (record := records[key]) is None or record["status"] == "failed"
+    ]
 
 
 def compute(cell: Cell, progress: Callable[[int], None]) -> dict[str, Any]:
@@ -113,19 +120,19 @@ def compute(cell: Cell, progress: Callable[[int], None]) -> dict[str, Any]:
     status, error, result = "ok", "", Result([])
     try:
         result = measure.compute(cell.variant, cell.setting, progress)
-    except PluginError as problem:
-        status, error = "failed", str(problem)[:MESSAGE]
+    except (PluginError, DivergedError) as problem:
+        status, error = "failed", str(problem)
     except PosencError as problem:
-        status, error = "unsupported", str(problem)[:MESSAGE]
+        status, error = "unsupported", str(problem)
     except Exception as problem:
         status = "failed"
         frame = traceback.extract_tb(problem.__traceback__)[-1]
         where = f"{Path(frame.filename).name}:{frame.lineno}"
-        error = f"{type(problem).__name__} at {where}: {problem}"[:MESSAGE]
+        error = f"{type(problem).__name__} at {where}: {problem}"
     return {
         "spec": cell.spec(),
         "status": status,
-        "error": error,
+        "error": " ".join(error.split())[:MESSAGE],
         "label": cell.variant.label,
         "family": cell.variant.family,
         "source": entry.facts.get("source", ""),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.checks import check_choice, check_heads, check_whole
 from posenc_compare.analysis.streams import stream_seed
-from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 
 DTYPES = {
     "float64": torch.float64,
@@ -73,11 +73,20 @@ class Probe:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", self.seed))
             scheme = variant.build(geometry)
+        check_axes(scheme)
         return scheme.to(self.device, self.torch_dtype).requires_grad_(False)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Return a new generator for one purpose, the same for every scheme."""
         return torch.Generator().manual_seed(stream_seed(purpose, self.seed))
+
+    def ids(self, scheme: Scheme, count: int, shift: int = 0) -> Tensor:
+        """Return the position ids that the scheme gives to `count` tokens."""
+        return scheme.positions(self.arange(count) + shift, self.generator("ids"))
+
+    def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
+        """Return `heads_of`, as large as the scheme's paper starts queries."""
+        return self.heads_of(x, purpose) * scheme.query_start(self.geometry.head_dim)
 
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Return standard normal numbers, the same for every scheme."""

@@ -11,6 +11,8 @@ from typing import Any
 from posenc_compare.analysis.store import Store
 from posenc_compare.errors import ConfigError
 
+HASHES = ("source", "corpus_sha256")
+
 
 def load_records(folder: Path) -> list[dict[str, Any]]:
     """Return the intact records of a folder, with labels that tell settings apart.
@@ -39,7 +41,7 @@ def tell_apart(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     marked = []
     for record in records:
         differing = [
-            f"{group[-1]}={value[:12]}"
+            f"{group[-1]}={value[:8] if group[-1] in HASHES else value}"
             for group, value in sorted(_settings(record).items())
             if len(values[group]) > 1
         ]

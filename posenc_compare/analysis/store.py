@@ -34,13 +34,26 @@ class Store:
         self.folder = folder
         self.cells = folder / "cells"
 
+    def create(self) -> None:
+        """Make the folder, so that a run that cannot write ends before it begins.
+
+        Raises:
+            ConfigError: if that is not possible.
+        """
+        try:
+            self.cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.folder}: must be a folder to write to, got {error}"
+            ) from error
+
     def write(self, body: dict[str, Any]) -> str:
         """Write a record and return its key. The body holds the cell's `spec`."""
         body = {"schema": SCHEMA, **body}
         key = spec_key(body["spec"])
         text = canonical(body)
         envelope = {"sha256": hashlib.sha256(text).hexdigest(), "body": body}
-        self.cells.mkdir(parents=True, exist_ok=True)
+        self.create()
         temporary = self.cells / f".{key}.{os.getpid()}.{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:

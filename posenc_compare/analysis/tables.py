@@ -62,6 +62,7 @@ def long_table(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
             "seed": spec["setting"]["seed"],
             "status": record["status"],
             "record": record["key"],
+            "unit": "",
         }
         if record["status"] != "ok":
             note = f"{record['status']}: {record['error']}"
@@ -70,7 +71,6 @@ def long_table(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
             unit = record["quantities"][row["quantity"]]["unit"]
             rows.append({**shared, **row, "unit": unit})
     frame = pd.DataFrame(rows, columns=LONG)
-    frame["unit"] = frame["unit"].fillna("")
     return frame.astype({"x": "float64", "value": "float64"})
 
 
@@ -109,7 +109,7 @@ def display_tables(records: list[dict[str, Any]]) -> list[Display]:
         if quantity["headline"] == "curve":
             points = sorted({row["x"] for row in mine if row["x"] == row["x"]})
             found = [
-                (f"{x:g}", [row for row in mine if row["x"] == x] + failed)
+                (f"{x:g}", failed + [row for row in mine if row["x"] == x])
                 for x in points
             ]
             title = f"{heading} by {quantity['x']} ({spread})"
@@ -122,7 +122,7 @@ def display_tables(records: list[dict[str, Any]]) -> list[Display]:
                 if row["case"] == case
                 and (row["x"] == x or (x is None and math.isnan(row["x"])))
             ]
-            columns.append((heading, chosen + failed))
+            columns.append((heading, failed + chosen))
     title = f"Measures without training ({spread})"
     pieces = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
     return curves + [_display(title, p, seeds, best_first=False) for p in pieces]
@@ -178,7 +178,8 @@ def _display(
 
     Args:
         title: of the table.
-        columns: heading and summary rows of each column, at most one a scheme.
+        columns: heading and summary rows of each column; of two rows of a scheme
+            the later one shows.
         seeds: of the whole comparison; a mean over fewer says so.
         best_first: put the lowest number of the last column first; where there is
             none, the column before decides. Otherwise schemes go by name.

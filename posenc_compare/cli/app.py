@@ -77,9 +77,6 @@ def main() -> None:
     except PosencError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
 
 
 def _version(wanted: bool) -> None:
@@ -104,7 +101,10 @@ def run(
     measures: Annotated[str, typer.Option(help="Comma-separated, or `all`.")] = "all",
     preset: Annotated[Preset | None, typer.Option(help="quick by default.")] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with any of these options.")
+        Path | None,
+        typer.Option(
+            help="TOML file that sets any of the options from --preset to --positions."
+        ),
     ] = None,
     corpus: Annotated[
         str | None, typer.Option(help="File or folder of text; default: stdlib.")
@@ -177,7 +177,7 @@ def run(
 def measure(
     schemes: Schemes = "all",
     measures: Annotated[
-        str, typer.Option(help="Comma-separated, or `all` that need no training.")
+        str, typer.Option(help="Comma-separated; `all` would train too.")
     ] = "untrained",
     seeds: Annotated[int | None, typer.Option(help="Number of paired seeds.")] = 1,
     width: Annotated[int | None, typer.Option(help="Channels of a token.")] = None,

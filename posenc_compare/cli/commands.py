@@ -43,7 +43,8 @@ def run(
     """Compute what is missing, then show everything that was asked for.
 
     Returns:
-        The exit code: 1 if a cell failed or a plugin is broken, else 0.
+        The exit code: 130 if interrupted, 1 if a cell failed or a plugin is broken,
+        else 0.
     """
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
@@ -61,7 +62,12 @@ def run(
         _show_plan(cells, todo, format)
         return 0
     _say(f"{len(cells)} cells, {len(todo)} to compute, records in {store.folder}")
-    _compute(todo, store)
+    store.create()
+    try:
+        _compute(todo, store)
+    except KeyboardInterrupt:
+        _say("interrupted; run the same command again to go on")
+        return 130
     records = [r for cell in cells if (r := store.read(cell.key())) is not None]
     _show_tables(tell_apart(records), format)
     everything = load_records(store.folder)

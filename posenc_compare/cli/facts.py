@@ -1,5 +1,6 @@
 """The commands that state facts: list, describe, env."""
 
+import importlib.util
 import inspect
 import os
 import platform
@@ -98,7 +99,8 @@ def show_environment(format: str) -> None:
         try:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            facts[package] = "not installed"
+            found = importlib.util.find_spec(package) is not None
+            facts[package] = "found, version unknown" if found else "not installed"
     import torch
 
     facts["threads"] = str(torch.get_num_threads())

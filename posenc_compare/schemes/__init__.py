@@ -11,6 +11,7 @@ from posenc_compare.schemes.base import (
     Call,
     Geometry,
     Scheme,
+    check_axes,
     register,
 )
 from posenc_compare.schemes.variants import Variant, create, parse_variants
@@ -22,6 +23,7 @@ __all__ = [
     "Geometry",
     "Scheme",
     "Variant",
+    "check_axes",
     "create",
     "parse_variants",
     "register",

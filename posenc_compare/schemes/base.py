@@ -93,7 +93,7 @@ class Call:
 
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return where a query may look; index tensors broadcast, as in a bias."""
-        keep = (key >= 0) & (query >= 0)
+        keep = (key >= 0) & (query >= 0)  # all true, in the shape of the pair
         if self.causal:
             keep = keep & (key <= query + self.past)
         if self.segments is not None:
@@ -132,6 +132,7 @@ class Scheme(nn.Module):
         name: registry name, set by `@register`.
         family: none, absolute, rotary, bias or contextual, set by `@register`.
         source: the paper, set by `@register`.
+        axes: how many coordinates a position has.
         per_layer: True if every layer owns an instance; False if all share one.
         causal_only: True if the scheme has no meaning for keys in the future.
     """
@@ -139,6 +140,7 @@ class Scheme(nn.Module):
     name: ClassVar[str] = "scheme"
     family: ClassVar[str] = "none"
     source: ClassVar[str] = ""
+    axes: ClassVar[int] = 1
     per_layer: ClassVar[bool] = False
     causal_only: bool = False
 
@@ -243,6 +245,15 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
         low, high = (int(end) for end in positions.aminmax())
         if low < 0 or high >= limit:
             raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
+
+
+def check_axes(scheme: Scheme) -> None:
+    """Raise `ConfigError` if the scheme's positions are not those of a sequence."""
+    if scheme.axes != 1:
+        raise ConfigError(
+            f"{scheme.name}: needs positions of {scheme.axes} axes, and a sequence "
+            f"has one"
+        )
 
 
 S = TypeVar("S", bound=type[Scheme])

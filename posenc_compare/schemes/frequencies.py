@@ -32,7 +32,7 @@ def position_angles(positions: Tensor, pairs: int, base: float) -> Tensor:
     Args:
         positions: `(..., seq)` in tokens.
         pairs: number of frequencies.
-        base: ratio of the longest to the shortest wavelength.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
 
     Returns:
         `(..., seq, pair)` float64, radians.

@@ -29,7 +29,7 @@ class Rope(Scheme):
 
     Args:
         geometry: `head_dim` is the width of what is turned.
-        base: ratio of the longest to the shortest wavelength.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         fraction: share of each head's channels that turn, in (0, 1].
     """

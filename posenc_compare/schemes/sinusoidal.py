@@ -33,7 +33,7 @@ class Sinusoidal(Scheme):
 
     Args:
         geometry: not used; the width is that of the tokens.
-        base: ratio of the longest to the shortest wavelength.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: where sines and cosines stand.
     """
 

@@ -123,6 +123,8 @@ def _read_options(name: str, written: str) -> dict[str, Any]:
 
 def _read(text: str, kind: Any) -> Any:
     """Turn text into a value of `kind`, or leave the text for `_check` to refuse."""
+    if get_origin(kind) is Literal:
+        return next((value for value in get_args(kind) if str(value) == text), text)
     try:
         if kind is bool:
             return WORDS.get(text.lower(), text)
@@ -149,8 +151,13 @@ def _check(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) -
     elif kind is int:
         fits = isinstance(value, int) and not isinstance(value, bool)
         wanted = "a whole number"
+    elif kind is str:
+        fits, wanted = isinstance(value, str), "text"
     else:
-        fits, wanted = True, ""
+        raise ConfigError(
+            f"{name}: option {key} must be annotated as int, float, bool, str or "
+            f"Literal, got {kind}"
+        )
     if not fits:
         raise ConfigError(f"{name}: {key} must be {wanted}, got {str(value)[:80]!r}")
 

@@ -13,6 +13,7 @@ from posenc_compare.analysis.measures.distance_decay import (
 from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
 from posenc_compare.analysis.measures.shift_error import shift_error
 from posenc_compare.analysis.probe import Probe
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.alibi import slopes
@@ -99,3 +100,23 @@ def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
         at_zero = (pairs + 1) / 2
         slow = sum(sums) / pairs / at_zero
         assert float(rotation_bound(angles)[distance]) == pytest.approx(slow, rel=1e-12)
+
+
+def test_too_few_positions_to_shuffle_give_a_reason() -> None:
+    (row,) = order_sensitivity(Variant("rope"), Probe(positions=2), quiet).rows
+    assert row.note == "needs at least 3 positions"
+    rows = values(order_sensitivity, "alibi", Probe(positions=3))
+    assert rows["order_sensitivity", "bidirectional", None] > 0.001
+
+
+def test_t5_is_probed_at_the_temperature_it_starts_with() -> None:
+    # Its queries start smaller by sqrt(head_dim), in place of the scale it lacks.
+    nope = values(order_sensitivity, "nope")["order_sensitivity", "causal", None]
+    t5 = values(order_sensitivity, "t5_bias")["order_sensitivity", "causal", None]
+    assert t5 == pytest.approx(nope, rel=0.2)
+
+
+def test_positions_of_several_axes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_compare.schemes.rope.Rope.axes", 3)
+    with pytest.raises(ConfigError, match="rope: needs positions of 3 axes"):
+        PROBE.build(Variant("rope"))

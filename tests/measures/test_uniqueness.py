@@ -83,3 +83,10 @@ def test_normalised_integers_depend_on_the_length_they_are_built_for() -> None:
 @pytest.mark.parametrize("name", ["sinusoidal", "rope", "binary", "integer"])
 def test_calls_of_another_length_give_the_same_codes(name: str) -> None:
     assert rows_of(name)["depends_on_length", "call"] == 0
+
+
+def test_a_refused_double_length_costs_one_row_alone() -> None:
+    probe = Probe(positions=256, width=8, heads=2)
+    rows = uniqueness(Variant("binary"), probe, lambda units: None).rows
+    notes = {row.case: row.note for row in rows if row.value is None}
+    assert notes == {"build": "binary: the width must hold 9 bits, got 8 channels"}

@@ -75,9 +75,27 @@ def test_rotation_keeps_sizes_and_turns_queries() -> None:
 
 def test_the_baseline_changes_nothing() -> None:
     rows = rows_of(perturbation, "nope")
-    changed = {key for key, value in rows.items() if value > 1e-5}
+    changed = {key for key, value in rows.items() if value != 0}
     assert {quantity for quantity, _ in changed} == {"own_token_nearest"}
     assert all(rows[key] == 1 for key in changed)
+
+
+def test_bias_spread_counts_what_differs_between_keys_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def one_number_a_head(self, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.arange(4.0, dtype=torch.float64)[:, None].expand(4, len(offsets))
+
+    monkeypatch.setattr(
+        "posenc_compare.schemes.alibi.Alibi.offset_bias", one_number_a_head
+    )
+    assert rows_of(perturbation, "alibi")["bias_spread", ""] < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_the_angle_of_no_change_is_zero_in_every_dtype(dtype: str) -> None:
+    rows = rows_of(perturbation, "nope", Probe(positions=64, dtype=dtype))
+    assert all(value == 0 for (name, _), value in rows.items() if name == "angle")
 
 
 def test_bias_spread_of_alibi_grows_with_the_slopes() -> None:

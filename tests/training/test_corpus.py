@@ -87,6 +87,17 @@ def test_too_small_a_corpus_is_refused(
         load_corpus(str(path)).test_windows(64, 640)
 
 
+def test_copies_of_a_held_out_document_are_not_trained_on(folder: Path) -> None:
+    held_out = load_corpus(str(folder)).held_out[0]
+    (folder / "copy.txt").write_bytes(held_out)
+    load_corpus.cache_clear()
+    corpus = load_corpus(str(folder))
+    trained = bytes(corpus.train.tolist())
+    assert not any(document in trained for document in corpus.held_out)
+
+
 def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must be a file or a folder"):
         load_corpus(str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="got an empty name"):
+        load_corpus("")

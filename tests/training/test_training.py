@@ -12,7 +12,7 @@ from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.setting import PRESETS, Training
 from posenc_compare.analysis.training.trainer import Recipe, evaluate, train
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, DivergedError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant
 
@@ -156,6 +156,9 @@ def test_presets_are_as_large_as_promised() -> None:
         ("steps", True, "steps must be a whole number"),
         ("learning_rate", float("nan"), "learning_rate must be a number"),
         ("longest", 3, "longest must be 1 or 2"),
+        ("longest", 16.0, "longest must be 1 or 2"),
+        ("compiled", 1, "compiled must be true or false"),
+        ("corpus", 5, "corpus must be text"),
         ("heads", 3, "width must be a multiple of heads"),
         ("dtype", "int8", "dtype must be float32 or bfloat16"),
         ("test_bytes", 5, "test_bytes must be a whole number from 1024"),
@@ -164,3 +167,14 @@ def test_presets_are_as_large_as_promised() -> None:
 def test_bad_settings_are_refused(field: str, value: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Training(**{field: value})  # type: ignore[arg-type]
+
+
+def test_training_that_diverges_stops(corpus: Corpus) -> None:
+    recipe = Recipe(200, 2, 8, 1e9, 0.0, autocast=False, compiled=False)
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    with torch.no_grad():
+        model.embedding.weight[0, 0] = math.nan
+    steps: list[int] = []
+    with pytest.raises(DivergedError, match="became nan at step 0"):
+        train(model, corpus, recipe, 0, steps.append)
+    assert len(steps) < 60

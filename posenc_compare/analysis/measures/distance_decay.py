@@ -76,12 +76,12 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
 
 def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     """Return the mean logit at distances `0 ... count - 1`, in float64."""
-    positions = scheme.positions(probe.arange(count), probe.generator("positions"))
+    positions = probe.ids(scheme, count)
     tokens = probe.normal("tokens", SEQUENCES, 1, probe.width)
     x = scheme.embed(tokens.expand(-1, count, -1), positions)
     same = probe.heads_of(x, "query")
     logits = attention_logits(
-        same,
+        same * scheme.query_start(probe.geometry.head_dim),
         same,
         scheme=scheme,
         positions=positions,

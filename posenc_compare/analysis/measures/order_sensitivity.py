@@ -45,9 +45,14 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
     scheme = probe.build(variant)
     tokens = min(probe.tokens, probe.positions)
     x = probe.normal("tokens", SEQUENCES, tokens, probe.width)
-    order = torch.randperm(tokens - 1, generator=probe.generator("shuffle"))
-    order = order.to(x.device)
-    order = torch.cat([order, order.new_tensor([tokens - 1])])
+    if tokens < 3:
+        note = "needs at least 3 positions"
+        return Result([Row(SENSITIVITY.name, None, case="bidirectional", note=note)])
+    generator, same = probe.generator("shuffle"), torch.arange(tokens - 1)
+    order = same
+    while torch.equal(order, same):
+        order = torch.randperm(tokens - 1, generator=generator)
+    order = torch.cat([order, torch.tensor([tokens - 1])]).to(x.device)
     rows = []
     for causal, case in ((False, "bidirectional"), (True, "causal")):
         if scheme.causal_only and not causal:
@@ -63,14 +68,12 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
 
 def _last(scheme: Scheme, probe: Probe, x: Tensor, causal: bool) -> Tensor:
     """Return the output of the last token, `(batch, width)`."""
-    ids = scheme.positions(probe.arange(x.shape[1]), probe.generator("positions"))
+    ids = probe.ids(scheme, x.shape[1])
     x = scheme.embed(x, ids)
     for layer in range(LAYERS):
         seen = F.layer_norm(x, x.shape[-1:])
-        q, k, v = (
-            probe.heads_of(seen, f"{part} {layer}")
-            for part in ("query", "key", "value")
-        )
+        q = probe.queries_of(scheme, seen, f"query {layer}")
+        k, v = (probe.heads_of(seen, f"{part} {layer}") for part in ("key", "value"))
         read = attention(
             q,
             k,

@@ -59,7 +59,7 @@ NORMED = Quantity(
 )
 BIAS = Quantity(
     "bias_spread",
-    unit="ratio of the standard deviations of bias and content logits",
+    unit="ratio of the standard deviations, over keys, of bias and content logits",
     better="neither",
     zero="the bias is the same for all keys",
     headline=("", None),
@@ -83,7 +83,7 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     for std, name in ((1.0, "N(0, 1)"), (0.02, "N(0, 0.02^2)")):
         rows += _tokens(scheme, probe, std, name)
         rows += _tokens(scheme, probe, std * probe.width**0.5, f"{name} sqrt(d)")
-    positions = probe.arange(probe.positions)[None]
+    positions = probe.ids(scheme, probe.positions)[None]
     x = probe.normal("tokens", 1, probe.positions, probe.width)
     for case, door in (("query", scheme.query), ("key", scheme.key)):
         before = probe.heads_of(x, case)
@@ -96,7 +96,7 @@ def _tokens(scheme: Scheme, probe: Probe, std: float, case: str) -> list[Row]:
     vocabulary = probe.normal("vocabulary", VOCABULARY, probe.width) * std
     own = probe.arange(probe.positions) % VOCABULARY
     x = vocabulary[own][None]
-    y = scheme.embed(x, probe.arange(probe.positions))
+    y = scheme.embed(x, probe.ids(scheme, probe.positions))
     nearest = _nearest(y[0], vocabulary)
     before, after = (F.layer_norm(z, z.shape[-1:]) for z in (x, y))
     left = (after - before).norm(dim=-1) / before.norm(dim=-1)
@@ -109,12 +109,18 @@ def _tokens(scheme: Scheme, probe: Probe, std: float, case: str) -> list[Row]:
 
 def _change(before: Tensor, after: Tensor, case: str) -> list[Row]:
     ratio = (after - before).norm(dim=-1) / before.norm(dim=-1)
-    cosine = F.cosine_similarity(before, after, dim=-1).clamp(-1, 1)
     return [
         Row(SIZE.name, float(ratio.mean()), case=case),
         Row(LARGEST.name, float(ratio.max()), case=case),
-        Row(ANGLE.name, float(torch.rad2deg(cosine.acos()).mean()), case=case),
+        Row(ANGLE.name, float(_degrees(before, after).mean()), case=case),
     ]
+
+
+def _degrees(before: Tensor, after: Tensor) -> Tensor:
+    """Return the angle of two vectors; exact near 0, where the cosine is flat."""
+    u, v = (F.normalize(vectors.double(), dim=-1) for vectors in (before, after))
+    half = torch.atan2((u - v).norm(dim=-1), (u + v).norm(dim=-1))
+    return torch.rad2deg(2 * half)
 
 
 def _nearest(x: Tensor, vocabulary: Tensor) -> Tensor:
@@ -128,11 +134,23 @@ def _nearest(x: Tensor, vocabulary: Tensor) -> Tensor:
 def _bias_spread(scheme: Scheme, probe: Probe) -> float:
     tokens = min(probe.tokens, probe.positions)
     x = probe.normal("tokens", 1, tokens, probe.width)
-    q, k = (probe.heads_of(x, door) for door in ("query", "key"))
-    ids, state = probe.arange(tokens), scheme.token_state(x)
+    q, k = probe.queries_of(scheme, x), probe.heads_of(x, "key")
+    ids, state = probe.ids(scheme, tokens), scheme.token_state(x)
     logits, bias = (
         attention_logits(q * on, k * on, scheme=scheme, positions=ids, state=state)
         for on in (1, 0)
     )
     seen = logits.isfinite()
-    return float(bias[seen].std() / (logits - bias)[seen].std())
+    spreads = (_spread_in_rows(part, seen) for part in (bias, logits - bias))
+    return next(spreads) / next(spreads)
+
+
+def _spread_in_rows(logits: Tensor, seen: Tensor) -> float:
+    """Return the standard deviation around each query's own mean.
+
+    What is the same for all keys of a query changes nothing after the softmax.
+    """
+    kept = logits.masked_fill(~seen, 0)
+    count = seen.sum(dim=-1, keepdim=True)
+    mean = kept.sum(dim=-1, keepdim=True) / count
+    return float((kept - mean)[seen].square().mean().sqrt())

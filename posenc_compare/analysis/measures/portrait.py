@@ -31,7 +31,7 @@ OFFSETS = 128  # offsets 0 ... 127, each a mean over as many positions
 DIGITS = 4  # significant digits; a colour or a line shows fewer
 
 
-@register_measure("portrait", quantities=())
+@register_measure("portrait", quantities=(), once=True)
 def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """What the scheme looks like: the arrays that plots draw.
 

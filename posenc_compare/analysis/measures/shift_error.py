@@ -61,14 +61,13 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
 
 def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
-    positions = probe.arange(min(probe.tokens, probe.positions)) + shift
-    positions = scheme.positions(positions, probe.generator("positions"))
+    positions = probe.ids(scheme, min(probe.tokens, probe.positions), shift)
     x = probe.normal("tokens", SEQUENCES, len(positions), probe.width)
     x = scheme.embed(x, positions)
     if normed:
         x = F.layer_norm(x, x.shape[-1:])
     return attention_logits(
-        probe.heads_of(x, "query"),
+        probe.queries_of(scheme, x),
         probe.heads_of(x, "key"),
         scheme=scheme,
         positions=positions,

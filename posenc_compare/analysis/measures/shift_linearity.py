@@ -18,7 +18,7 @@ from posenc_compare.analysis.base import (
 from posenc_compare.analysis.codes import code_of
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.streams import stream_seed
-from posenc_compare.errors import PosencError
+from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import Variant
 
 SHIFTS = (1, 2, 4, 8, 16, 32, 64)
@@ -54,12 +54,14 @@ def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Resul
     scheme = probe.build(variant)
     try:
         code = code_of(scheme, probe, probe.positions)
-    except PosencError as error:
+    except NoCodeError as error:
         return Result([Row(LINEAR.name, None, 1, note=str(error))])
     if code.of != "position":
         return Result([Row(LINEAR.name, None, 1, note="has no code of a position")])
     codes = code.values.double()
     shifts = [k for k in SHIFTS if 4 * k <= probe.positions]
+    if not shifts:
+        return Result([Row(LINEAR.name, None, 1, note="needs at least 4 positions")])
     rows = []
     for quantity, ones in ((LINEAR, False), (AFFINE, True)):
         for k, residual in zip(

@@ -15,7 +15,7 @@ from posenc_compare.analysis.base import (
 )
 from posenc_compare.analysis.codes import code_of
 from posenc_compare.analysis.probe import Probe
-from posenc_compare.errors import PosencError
+from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import Variant
 
 LARGEST = Quantity(
@@ -54,9 +54,10 @@ def smoothness(variant: Variant, probe: Probe, progress: Progress) -> Result:
         `largest_step`, `mean_step` and their ratio; `channels_changed`, mean and
         largest over the steps: for binary codes, the bits that flip.
     """
+    scheme = probe.build(variant)
     try:
-        code = code_of(probe.build(variant), probe, probe.positions)
-    except PosencError as error:
+        code = code_of(scheme, probe, probe.positions)
+    except NoCodeError as error:
         return Result([Row(JUMP.name, None, note=str(error))])
     note = f"over {code.of}s"
     codes = code.values.double()

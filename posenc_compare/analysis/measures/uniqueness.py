@@ -5,6 +5,7 @@ differ in float64 may fall together in the dtype a network computes in.
 """
 
 import hashlib
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,8 +19,8 @@ from posenc_compare.analysis.base import (
 )
 from posenc_compare.analysis.codes import code_of
 from posenc_compare.analysis.probe import DTYPES, Probe
-from posenc_compare.errors import PosencError
-from posenc_compare.schemes import Variant
+from posenc_compare.errors import ConfigError, NoCodeError, ShapeError
+from posenc_compare.schemes import Scheme, Variant
 
 BLOCK_ENTRIES = 1 << 26  # distances held at once
 
@@ -69,7 +70,7 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     scheme = probe.build(variant)
     try:
         code = code_of(scheme, probe, count)
-    except PosencError as error:
+    except NoCodeError as error:
         return Result(
             [Row(q.name, None, note=str(error)) for q in (DISTINCT, RELATIVE)]
         )
@@ -83,17 +84,24 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     rows.append(Row(NEAREST.name, nearest, note=note))
     relative = nearest / typical if typical else 0.0
     rows.append(Row(RELATIVE.name, relative, note=note))
-    half = (count + 1) // 2
-    others = {
-        "call": code_of(scheme, probe, half).values,
-        "build": code_of(probe.build(variant, 2 * count), probe, half).values,
-    }
-    for case, other in others.items():
-        same = other.shape[1] == codes.shape[1] and torch.equal(
-            other.double(), codes[:half]
-        )
-        rows.append(Row(LENGTH.name, float(not same), case=case))
+    rows.append(_length_row("call", codes, lambda: scheme, probe))
+    rows.append(
+        _length_row("build", codes, lambda: probe.build(variant, 2 * count), probe)
+    )
     return Result(rows)
+
+
+def _length_row(
+    case: str, codes: Tensor, build: Callable[[], Scheme], probe: Probe
+) -> Row:
+    """Compare the first half of the codes with those asked for alone."""
+    half = (len(codes) + 1) // 2
+    try:
+        other = code_of(build(), probe, half).values.double()
+    except (ConfigError, ShapeError) as error:
+        return Row(LENGTH.name, None, case=case, note=str(error))
+    same = other.shape[1] == codes.shape[1] and torch.equal(other, codes[:half])
+    return Row(LENGTH.name, float(not same), case=case)
 
 
 def distinct_rows(codes: Tensor) -> int:

@@ -116,7 +116,8 @@ def _value_axis(axes: Axes, values: Any, name: str, unit: str) -> None:
     elif len(positive) and positive.max() > WIDE * positive.min():
         _log_axis(axes, values, math.floor(math.log10(positive.min())))
     else:
-        axes.set_xlim(min(0.0, 1.08 * values.min()), max(0.0, 1.08 * values.max()))
+        low, high = min(0.0, 1.08 * values.min()), max(0.0, 1.08 * values.max())
+        axes.set_xlim(low, high if high > low else 1.0)  # all may be 0
         axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_title(safe(name.replace("_", " ")))
     axes.set_xlabel("\n".join(textwrap.wrap(safe(unit, 72), 24)))

@@ -108,6 +108,8 @@ def load_corpus(source: str) -> Corpus:
             if not NOT_LIBRARY.intersection(path.relative_to(folder).parts)
         ]
     else:
+        if not source:
+            raise ConfigError("corpus must be a file or a folder, got an empty name")
         folder = Path(source)
         name = folder.resolve().name
         if folder.is_file():
@@ -119,7 +121,12 @@ def load_corpus(source: str) -> Corpus:
             raise ConfigError(
                 f"corpus {source!r}: must be a file or a folder, and is neither"
             )
-    named = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    try:
+        named = {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
+    except OSError as error:
+        raise ConfigError(
+            f"corpus {source!r}: every file must be readable, got {error}"
+        ) from error
     documents = {name: text for name, text in sorted(named.items()) if text}
     if not documents:
         raise ConfigError(f"corpus {source!r}: must hold at least one byte, got none")
@@ -146,4 +153,4 @@ def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     held_out: list[bytes] = []
     while sum(map(len, held_out)) < least and len(shuffled) > 1:
         held_out.append(shuffled.pop())
-    return shuffled, held_out
+    return [text for text in shuffled if text not in held_out], held_out

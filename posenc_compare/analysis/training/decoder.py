@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.attention import attention
-from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 
 VOCABULARY = 256
 
@@ -73,6 +73,7 @@ class Decoder(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", seed))
             schemes = [variant.build(geometry)]
+            check_axes(schemes[0])
             if schemes[0].per_layer:
                 schemes += [variant.build(geometry) for _ in range(layers - 1)]
         self.embedding = nn.Embedding(VOCABULARY, width)

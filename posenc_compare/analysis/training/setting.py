@@ -10,6 +10,7 @@ from posenc_compare.analysis.checks import (
     check_whole,
 )
 from posenc_compare.analysis.training.corpus import STDLIB
+from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry
 
 
@@ -68,6 +69,11 @@ class Training:
         check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
         check_choice("compiled", self.compiled, (True, False))
+        if not isinstance(self.corpus, str):
+            raise ConfigError(f"corpus must be text, got {self.corpus!r}")
+        # 1 and 1.0 are one rate, and must be one key.
+        object.__setattr__(self, "learning_rate", float(self.learning_rate))
+        object.__setattr__(self, "weight_decay", float(self.weight_decay))
 
     @property
     def work(self) -> int:

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.analysis.training.corpus import Corpus
 from posenc_compare.analysis.training.decoder import VOCABULARY, Decoder
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import DivergedError
 
 TEST_TOKENS = 16_384  # bytes in one forward pass of a test
+CHECK = 50  # steps between two looks at whether the loss is finite
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def train(
         The training loss of every step, in bits per byte.
 
     Raises:
-        ConfigError: if the loss is no longer a finite number.
+        DivergedError: if the loss is no longer a finite number.
     """
     device = model.embedding.weight.device
     optimiser = torch.optim.AdamW(
@@ -91,12 +92,17 @@ def train(
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         losses.append(loss.detach())
+        if step % CHECK == CHECK - 1:
+            _check_finite(losses[-CHECK:], step + 1 - CHECK)
         progress(1)
-    bits = (torch.stack(losses) / math.log(2)).tolist()
-    for step, loss in enumerate(bits):
+    _check_finite(losses, 0)
+    return (torch.stack(losses) / math.log(2)).tolist()
+
+
+def _check_finite(losses: list[Tensor], first: int) -> None:
+    for step, loss in enumerate(torch.stack(losses).tolist(), start=first):
         if not math.isfinite(loss):
-            raise ConfigError(f"training loss became {loss} at step {step}")
-    return bits
+            raise DivergedError(f"training loss became {loss} at step {step}")
 
 
 @torch.no_grad()
