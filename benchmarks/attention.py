@@ -14,12 +14,12 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from posenc_compare.attention import attention
+from posenc_compare.attention import Path, attention
 from posenc_compare.schemes import create
 
 HEADS, HEAD_DIM, ROUNDS = 8, 64, 9
 DENSE_LIMIT = 4096  # longer dense biases take gigabytes
-CASES = [
+CASES: list[tuple[str, Path]] = [
     ("nope", "fused"),
     ("rope", "fused"),
     ("alibi", "strided"),

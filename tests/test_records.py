@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,7 +192,8 @@ def test_summary_is_the_mean_over_seeds_with_its_records(tmp_path: Path) -> None
     long = long_table(load_records(tmp_path))
     values = long[long["quantity"] == "mean_step"]["value"]
     table = summary(long)
-    (row,) = table[table["quantity"] == "mean_step"].to_dict("records")
+    rows: list[Any] = [row for _, row in table.iterrows()]
+    (row,) = (row for row in rows if row["quantity"] == "mean_step")
     assert row["n"] == 3
     assert row["mean"] == pytest.approx(sum(values) / 3)
     assert row["sd"] == pytest.approx(values.std(ddof=1))

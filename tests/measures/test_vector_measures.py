@@ -1,6 +1,7 @@
 """Perturbation and smoothness against direct computation."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch.nn.functional as F
 
 from posenc_compare.analysis.measures.perturbation import VOCABULARY, perturbation
 from posenc_compare.analysis.measures.smoothness import smoothness
-from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.probe import DTYPES, Probe
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 
@@ -92,8 +93,8 @@ def test_bias_spread_counts_what_differs_between_keys_alone(
     assert rows_of(perturbation, "alibi")["bias_spread", ""] < 1e-12
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
-def test_the_angle_of_no_change_is_zero_in_every_dtype(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_angle_of_no_change_is_zero_in_every_dtype(dtype: Any) -> None:
     rows = rows_of(perturbation, "nope", Probe(positions=64, dtype=dtype))
     assert all(value == 0 for (name, _), value in rows.items() if name == "angle")
 
