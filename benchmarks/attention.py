@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from posenc_compare.attention import Path, attention
-from posenc_compare.schemes import create
+from posenc_compare.schemes import Scheme, create
 
 HEADS, HEAD_DIM, ROUNDS = 8, 64, 9
 DENSE_LIMIT = 4096  # longer dense biases take gigabytes
@@ -56,7 +56,7 @@ def ratios(length: int, backward: bool) -> dict[tuple[str, str], float]:
         scheme = create(name, heads=HEADS, head_dim=HEAD_DIM, length=length)
         scheme.requires_grad_(backward)
 
-        def case(scheme=scheme, path=path) -> torch.Tensor:
+        def case(scheme: Scheme = scheme, path: Path = path) -> torch.Tensor:
             return attention(q, k, v, scheme=scheme, positions=positions, path=path)
 
         runs[name, path] = case
