@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from posenc_compare.analysis.cells import Cell, source_sha256, spec_key
 from posenc_compare.analysis.compare import compute, missing, plan, rounded, run
@@ -118,6 +119,13 @@ def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> Non
         del record["started"], record["seconds"]
     assert first == second
     assert json.dumps(first, allow_nan=False)
+
+
+def test_computing_leaves_the_process_as_it_was() -> None:
+    state = torch.get_rng_state()
+    compute(CELL, lambda units: None)
+    assert torch.tensor(5e-324, dtype=torch.float64) / 1 > 0  # not flushed to 0
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_scheme_that_raises_becomes_a_record_and_the_rest_goes_on(

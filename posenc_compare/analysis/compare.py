@@ -115,9 +115,10 @@ def compute(cell: Cell, progress: Callable[[int], None]) -> dict[str, Any]:
     measure = MEASURES.get(cell.measure)
     started = datetime.datetime.now(datetime.UTC)
     clock = time.monotonic()
-    # Softmax tails of steep biases are denormal numbers, which are slow.
-    torch.set_flush_denormal(True)
     status, error, result = "ok", "", Result([])
+    # Softmax tails of steep biases are denormal numbers, which are slow. The switch
+    # is the process's: it goes back to torch's default.
+    torch.set_flush_denormal(True)
     try:
         result = measure.compute(cell.variant, cell.setting, progress)
     except (PluginError, DivergedError) as problem:
@@ -129,6 +130,8 @@ def compute(cell: Cell, progress: Callable[[int], None]) -> dict[str, Any]:
         frame = traceback.extract_tb(problem.__traceback__)[-1]
         where = f"{Path(frame.filename).name}:{frame.lineno}"
         error = f"{type(problem).__name__} at {where}: {problem}"
+    finally:
+        torch.set_flush_denormal(False)
     return {
         "spec": cell.spec(),
         "status": status,

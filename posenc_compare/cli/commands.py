@@ -130,7 +130,9 @@ def _compute(todo: list[Cell], store: Store) -> None:
             seed = record["spec"]["setting"]["seed"]
             if record["status"] == "failed":
                 bars.console.print(
-                    f"failed: {what} seed {seed}: {record['error']}", markup=False
+                    f"failed: {what} seed {seed}: {record['error']}",
+                    markup=False,
+                    soft_wrap=True,
                 )
             elif not console.is_terminal and record["seconds"] >= 1:
                 _say(f"{done}/{len(todo)} {what} seed {seed} {record['seconds']:.0f} s")
