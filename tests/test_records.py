@@ -113,6 +113,15 @@ def test_a_damaged_record_is_noticed_and_computed_again(tmp_path: Path, damage) 
     assert missing([CELL], store) == [CELL]
 
 
+def test_a_record_under_another_key_is_not_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    fill(tmp_path, [CELL])
+    other = replace(CELL, threads=2).key()
+    (store.cells / f"{CELL.key()}.json").rename(store.cells / f"{other}.json")
+    assert store.read(other) is None
+    assert list(store.records()) == []
+
+
 def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
     first, second = compute(CELL, lambda n: None), compute(CELL, lambda n: None)
     for record in (first, second):

@@ -1,5 +1,6 @@
 """The commands that compute, tabulate and draw."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,8 @@ def _show_tables(records: list[dict[str, Any]], format: str) -> None:
         if format == "csv":
             print(long.to_csv(index=False), end="")
         else:
-            print(long.to_json(orient="records", indent=2))
+            rows = long.astype(object).where(long.notna(), None)
+            print(json.dumps(rows.to_dict(orient="records"), indent=2))
     elif format == "md":
         print(as_markdown(display_tables(records)), end="")
     else:

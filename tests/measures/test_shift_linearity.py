@@ -51,6 +51,17 @@ def test_residual_of_a_known_map_with_noise() -> None:
     assert residual == pytest.approx(math.sqrt(missed / 0.51), rel=0.05)
 
 
+def test_directions_that_hold_only_rounding_are_left_out() -> None:
+    # Two channels, repeated by multiples that float64 cannot hold exactly.
+    angle = 0.3 * torch.arange(400, dtype=torch.float64)
+    pair = torch.stack([angle.cos(), angle.sin()], dim=1)
+    codes = torch.cat([pair * factor for factor in (1, 1 / 3, 0.7, 1.1)], dim=1)
+    codes = codes + 1e-16 * torch.randn(400, 8, dtype=torch.float64)
+    (residual,) = shift_residuals(codes, [1], affine=False, seed=0)
+    assert residual is not None
+    assert residual < 1e-13
+
+
 def test_held_out_half_is_not_seen_in_the_fit() -> None:
     # More channels than fitted rows: every half can be fitted exactly, and noise
     # must still score badly.
