@@ -31,6 +31,7 @@ from posenc_compare.schemes.base import Call, PairBias, Scheme, index_grid
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
 
 BLOCK = 512  # query rows per block of the strided path
+BACKWARD_BLOCK = 128  # the same where all logits of a block are written out
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 
 
@@ -377,10 +378,12 @@ def _compiled_flex() -> Any:
 # block are taken in reverse, and the bias becomes a view with strides (1, 1).
 
 
-def _blocks(queries: int, keys: int, causal: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield first row, last row + 1 and number of keys seen, for each block."""
-    for start in range(0, queries, BLOCK):
-        stop = min(start + BLOCK, queries)
+def _blocks(
+    queries: int, keys: int, causal: bool, rows: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield first row, last row + 1 and number of keys seen, for blocks of `rows`."""
+    for start in range(0, queries, rows):
+        stop = min(start + rows, queries)
         yield start, stop, keys - queries + stop if causal else keys
 
 
@@ -398,7 +401,7 @@ def _strided_forward(
 ) -> Tensor:
     queries, keys = q.shape[2], k.shape[2]
     parts = []
-    for start, stop, seen in _blocks(queries, keys, causal):
+    for start, stop, seen in _blocks(queries, keys, causal, BLOCK):
         part = F.scaled_dot_product_attention(
             q[:, :, start:stop].flip(2),
             k[:, :, :seen],
@@ -443,7 +446,8 @@ class _StridedBias(torch.autograd.Function):
         grad = grad.to(values.dtype)
         dq, dk, dv, dvalues = (torch.zeros_like(t) for t in (q, k, v, values))
         queries = q.shape[2]
-        for start, stop, seen in _blocks(queries, k.shape[2], ctx.causal):
+        blocks = _blocks(queries, k.shape[2], ctx.causal, BACKWARD_BLOCK)
+        for start, stop, seen in blocks:
             rows, skipped = stop - start, queries - stop
             qs, grads, outs = (t[:, :, start:stop].flip(2) for t in (q, grad, out))
             ks, vs = k[:, :, :seen], v[:, :, :seen]

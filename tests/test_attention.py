@@ -57,6 +57,7 @@ every_case = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", 16)  # 40 rows: two blocks and a half
+    monkeypatch.setattr(module, "BACKWARD_BLOCK", 12)  # three and a third
 
 
 @pytest.fixture
@@ -336,6 +337,7 @@ def test_strided_gradients_are_those_of_finite_differences(
     normal: Callable[..., Tensor],
 ) -> None:
     monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(module, "BACKWARD_BLOCK", block)
     options = {"buckets": 4, "max_distance": 4, "bidirectional": True}
     scheme = make("t5_bias", options, heads=1)
     q = normal(2, 1, 3, 2).requires_grad_()

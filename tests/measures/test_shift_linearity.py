@@ -52,14 +52,17 @@ def test_residual_of_a_known_map_with_noise() -> None:
 
 
 def test_directions_that_hold_only_rounding_are_left_out() -> None:
-    # Two channels, repeated by multiples that float64 cannot hold exactly.
-    angle = 0.3 * torch.arange(400, dtype=torch.float64)
-    pair = torch.stack([angle.cos(), angle.sin()], dim=1)
-    codes = torch.cat([pair * factor for factor in (1, 1 / 3, 0.7, 1.1)], dim=1)
-    codes = codes + 1e-16 * torch.randn(400, 8, dtype=torch.float64)
-    (residual,) = shift_residuals(codes, [1], affine=False, seed=0)
-    assert residual is not None
-    assert residual < 1e-13
+    # Noise, so that some of the target is left to be fitted, in two channels and in
+    # eight that say the same up to rounding.
+    torch.manual_seed(0)
+    pair = torch.randn(400, 2, dtype=torch.float64).cumsum(dim=0)
+    pair = pair - pair.mean(dim=0)
+    copies = torch.cat([pair * factor for factor in (1, 1 / 3, 0.7, 1.1)], dim=1)
+    copies = copies + 1e-15 * torch.randn(400, 8, dtype=torch.float64)
+    (residual,) = shift_residuals(copies, [1], affine=False, seed=0)
+    scaled = pair * (1 + 1 / 9 + 0.49 + 1.21) ** 0.5
+    (expected,) = shift_residuals(scaled, [1], affine=False, seed=0)
+    assert residual == pytest.approx(expected, rel=1e-9)
 
 
 def test_held_out_half_is_not_seen_in_the_fit() -> None:
