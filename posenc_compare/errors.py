@@ -21,8 +21,12 @@ class PluginError(PosencError):
     """A plugin cannot be imported, or does not declare what it promises."""
 
 
-class DivergedError(PosencError):
-    """Training reached a loss that is not a number."""
+class StoreError(PosencError):
+    """The folder of records cannot be read or written."""
+
+
+class NonFiniteError(PosencError):
+    """A number came out as NaN or infinite where it must be finite."""
 
 
 class NoCodeError(PosencError):

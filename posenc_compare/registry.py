@@ -48,17 +48,25 @@ class Entry:
     path: Path | None
 
 
-def read_declarations(
-    path: Path, decorator: str
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield name, summary and facts of all that `@decorator(...)` marks in a file."""
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a Python file.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
-    except (OSError, SyntaxError, ValueError) as error:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path.name}: must be readable Python source, got "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def declared(
+    tree: ast.Module, decorator: str
+) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef, ast.Call]]:
+    """Yield name, definition and call of all that `@decorator(...)` marks in a file."""
     for node in tree.body:
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             continue
@@ -69,13 +77,21 @@ def read_declarations(
                 and call.args
                 and isinstance(call.args[0], ast.Constant)
             ):
-                summary = (ast.get_docstring(node) or "").partition("\n")[0]
-                facts = {
-                    word.arg: word.value.value
-                    for word in call.keywords
-                    if word.arg and isinstance(word.value, ast.Constant)
-                }
-                yield str(call.args[0].value), summary, facts
+                yield str(call.args[0].value), node, call
+
+
+def read_declarations(
+    path: Path, decorator: str
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield name, summary and facts of all that `@decorator(...)` marks in a file."""
+    for name, node, call in declared(parse(path), decorator):
+        summary = (ast.get_docstring(node) or "").partition("\n")[0]
+        facts = {
+            word.arg: word.value.value
+            for word in call.keywords
+            if word.arg and isinstance(word.value, ast.Constant)
+        }
+        yield name, summary, facts
 
 
 class Registry(Generic[T]):

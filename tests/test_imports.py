@@ -13,6 +13,7 @@ FLOORS = {
     "posenc_compare": 0,  # the version only
     "posenc_compare.errors": 0,
     "posenc_compare.registry": 0,
+    "posenc_compare.variants": 0,
     "posenc_compare.schemes": 1,
     "posenc_compare.attention": 2,
     "posenc_compare.analysis": 3,
@@ -117,7 +118,7 @@ def test_no_cycles() -> None:
 @pytest.mark.parametrize(
     "module",
     [m for m in FILES if m.split(".")[1:2] in (["schemes"], ["analysis"])]
-    + ["posenc_compare.registry", "posenc_compare.attention"],
+    + [f"posenc_compare.{name}" for name in ("registry", "variants", "attention")],
 )
 def test_imports_stand_at_the_top(module: str) -> None:
     allowed = LAZY.get(module, set())
@@ -127,12 +128,13 @@ def test_imports_stand_at_the_top(module: str) -> None:
         assert lazy, f"{module}, line {node.lineno}: {names}"
 
 
-def test_the_registry_does_without_torch() -> None:
+def test_the_lowest_floor_does_without_torch() -> None:
     heavy = {"torch", "numpy", "einops", "pandas", "matplotlib"}
     for module in (
         "posenc_compare",
         "posenc_compare.errors",
         "posenc_compare.registry",
+        "posenc_compare.variants",
     ):
         assert not heavy & {name.split(".")[0] for _, name in imports(module)}
 
@@ -140,9 +142,7 @@ def test_the_registry_does_without_torch() -> None:
 def test_a_scheme_does_not_import_another() -> None:
     shared = {"base", "frequencies"}
     for module in FILES:
-        if module.startswith("posenc_compare.schemes.") and module.rpartition(".")[
-            2
-        ] != ("variants"):
+        if module.startswith("posenc_compare.schemes."):
             others = {
                 name.rpartition(".")[2]
                 for name in own(module)

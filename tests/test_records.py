@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.cells import Cell, source_sha256, spec_key
-from posenc_compare.analysis.compare import compute, missing, plan, rounded, run
-from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.compute import compute, rounded
+from posenc_compare.analysis.plan import missing, plan
 from posenc_compare.analysis.reading import load_records
+from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.tables import (
     as_latex,
@@ -21,18 +23,20 @@ from posenc_compare.analysis.tables import (
     number,
     summary,
 )
-from posenc_compare.analysis.training.setting import Training
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.schemes import Variant
 
-PROBE = Probe(positions=32, width=16, heads=2, tokens=16)
+PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
 CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
 
 
-def fill(folder: Path, cells: list[Cell]) -> list[dict]:
-    done: list[dict] = []
-    run(cells, Store(folder), lambda cell, units: None, done.append)
-    return done
+def fill(folder: Path, cells: list[Cell]) -> list[dict[str, Any]]:
+    store = Store(folder)
+    store.create()
+    bodies = [compute(cell, Progress()) for cell in cells]
+    for body in bodies:
+        store.write(body)
+    return bodies
 
 
 def test_every_field_changes_the_key() -> None:
@@ -90,7 +94,7 @@ def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
     cells = [CELL, CELL, replace(CELL, measure="smoothness")]
     assert len(missing(cells, store)) == 2
     fill(tmp_path, [CELL])
-    assert [cell.measure for cell in missing(cells, store)] == ["smoothness"]
+    assert [c.measure for c in missing(cells, store).values()] == ["smoothness"]
     assert [path.name for path in store.cells.iterdir()] == [f"{CELL.key()}.json"]
 
 
@@ -110,7 +114,7 @@ def test_a_damaged_record_is_noticed_and_computed_again(tmp_path: Path, damage) 
     path = store.cells / f"{CELL.key()}.json"
     path.write_bytes(damage(path.read_bytes()))
     assert store.read(CELL.key()) is None
-    assert missing([CELL], store) == [CELL]
+    assert missing([CELL], store) == {CELL.key(): CELL}
 
 
 def test_a_record_under_another_key_is_not_read(tmp_path: Path) -> None:
@@ -123,16 +127,16 @@ def test_a_record_under_another_key_is_not_read(tmp_path: Path) -> None:
 
 
 def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
-    first, second = compute(CELL, lambda n: None), compute(CELL, lambda n: None)
+    first, second = compute(CELL, Progress()), compute(CELL, Progress())
     for record in (first, second):
-        del record["started"], record["seconds"]
+        del record["provenance"]
     assert first == second
     assert json.dumps(first, allow_nan=False)
 
 
 def test_computing_leaves_the_process_as_it_was() -> None:
     state = torch.get_rng_state()
-    compute(CELL, lambda units: None)
+    compute(CELL, Progress())
     assert torch.tensor(5e-324, dtype=torch.float64) / 1 > 0  # not flushed to 0
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -171,18 +175,17 @@ def test_one_failed_seed_does_not_hide_the_others(tmp_path: Path) -> None:
     assert "(n = 2)" in table.body[0][1]
 
 
-def test_failed_cells_are_tried_again(tmp_path: Path) -> None:
+def test_failed_cells_are_tried_again_if_asked(tmp_path: Path) -> None:
+    (body,) = fill(tmp_path, [CELL])
     store = Store(tmp_path)
-    body = compute(CELL, lambda units: None)
     store.write({**body, "status": "failed"})
-    assert missing([CELL], store) == [CELL]
-    store.write(body)
-    assert missing([CELL], store) == []
+    assert missing([CELL], store) == missing([CELL], store, ["lost"]) == {}
+    assert missing([CELL], store, ["lost", "failed"]) == {CELL.key(): CELL}
 
 
 def test_what_a_scheme_refuses_is_unsupported() -> None:
     odd = replace(CELL, setting=replace(PROBE, width=18, heads=2))
-    record = compute(odd, lambda units: None)
+    record = compute(odd, Progress())
     assert record["status"] == "unsupported"
     assert "head_dim must be even, got 9" in record["error"]
 
@@ -194,7 +197,7 @@ def test_numbers_json_cannot_hold_become_notes() -> None:
         setting=replace(PROBE, dtype="float16", positions=1024),
         measure="perturbation",
     )
-    record = compute(huge, lambda units: None)
+    record = compute(huge, Progress())
     assert record["status"] == "ok"
     assert any("not finite" in row["note"] for row in record["rows"])
     json.dumps(record, allow_nan=False)
@@ -255,7 +258,7 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds none"):
         load_records(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="must be a folder"):
+    with pytest.raises(StoreError, match="must be a folder"):
         load_records(tmp_path / "file")
 
 

@@ -10,7 +10,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import SCHEMES, Geometry, Variant, create, parse_variants
 from posenc_compare.schemes.alibi import Alibi
 from posenc_compare.schemes.rope import Rope
-from posenc_compare.schemes.variants import option_types
+from posenc_compare.variants import option_types
 
 
 def labels(text: str) -> list[str]:
@@ -172,17 +172,17 @@ def test_create_refuses_sizes(sizes: dict[str, Any], message: str) -> None:
 
 
 def test_option_types() -> None:
-    assert option_types(Rope) == {
+    assert option_types("rope") == {
         "base": (float, 10_000.0),
         "layout": (Literal["adjacent", "half"], "adjacent"),
         "fraction": (float, 1.0),
     }
-    assert option_types(SCHEMES.get("nope")) == {}
+    assert option_types("nope") == {}
 
 
 @pytest.mark.parametrize("name", list(SCHEMES.entries()))
 def test_every_option_of_every_scheme_can_be_typed(name: str) -> None:
-    for kind, default in option_types(SCHEMES.get(name)).values():
+    for kind, default in option_types(name).values():
         assert kind in (bool, int, float) or hasattr(kind, "__args__")
         assert isinstance(default, bool | int | float | str)
 
@@ -224,7 +224,7 @@ def test_a_label_reads_as_the_variant_it_came_from(variant: Variant) -> None:
     (read,) = parse_variants(variant.label)
     defaults = {
         key: default
-        for key, (_, default) in option_types(SCHEMES.get(variant.name)).items()
+        for key, (_, default) in option_types(variant.name).items()
     }
     assert read.name == variant.name
     assert {**defaults, **read.options} == {**defaults, **variant.options}

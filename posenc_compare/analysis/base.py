@@ -8,10 +8,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.registry import MEASURES
-from posenc_compare.schemes import Variant
+from posenc_compare.variants import Variant
 
-Progress = Callable[[int], None]
+
+class Progress:
+    """What a measure tells of its work, and what it keeps of it.
+
+    Args:
+        advance: called with the units of work just done.
+        checkpoints: where a training keeps what it would lose.
+    """
+
+    def __init__(
+        self,
+        advance: Callable[[int], None] = lambda units: None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        self.advance = advance
+        self.checkpoints = checkpoints or Checkpoints()
+
+    def __call__(self, units: int) -> None:
+        """Tell that so many more of the units of `setting.work` are done."""
+        self.advance(units)
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,23 @@
 
 The key of a cell is the hash of its specification: the scheme with the source of its
 file, the measure with its version, the setting, and the versions of torch and of this
-package, which stand for all other code.
+package, which stand for all other code. All of it is known without importing torch
+or a scheme.
 """
 
 import ast
+import functools
 import hashlib
+import importlib.metadata
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import posenc_compare
-from posenc_compare.analysis.probe import Probe
-from posenc_compare.analysis.training.setting import Training
+from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.schemes import Variant
+from posenc_compare.variants import Variant
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Cell:
 
     variant: Variant
     measure: str
-    setting: Probe | Training
+    setting: ProbeSetting | Training
     threads: int
 
     def spec(self) -> dict[str, Any]:
@@ -40,17 +40,45 @@ class Cell:
             },
             "measure": {
                 "name": self.measure,
-                "version": MEASURES.get(self.measure).version,
+                "version": MEASURES.entry(self.measure).facts.get("version", 1),
             },
             "setting": self.setting.spec(),
             "threads": self.threads,
             "package": posenc_compare.__version__,
-            "torch": torch.__version__,
+            "torch": importlib.metadata.version("torch"),
         }
 
     def key(self) -> str:
         """Return the 32 hex digits that name this cell."""
         return spec_key(self.spec())
+
+    def header(self) -> dict[str, Any]:
+        """Return what every record of this cell begins with, whatever becomes of it."""
+        source = SCHEMES.entry(self.variant.name).facts.get("source", "")
+        return {
+            "spec": self.spec(),
+            "label": self.variant.label,
+            "family": self.variant.family,
+            "source": source,
+        }
+
+
+def cell_of(spec: dict[str, Any], corpus: str) -> Cell:
+    """Return the cell of a specification; a training finds its text at `corpus`.
+
+    Raises:
+        ConfigError: if a name or a value is not known here.
+    """
+    setting = spec["setting"]
+    name = spec["measure"]["name"]
+    return Cell(
+        Variant(spec["scheme"]["name"], spec["scheme"]["options"]),
+        name,
+        Training(**setting, corpus=corpus)
+        if MEASURES.entry(name).facts.get("trained")
+        else ProbeSetting(**setting),
+        spec["threads"],
+    )
 
 
 def spec_key(spec: dict[str, Any]) -> str:
@@ -71,9 +99,12 @@ def source_sha256(path: Path | None) -> str:
 
     A scheme defined outside any file has none, and gets the empty string.
     """
-    if path is None:
-        return ""
-    tree = ast.parse(path.read_bytes())
+    return "" if path is None else _code_sha256(path.read_bytes())
+
+
+@functools.lru_cache(maxsize=256)
+def _code_sha256(source: bytes) -> str:
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             if ast.get_docstring(node) is not None:

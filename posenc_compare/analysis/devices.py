@@ -1,8 +1,19 @@
-"""Where to compute: a device by name, checked before anything starts."""
+"""Where to compute: a device by name, checked before anything starts.
 
-import torch
+Torch is asked in a process of its own, and only where it could know of a device, so
+that a plan stays light.
+"""
+
+import ast
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 from posenc_compare.errors import ConfigError
+
+ASK = "import torch; print(torch.cuda.is_available())"
 
 
 def resolve_device(name: str) -> str:
@@ -11,15 +22,37 @@ def resolve_device(name: str) -> str:
     Raises:
         ConfigError: if the name is unknown, or CUDA is asked for and not there.
     """
-    found = torch.cuda.is_available()
-    if name == "auto":
-        return "cuda" if found else "cpu"
-    if name == "cuda" and not found:
-        built = f"torch {torch.__version__}"
+    if name not in ("auto", "cpu", "cuda"):
+        raise ConfigError(f"device must be auto, cpu or cuda, got {name!r}")
+    if name == "cpu" or _cuda_is_there():
+        return "cpu" if name == "cpu" else "cuda"
+    if name == "cuda":
+        built = f"torch {importlib.metadata.version('torch')}"
         raise ConfigError(
             f"device cuda: must be present, and {built} finds none; "
             f"`--device cpu` would work"
         )
-    if name not in ("cpu", "cuda"):
-        raise ConfigError(f"device must be auto, cpu or cuda, got {name!r}")
-    return name
+    return "cpu"
+
+
+def _cuda_is_there() -> bool:
+    if not _built_for_cuda():
+        return False
+    answer = subprocess.run(
+        [sys.executable, "-c", ASK], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() == "True"
+
+
+def _built_for_cuda() -> bool:
+    """Return whether torch was built for CUDA or ROCm, from its version file."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ConfigError("torch must be installed, and is not; `pip install torch`")
+    tree = ast.parse(Path(spec.origin).with_name("version.py").read_bytes())
+    return any(
+        isinstance(node, ast.AnnAssign)
+        and ast.unparse(node.target) in ("cuda", "hip")
+        and ast.unparse(node.value or node.target) != "None"
+        for node in tree.body
+    )

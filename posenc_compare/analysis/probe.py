@@ -3,55 +3,20 @@
 Every scheme sees the same tokens, vectors and projections, drawn from the seed.
 """
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import torch
 from einops import rearrange
 from torch import Tensor
 
-from posenc_compare.analysis.checks import check_choice, check_heads, check_whole
+from posenc_compare.analysis.settings import ProbeSetting
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 
-DTYPES = {
-    "float64": torch.float64,
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
-
 
 @dataclass(frozen=True)
-class Probe:
-    """Sizes and seed of the probe; its tensors are drawn when asked for.
-
-    Attributes:
-        width: channels of a token vector.
-        heads: attention heads.
-        positions: positions a scheme is looked at, and the length it is built for.
-        tokens: length of the sequence shown to attention.
-        seed: of tokens, projections and a scheme's own parameters.
-        dtype: of everything computed.
-        device: where it is computed.
-    """
-
-    width: int = 128
-    heads: int = 4
-    positions: int = 512
-    tokens: int = 64
-    seed: int = 0
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        check_whole("width", self.width, 1, 1 << 16)
-        check_whole("heads", self.heads, 1, 1024)
-        check_heads(self.width, self.heads)
-        check_whole("positions", self.positions, 2, 1 << 20)
-        check_choice("dtype", self.dtype, tuple(DTYPES))
-
-    work = 5  # units of progress that one measure counts for
+class Probe(ProbeSetting):
+    """The tensors of a `ProbeSetting`, drawn when asked for."""
 
     @property
     def geometry(self) -> Geometry:
@@ -61,11 +26,7 @@ class Probe:
     @property
     def torch_dtype(self) -> torch.dtype:
         """Return the dtype of everything computed."""
-        return DTYPES[self.dtype]
-
-    def spec(self) -> dict[str, Any]:
-        """Return what a cell's key is made of."""
-        return asdict(self)
+        return getattr(torch, self.dtype)
 
     def build(self, variant: Variant, length: int = 0) -> Scheme:
         """Return the variant's scheme, for another length than `positions` if given."""

@@ -7,15 +7,70 @@ shown is made from these files, on any machine, without running a scheme.
 import hashlib
 import json
 import os
+import re
 import secrets
+import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.cells import canonical, spec_key
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
-SCHEMA = 1
+SCHEMA = 2
+LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
+RECORD = re.compile(r"[0-9a-f]{32}\.json")
+STALE = 86_400  # seconds after which an unfinished file is litter
+
+
+def write_file(path: Path, data: bytes, files: Any = os) -> None:
+    """Make `path` hold `data`: whole or as it was before, also through a crash.
+
+    Args:
+        path: in a folder that exists.
+        data: all of the file.
+        files: module `os`, or what stands in for it.
+
+    Raises:
+        OSError: if that is not possible; nothing is left behind.
+    """
+    token = f".{path.stem}.{os.getpid()}.{secrets.token_hex(8)}"
+    temporary = path.with_name(token)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = files.open(temporary, flags, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[files.write(descriptor, view) :]
+            files.fsync(descriptor)
+        finally:
+            files.close(descriptor)
+        files.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = files.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        files.fsync(folder)
+    finally:
+        files.close(folder)
+
+
+def read_file(path: Path, limit: int) -> bytes:
+    """Return what a regular file of at most `limit` bytes holds.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is a link, a device, a pipe, or longer.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
+            raise ValueError("not a regular file of a size that is read")
+        return file.read(facts.st_size)
 
 
 class Store:
@@ -23,64 +78,132 @@ class Store:
 
     Args:
         folder: the run's folder; records lie in `cells` below it.
+        files: module `os`, or what stands in for it.
+
+    Attributes:
+        damaged: names of files that `read` found damaged.
 
     Raises:
-        ConfigError: if the folder is a file.
+        StoreError: if the folder is a file.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Any = os) -> None:
         if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"{folder}: must be a folder, and is a file")
+            raise StoreError(f"{folder}: must be a folder, and is a file")
         self.folder = folder
         self.cells = folder / "cells"
+        self.checkpoints = folder / "ckpt"
+        self.quarantine = folder / "quarantine"
+        self.files = files
+        self.damaged: list[str] = []
 
     def create(self) -> None:
-        """Make the folder, so that a run that cannot write ends before it begins.
+        """Make the folder and prove that it takes files, before a run begins.
 
         Raises:
-            ConfigError: if that is not possible.
+            StoreError: if it does not, or holds something that is no run.
         """
+        if not self.cells.exists() and self.folder.exists():
+            if next(self.folder.iterdir(), None) is not None:
+                raise StoreError(
+                    f"{self.folder}: must be empty or the folder of a run, and holds "
+                    f"other files; a new folder would work"
+                )
+        probe = self.cells / ".probe"
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
+            write_file(probe, b"", self.files)
+            # The folder's own clock says what is old, not this machine's.
+            now = probe.stat().st_mtime
+            probe.unlink()
+            for path in self.cells.glob(".*"):
+                if now - path.stat().st_mtime > STALE:
+                    path.unlink(missing_ok=True)
         except OSError as error:
-            raise ConfigError(
+            raise StoreError(
                 f"{self.folder}: must be a folder to write to, got {error}"
             ) from error
 
     def write(self, body: dict[str, Any]) -> str:
-        """Write a record and return its key. The body holds the cell's `spec`."""
+        """Write a record and return its key. The body holds the cell's `spec`.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
         body = {"schema": SCHEMA, **body}
         key = spec_key(body["spec"])
-        text = canonical(body)
-        envelope = {"sha256": hashlib.sha256(text).hexdigest(), "body": body}
-        self.create()
-        temporary = self.cells / f".{key}.{os.getpid()}.{secrets.token_hex(8)}"
+        digest = hashlib.sha256(canonical(body)).hexdigest()
+        data = canonical({"sha256": digest, "body": body}) + b"\n"
         try:
-            with temporary.open("xb") as file:
-                file.write(canonical(envelope) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.cells / f"{key}.json")
-        finally:
-            temporary.unlink(missing_ok=True)
+            write_file(self.cells / f"{key}.json", data, self.files)
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: must take a record of {len(data)} bytes, got {error}; "
+                f"what was computed before is kept"
+            ) from error
         return key
 
     def read(self, key: str) -> dict[str, Any] | None:
         """Return the record of that key, or None if there is none that is intact."""
+        path = self.cells / f"{key}.json"
         try:
-            envelope = json.loads((self.cells / f"{key}.json").read_bytes())
+            envelope = parse_strictly(read_file(path, LIMIT))
             body = envelope["body"]
             intact = (
                 envelope["sha256"] == hashlib.sha256(canonical(body)).hexdigest()
                 and spec_key(body["spec"]) == key
                 and body["schema"] == SCHEMA
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except FileNotFoundError:
             return None
-        return {**body, "key": key} if intact else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            intact, body = False, {}
+        if intact:
+            return {**body, "key": key}
+        self.damaged.append(path.name)
+        return None
+
+    def forget_checkpoints(self, key: str) -> None:
+        """Remove what a finished training would have gone on from."""
+        shutil.rmtree(self.checkpoints / key, ignore_errors=True)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every intact record, in the order of their keys."""
-        for path in sorted(self.cells.glob("*.json")):
-            if (record := self.read(path.stem)) is not None:
+        names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
+        for name in sorted(filter(RECORD.fullmatch, names)):
+            if (record := self.read(name.removesuffix(".json"))) is not None:
                 yield record
+
+    def set_aside(self) -> list[str]:
+        """Move damaged files out of the way and return their names."""
+        moved, self.damaged = self.damaged, []
+        for name in moved:
+            try:
+                self.quarantine.mkdir(exist_ok=True)
+                aside = self.quarantine / f"{name}.{secrets.token_hex(4)}"
+                (self.cells / name).replace(aside)
+            except OSError as error:
+                raise StoreError(
+                    f"{self.folder}: must let damaged files be moved, got {error}"
+                ) from error
+        return moved
+
+
+def parse_strictly(data: bytes) -> Any:
+    """Return the value of a JSON text without repeated keys, NaN or infinity.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    return json.loads(data, object_pairs_hook=_once, parse_constant=_refuse)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")

@@ -2,9 +2,11 @@
 
 `long_table` has a row per number, `summary` a row per quantity with mean and spread
 over seeds and the keys of the records it came from, and `display_tables` are what a
-reader sees: schemes down, headline quantities across.
+reader sees: schemes down, headline quantities across. `without_result` lists the
+cells that are in no mean, with their reasons.
 """
 
+import csv
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tabulate import tabulate
+
+from posenc_compare.analysis.reading import Record, trained
+from posenc_compare.analysis.store import write_file
+from posenc_compare.analysis.text import (
+    csv_text,
+    latex,
+    latex_table,
+    markdown,
+    markdown_table,
+    unguard,
+)
+from posenc_compare.errors import ConfigError
 
 LONG = [
     "scheme",
@@ -29,7 +42,9 @@ LONG = [
     "record",
 ]
 GROUP = ["scheme", "family", "measure", "quantity", "case", "x", "unit"]
+NUMBERS = {"x", "seed", "value", "mean", "sd", "n"}
 COLUMNS = 4  # quantities side by side in one displayed table
+REASON = 120  # characters of a reason in the cell of a displayed table
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class Display:
     body: list[list[str]]
 
 
-def long_table(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def long_table(records: Iterable[Record]) -> pd.DataFrame:
     """Return a row per number; a record without numbers gives one that says why.
 
     The column `x` is where a curve's point lies, `record` the key of its file.
@@ -67,9 +82,10 @@ def long_table(records: Iterable[dict[str, Any]]) -> pd.DataFrame:
         if record["status"] != "ok":
             note = f"{record['status']}: {record['error']}"
             rows.append({**shared, "quantity": "", "case": "", "note": note})
+            continue
         for row in record["rows"]:
             unit = record["quantities"][row["quantity"]]["unit"]
-            rows.append({**shared, **row, "unit": unit})
+            rows.append({**row, **shared, "unit": unit})
     frame = pd.DataFrame(rows, columns=LONG)
     return frame.astype({"x": "float64", "value": "float64"})
 
@@ -89,19 +105,17 @@ def summary(long: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def display_tables(records: list[dict[str, Any]]) -> list[Display]:
-    """Return the tables a reader sees, extrapolation first."""
-    long = long_table(records)
-    rows: list[dict[str, Any]] = summary(long).to_dict("records")
+def display_tables(records: list[Record]) -> list[Display]:
+    """Return the tables a reader sees, curves first."""
+    rows: list[dict[str, Any]] = summary(long_table(records)).to_dict("records")
     facts = {
-        (record["spec"]["measure"]["name"], name): quantity
+        (trained(record), record["spec"]["measure"]["name"], name): quantity
         for record in records
         for name, quantity in record["quantities"].items()
     }
-    seeds = len(set(long["seed"]))
-    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
-    curves, columns = [], []
-    for (measure, name), quantity in sorted(facts.items()):
+    tables = []
+    columns: dict[bool, list[Column]] = {False: [], True: []}
+    for (kind, measure, name), quantity in sorted(facts.items()):
         heading = quantity["title"] or name
         # Rows without a quantity say why a whole measure failed.
         mine = [r for r in rows if r["measure"] == measure and r["quantity"] == name]
@@ -109,11 +123,11 @@ def display_tables(records: list[dict[str, Any]]) -> list[Display]:
         if quantity["headline"] == "curve":
             points = sorted({row["x"] for row in mine if row["x"] == row["x"]})
             found = [
-                (f"{x:g}", failed + [row for row in mine if row["x"] == x])
+                Column(f"{x:g}", measure, failed + [r for r in mine if r["x"] == x])
                 for x in points
-            ]
-            title = f"{heading} by {quantity['x']} ({spread})"
-            curves.append(_display(title, found, seeds, best_first=True))
+            ] or [Column("result", measure, failed)]
+            title = f"{heading} by {quantity['x']}"
+            tables.append(_display(title, found, records, best_first=True))
         elif quantity["headline"]:
             case, x = quantity["headline"]
             chosen = [
@@ -122,70 +136,133 @@ def display_tables(records: list[dict[str, Any]]) -> list[Display]:
                 if row["case"] == case
                 and (row["x"] == x or (x is None and math.isnan(row["x"])))
             ]
-            columns.append((heading, failed + chosen))
-    title = f"Measures without training ({spread})"
-    pieces = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
-    return curves + [_display(title, p, seeds, best_first=False) for p in pieces]
+            columns[kind].append(Column(heading, measure, failed + chosen))
+    for kind, found in columns.items():
+        title = "Measures with training" if kind else "Measures without training"
+        for i in range(0, len(found), COLUMNS):
+            piece = found[i : i + COLUMNS]
+            tables.append(_display(title, piece, records, best_first=False))
+    return tables
 
 
-def write_tables(records: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """Write rows.csv, table.csv, table.md and table.tex; return their paths."""
+def without_result(records: list[Record]) -> list[Display]:
+    """Return a table of the cells without a result, or nothing if all have one."""
+    body = [
+        [
+            record["label"],
+            record["spec"]["measure"]["name"],
+            str(record["spec"]["setting"]["seed"]),
+            record["status"],
+            record["error"],
+        ]
+        for record in records
+        if record["status"] != "ok"
+    ]
+    head = ["scheme", "measure", "seed", "status", "reason"]
+    title = f"Cells without a result ({coverage(records)})"
+    return [Display(title, head, sorted(body))] if body else []
+
+
+def coverage(records: list[Record]) -> str:
+    """Say how many cells have a result, and what became of the others.
+
+    Example:
+        >>> coverage([{"status": "ok"}, {"status": "lost"}])
+        '1 of 2 cells ok, 1 lost'
+    """
+    statuses = [record["status"] for record in records]
+    others = sorted(set(statuses) - {"ok"})
+    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
+    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
+
+
+def write_tables(records: list[Record], folder: Path) -> list[Path]:
+    """Write rows.csv, table.csv, table.md and table.tex; return their paths.
+
+    Raises:
+        ConfigError: if one cannot be written.
+    """
     long = long_table(records)
-    tables = display_tables(records)
+    tables = display_tables(records) + without_result(records)
     texts = {
-        "rows.csv": long.to_csv(index=False),
-        "table.csv": summary(long).to_csv(index=False),
+        "rows.csv": as_csv(long),
+        "table.csv": as_csv(summary(long)),
         "table.md": as_markdown(tables),
         "table.tex": as_latex(tables),
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    try:
+        for name, text in texts.items():
+            write_file(folder / name, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{folder}: must take tables, got {error}") from error
     return [folder / name for name in texts]
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read rows.csv or table.csv as they were before they were written."""
+    with path.open(newline="", encoding="utf-8") as file:
+        head, *body = csv.reader(file)
+    frame = pd.DataFrame(body, columns=head)
+    for name in head:
+        as_number = name in NUMBERS
+        frame[name] = (
+            pd.to_numeric(frame[name]) if as_number else frame[name].map(unguard)
+        )
+    return frame
+
+
+def as_csv(frame: pd.DataFrame) -> str:
+    """Return CSV that `read_table` reads; a missing number is an empty cell."""
+    cells = frame.astype(object).where(frame.notna(), None)
+    return csv_text(list(frame.columns), cells.to_numpy().tolist())
 
 
 def as_markdown(tables: list[Display]) -> str:
     """Return Markdown."""
-    parts = []
-    for table in tables:
-        body = [[cell.replace("|", "\\|") for cell in row] for row in table.body]
-        head = [cell.replace("|", "\\|") for cell in table.head]
-        text = tabulate(body, head, tablefmt="github", disable_numparse=True)
-        parts.append(f"**{table.title}**\n\n{text}\n")
-    return "\n".join(parts)
+    return "\n".join(
+        f"**{markdown(table.title)}**\n\n{markdown_table(table.head, table.body)}\n"
+        for table in tables
+    )
 
 
 def as_latex(tables: list[Display]) -> str:
     """Return LaTeX tables for the package booktabs."""
-    parts = []
-    for table in tables:
-        text = tabulate(
-            table.body, table.head, tablefmt="latex_booktabs", disable_numparse=True
-        )
-        parts.append(
-            f"\\begin{{table}}\n\\centering\n\\caption{{{table.title}}}\n{text}\n"
-            "\\end{table}\n"
-        )
-    return "\n".join(parts).replace("±", r"$\pm$")
+    return "\n".join(
+        f"\\begin{{table}}\n\\centering\n\\caption{{{latex(table.title)}}}\n"
+        f"{latex_table(table.head, table.body)}\n\\end{{table}}\n"
+        for table in tables
+    )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a displayed table: of two rows of a scheme the later one shows."""
+
+    heading: str
+    measure: str
+    rows: list[dict[str, Any]]
 
 
 def _display(
-    title: str,
-    columns: list[tuple[str, list[dict[str, Any]]]],
-    seeds: int,
-    best_first: bool,
+    title: str, columns: list[Column], records: list[Record], best_first: bool
 ) -> Display:
     """Lay out summary rows under their headings.
 
+    A mean over fewer seeds than the whole comparison has says so.
+
     Args:
-        title: of the table.
-        columns: heading and summary rows of each column; of two rows of a scheme
-            the later one shows.
-        seeds: of the whole comparison; a mean over fewer says so.
+        title: of the table; how many cells it rests on is added.
+        columns: from left to right.
+        records: of the whole comparison.
         best_first: put the lowest number of the last column first; where there is
             none, the column before decides. Otherwise schemes go by name.
     """
-    cells = [{row["scheme"]: row for row in rows} for _, rows in columns]
-    schemes = sorted({scheme for column in cells for scheme in column})
+    measures = {column.measure for column in columns}
+    behind = [r for r in records if r["spec"]["measure"]["name"] in measures]
+    seeds = len({record["spec"]["setting"]["seed"] for record in records})
+    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
+    cells = [{row["scheme"]: row for row in column.rows} for column in columns]
+    schemes = sorted({record["label"] for record in behind})
 
     def rank(scheme: str) -> list[tuple[bool, float]]:
         means = [column.get(scheme, {"mean": math.nan})["mean"] for column in cells]
@@ -193,18 +270,22 @@ def _display(
 
     if best_first:
         schemes.sort(key=rank)
-    body = [
-        [scheme, *(_text(column.get(scheme), seeds) for column in cells)]
-        for scheme in schemes
-    ]
-    return Display(title, ["scheme", *(heading for heading, _ in columns)], body)
+    return Display(
+        f"{title} ({spread}; {coverage(behind)})",
+        ["scheme", *(column.heading for column in columns)],
+        [
+            [scheme, *(_text(column.get(scheme), seeds) for column in cells)]
+            for scheme in schemes
+        ],
+    )
 
 
 def _text(row: dict[str, Any] | None, seeds: int) -> str:
     if row is None:
         return "n/a"
     if not row["n"]:
-        return row["note"] or "n/a"
+        note = row["note"] or "n/a"
+        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
     spread = f" ± {number(row['sd'])}" if row["n"] > 1 and row["sd"] > 0 else ""
     fewer = f" (n = {row['n']})" if row["n"] < seeds else ""
     return f"{number(row['mean'])}{spread}{fewer}"

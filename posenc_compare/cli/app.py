@@ -1,7 +1,8 @@
 """The commands: read options, call, print.
 
 What is asked for goes to stdout, everything else to stderr. Exit codes: 0 all done,
-1 some cells failed and the rest is written, 2 a wrong option, 130 interrupted.
+1 some cells failed and the rest is written, 2 a wrong option, 3 a folder of records
+that cannot be used, 130 interrupted.
 """
 
 import sys
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from posenc_compare import __version__
-from posenc_compare.errors import PosencError
+from posenc_compare.errors import PosencError, StoreError
 
 app = typer.Typer(
     name="posenc-compare",
@@ -65,7 +66,31 @@ Plugins = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Devices = Annotated[Device, typer.Option(help="Where to compute.")]
-Threads = Annotated[int, typer.Option(help="CPU threads; 0: as many as torch takes.")]
+Threads = Annotated[int, typer.Option(help="CPU threads of one worker.")]
+Workers = Annotated[
+    int, typer.Option(help="Processes; 0: one for each core, or one on a GPU.")
+]
+Timeout = Annotated[
+    float, typer.Option(help="Seconds a cell may go on without progress.")
+]
+Memory = Annotated[
+    float, typer.Option(help="GiB of data a worker may hold; 0: as the machine has.")
+]
+Retry = Annotated[
+    str, typer.Option(help="Compute these again: failed, lost, or both by comma.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Compute every cell again.")
+]
+FailFast = Annotated[
+    bool, typer.Option("--fail-fast", help="Stop at the first cell that fails.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Compute however many cells there are.")
+]
+Written = Annotated[
+    Path | None, typer.Option("--out", help="Where to write instead of the folder.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
@@ -75,8 +100,10 @@ def main() -> None:
     try:
         app()
     except PosencError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        from posenc_compare.cli.say import say
+
+        say(f"error: {error}")
+        sys.exit(3 if isinstance(error, StoreError) else 2)
 
 
 def _version(wanted: bool) -> None:
@@ -135,13 +162,26 @@ def run(
         int | None, typer.Option(help="Positions that codes are measured over.")
     ] = None,
     device: Devices = Device.auto,
-    threads: Threads = 0,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    timeout: Timeout = 3600.0,
+    memory: Memory = 0.0,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints of a training.")
+    ] = 180.0,
+    retry: Retry = "",
+    overwrite: Overwrite = False,
+    fail_fast: FailFast = False,
+    shard: Annotated[
+        str, typer.Option(help="I/N: the share of this run, of N that run at once.")
+    ] = "1/1",
+    yes: Yes = False,
     out: Out = None,
     format: Formats = Format.table,
     plugin: Plugins = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Measure and train schemes, and write tables and plots.
+    """Measure and train schemes, and write tables, plots and a report.
 
     A second run of the same command computes only what is not there yet.
     """
@@ -166,9 +206,20 @@ def run(
         "positions": positions,
     }
     setting = settings.settle(config, given, device.value, threads)
+    work = commands.Work(
+        workers,
+        timeout,
+        memory,
+        checkpoint_every,
+        retry,
+        overwrite,
+        fail_fast,
+        shard,
+        yes,
+    )
     _finish(
         commands.run(
-            schemes, measures, setting, out, format.value, plugin or [], dry_run
+            schemes, measures, setting, work, out, format.value, plugin or [], dry_run
         )
     )
 
@@ -189,7 +240,14 @@ def measure(
         str | None, typer.Option(help="float64, float32, bfloat16 or float16.")
     ] = None,
     device: Devices = Device.auto,
-    threads: Threads = 0,
+    threads: Threads = 1,
+    workers: Workers = 0,
+    timeout: Timeout = 3600.0,
+    memory: Memory = 0.0,
+    retry: Retry = "",
+    overwrite: Overwrite = False,
+    fail_fast: FailFast = False,
+    yes: Yes = False,
     out: Out = None,
     format: Formats = Format.table,
     plugin: Plugins = None,
@@ -207,27 +265,79 @@ def measure(
     }
     setting = settings.settle(None, given, device.value, threads)
     where = out or Path("runs/measure")
+    work = commands.Work(
+        workers=workers,
+        timeout=timeout,
+        memory=memory,
+        retry=retry,
+        overwrite=overwrite,
+        fail_fast=fail_fast,
+        yes=yes,
+    )
     _finish(
         commands.run(
-            schemes, measures, setting, where, format.value, plugin or [], dry_run
+            schemes, measures, setting, work, where, format.value, plugin or [], dry_run
         )
     )
 
 
 @app.command()
-def table(folder: Folder, format: Formats = Format.table) -> None:
-    """Print and write the tables of a run again, from its records."""
-    from posenc_compare.cli import commands
+def table(folder: Folder, format: Formats = Format.table, out: Written = None) -> None:
+    """Print the tables of a run again, from its records."""
+    from posenc_compare.cli import shown
 
-    commands.table(folder, format.value)
+    shown.table(folder, format.value, out)
 
 
 @app.command()
-def plot(folder: Folder) -> None:
+def plot(folder: Folder, out: Written = None) -> None:
     """Draw the plots of a run again, from its records."""
-    from posenc_compare.cli import commands
+    from posenc_compare.cli import shown
 
-    commands.plot(folder)
+    shown.plot(folder, out)
+
+
+@app.command()
+def report(folder: Folder, out: Written = None) -> None:
+    """Write one HTML file with tables, plots and provenance of a run."""
+    from posenc_compare.cli import shown
+
+    shown.report(folder, out)
+
+
+@app.command()
+def status(folder: Folder, format: Formats = Format.table) -> None:
+    """Say what a folder of records holds, and what went wrong."""
+    from posenc_compare.cli import inspect
+
+    _finish(inspect.status(folder, format.value))
+
+
+@app.command()
+def rerun(
+    key: Annotated[str, typer.Argument(help="Of a record, or how it begins.")],
+    folder: Folder,
+    corpus: Annotated[str, typer.Option(help="Where the text of a training is.")] = (
+        "stdlib"
+    ),
+    plugin: Plugins = None,
+) -> None:
+    """Compute one record again and say whether the result is the same."""
+    from posenc_compare.cli import inspect
+
+    _finish(inspect.rerun(key, folder, corpus, plugin or []))
+
+
+@app.command()
+def diff(
+    one: Folder,
+    other: Annotated[Path, typer.Argument(help="Folder of another run.")],
+    format: Formats = Format.table,
+) -> None:
+    """Compare the records of two folders, cell by cell."""
+    from posenc_compare.cli import inspect
+
+    _finish(inspect.diff(one, other, format.value))
 
 
 @app.command(name="list")

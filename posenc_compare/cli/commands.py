@@ -1,7 +1,9 @@
-"""The commands that compute, tabulate and draw."""
+"""The commands that compute: plan, compute what is missing, show everything."""
 
-import json
+import os
+import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +17,81 @@ from rich.progress import (
 )
 
 from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.compare import missing, plan
-from posenc_compare.analysis.compare import run as compute
-from posenc_compare.analysis.reading import load_records, tell_apart
+from posenc_compare.analysis.checks import check_choice, check_number, check_whole
+from posenc_compare.analysis.plan import MANY, in_shard, missing, plan, shuffled
 from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.tables import (
-    as_markdown,
-    display_tables,
-    long_table,
-    write_tables,
-)
+from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.text import clean
 from posenc_compare.cli.facts import report_broken
+from posenc_compare.cli.say import say
 from posenc_compare.cli.settings import Settings
 from posenc_compare.cli.show import show
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.schemes import parse_variants
+from posenc_compare.variants import parse_variants
+
+RETRY = ("failed", "lost", "unsupported", "ok")
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a run goes about its cells.
+
+    Attributes:
+        workers: processes; 0 for one per core, or one on a GPU.
+        timeout: seconds that a cell may go on without progress.
+        memory: GiB of data for one worker; 0 for all of the machine's.
+        checkpoint_every: seconds between checkpoints of a training.
+        retry: comma-separated statuses of records to compute again.
+        overwrite: compute every cell again.
+        fail_fast: stop at the first cell that fails.
+        shard: `I/N`, the cells that this run of N takes.
+        yes: compute however many cells there are.
+    """
+
+    workers: int = 0
+    timeout: float = 3600.0
+    memory: float = 0.0
+    checkpoint_every: float = 180.0
+    retry: str = ""
+    overwrite: bool = False
+    fail_fast: bool = False
+    shard: str = "1/1"
+    yes: bool = False
+
+    def statuses(self) -> tuple[str, ...]:
+        """Return the statuses of records that count as missing."""
+        if self.overwrite:
+            return RETRY
+        asked = tuple(filter(None, self.retry.replace(" ", "").split(",")))
+        for status in asked:
+            check_choice("retry", status, RETRY[:2])
+        return asked
+
+    def limits(self, settings: Settings) -> Limits:
+        """Return what the supervisor takes, checked."""
+        check_whole("workers", self.workers, 0, 1024)
+        check_number("timeout", self.timeout, 0.1, 1e9)
+        check_number("memory", self.memory, 0, 1e6)
+        check_number("checkpoint-every", self.checkpoint_every, 0, 1e9)
+        on_cpu = settings.probe.device == "cpu"
+        cores = len(os.sched_getaffinity(0)) if on_cpu else 1
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        asked = int(self.memory * 2**30)
+        return Limits(
+            workers=self.workers or max(1, cores // settings.threads),
+            timeout=self.timeout,
+            memory=(asked or whole) if on_cpu else -1,
+            interval=self.checkpoint_every,
+            fail_fast=self.fail_fast,
+        )
 
 
 def run(
     schemes: str,
     measures: str,
     settings: Settings,
+    work: Work,
     out: Path | None,
     format: str,
     plugins: list[str],
@@ -44,64 +100,70 @@ def run(
     """Compute what is missing, then show everything that was asked for.
 
     Returns:
-        The exit code: 130 if interrupted, 1 if a cell failed or a plugin is broken,
-        else 0.
+        The exit code: 130 if interrupted, 1 if a cell failed or is lost or a plugin
+        is broken, else 0.
     """
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
-    cells = plan(
+    planned = plan(
         parse_variants(schemes),
         MEASURES.select_all(measures),
         settings.probe,
         settings.training,
         settings.seeds,
         settings.threads,
+        sys.maxsize if work.yes else MANY,
     )
+    limits, retry = work.limits(settings), work.statuses()
+    cells = in_shard(planned, work.shard)
+    _check_memory(cells, limits.memory)
     store = Store(out or Path("runs") / settings.preset)
-    todo = missing(cells, store)
+    todo = missing(cells, store, retry)
     if dry_run:
         _show_plan(cells, todo, format)
         return 0
-    _say(f"{len(cells)} cells, {len(todo)} to compute, records in {store.folder}")
     store.create()
-    try:
-        _compute(todo, store)
-    except KeyboardInterrupt:
-        _say("interrupted; run the same command again to go on")
+    for name in store.set_aside():
+        say(f"damaged record {name} moved to {store.quarantine}; it is computed again")
+    say(f"{len(cells)} cells, {len(todo)} to compute, records in {store.folder}")
+    stopped_by = _compute(todo, store, plugins, limits, retry)
+    if stopped_by and stopped_by != "fail_fast":
+        left = len(missing(cells, store))
+        say(f"stopped by {stopped_by}: {left} of {len(cells)} cells are missing")
+        _say_how_to_go_on()
         return 130
-    records = [r for cell in cells if (r := store.read(cell.key())) is not None]
-    _show_tables(tell_apart(records), format)
-    everything = load_records(store.folder)
-    write_tables(everything, store.folder)
-    _draw(everything, store.folder)
-    _say(f"tables and plots in {store.folder}")
-    failed = [record for record in records if record["status"] == "failed"]
-    if failed:
-        _say(f"{len(failed)} of {len(cells)} cells failed")
-    return int(report_broken() or bool(failed))
+    from posenc_compare.cli.shown import show_run  # pandas takes half a second
+
+    counts = show_run(cells, store, format)
+    bad = counts["failed"] + counts["lost"]
+    if bad or sum(counts.values()) < len(cells):
+        said = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+        say(f"of {len(cells)} cells: {said}")
+        _say_how_to_go_on(" --retry failed,lost" if bad and not work.retry else "")
+    return int(report_broken() or bool(bad))
 
 
-def table(folder: Path, format: str) -> None:
-    """Print and write the tables of a folder of records."""
-    records = load_records(folder)
-    _show_tables(records, format)
-    for path in write_tables(records, folder):
-        _say(f"wrote {path}")
+def _check_memory(cells: list[Cell], limit: int) -> None:
+    """Refuse cells that cannot fit, before any is computed."""
+    most = max((cell.setting.memory for cell in cells), default=0)
+    if 0 < limit < most:
+        raise ConfigError(
+            f"a cell must fit into {limit / 2**30:.1f} GiB of memory, and needs at "
+            f"least {most / 2**30:.1f} GiB; smaller sizes would work"
+        )
 
 
-def plot(folder: Path) -> None:
-    """Draw the plots of a folder of records and print their paths."""
-    for path in _draw(load_records(folder), folder):
-        print(path)
+def _say_how_to_go_on(more: str = "") -> None:
+    say(f"to go on: {shlex.join(['posenc-compare', *sys.argv[1:]])}{more}")
 
 
-def _draw(records: list[dict[str, Any]], folder: Path) -> list[Path]:
-    from posenc_compare.analysis.plots import draw_all  # seaborn takes two seconds
-
-    return draw_all(records, folder)
-
-
-def _compute(todo: list[Cell], store: Store) -> None:
+def _compute(
+    todo: dict[str, Cell],
+    store: Store,
+    plugins: list[str],
+    limits: Limits,
+    retry: tuple[str, ...],
+) -> str:
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -109,9 +171,9 @@ def _compute(todo: list[Cell], store: Store) -> None:
         TextColumn("{task.fields[cells]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(elapsed_when_finished=False),
     )
-    total = sum(cell.setting.work for cell in todo)
+    total = sum(cell.setting.work for cell in todo.values())
     done = 0
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         bar = bars.add_task("starting", total=total, cells="")
@@ -129,43 +191,23 @@ def _compute(todo: list[Cell], store: Store) -> None:
             done += 1
             what = f"{record['label']} {record['spec']['measure']['name']}"
             seed = record["spec"]["setting"]["seed"]
-            if record["status"] == "failed":
-                bars.console.print(
-                    f"failed: {what} seed {seed}: {record['error']}",
-                    markup=False,
-                    soft_wrap=True,
-                )
-            elif not console.is_terminal and record["seconds"] >= 1:
-                _say(f"{done}/{len(todo)} {what} seed {seed} {record['seconds']:.0f} s")
+            seconds = record["provenance"].get("seconds", 0)
+            if record["status"] in ("failed", "lost"):
+                text = f"{record['status']}: {what} seed {seed}: {record['error']}"
+                bars.console.print(clean(text), markup=False, soft_wrap=True)
+            elif not console.is_terminal and seconds >= 1:
+                say(f"{done}/{len(todo)} {what} seed {seed} {seconds:.0f} s")
 
-        compute(todo, store, advance, report)
+        return Supervisor(
+            shuffled(todo), store, plugins, limits, retry, advance, report
+        ).run()
 
 
-def _show_plan(cells: list[Cell], todo: list[Cell], format: str) -> None:
-    waiting = {cell.key() for cell in todo}
+def _show_plan(cells: list[Cell], todo: dict[str, Cell], format: str) -> None:
     body = []
     for cell in cells:
         key = cell.key()
-        state = "to compute" if key in waiting else "done"
+        state = "to compute" if key in todo else "done"
         body.append([cell.variant.label, cell.measure, cell.setting.seed, state, key])
     title = f"{len(cells)} cells, {len(todo)} to compute"
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
-
-
-def _show_tables(records: list[dict[str, Any]], format: str) -> None:
-    if format in ("json", "csv"):
-        long = long_table(records)
-        if format == "csv":
-            print(long.to_csv(index=False), end="")
-        else:
-            rows = long.astype(object).where(long.notna(), None)
-            print(json.dumps(rows.to_dict(orient="records"), indent=2))
-    elif format == "md":
-        print(as_markdown(display_tables(records)), end="")
-    else:
-        for part in display_tables(records):
-            show(part.title, part.head, part.body)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from typing import Any
 from posenc_compare import __version__
 from posenc_compare.cli.show import show
 from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.variants import option_types
 
 PACKAGES = ("torch", "einops", "numpy", "pandas", "seaborn", "matplotlib", "typer")
 
@@ -54,14 +55,13 @@ def _describe_scheme(name: str) -> None:
     scheme = SCHEMES.get(name)
     from posenc_compare.schemes import DOORS
     from posenc_compare.schemes.base import Scheme
-    from posenc_compare.schemes.variants import option_types
 
     module = inspect.getmodule(scheme)
     print(f"{name} ({scheme.family})\n")
     for text in (inspect.getdoc(module), inspect.getdoc(scheme)):
         if text:
             print(text, end="\n\n")
-    options = option_types(scheme)
+    options = option_types(name)
     if options:
         body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)

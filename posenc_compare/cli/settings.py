@@ -10,12 +10,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from posenc_compare.analysis.checks import check_choice, check_whole
 from posenc_compare.analysis.devices import resolve_device
-from posenc_compare.analysis.probe import Probe
-from posenc_compare.analysis.training.setting import PRESETS, Training
+from posenc_compare.analysis.settings import PRESETS, ProbeSetting, Training
 from posenc_compare.errors import ConfigError
 
 OWN = ("seed", "device", "corpus_sha256")  # a run sets these itself
@@ -27,7 +24,7 @@ class Settings:
 
     preset: str
     training: Training
-    probe: Probe
+    probe: ProbeSetting
     seeds: int
     threads: int
 
@@ -41,7 +38,7 @@ def settle(
         config: TOML file, or None.
         given: flags by name, None where not given.
         device: auto, cpu or cuda.
-        threads: of the CPU; 0 leaves torch's choice.
+        threads: of the CPU for one cell.
 
     Raises:
         ConfigError: if a key is unknown, or a value has the wrong type or range.
@@ -53,29 +50,44 @@ def settle(
     training, seeds = PRESETS[preset]
     seeds = chosen.pop("seeds", seeds)
     check_whole("seeds", seeds, 1, 10_000)
-    check_whole("threads", threads, 0, 1024)
+    check_whole("threads", threads, 1, 1024)
     device = resolve_device(device)
-    probe = Probe(
-        positions=chosen.pop("positions", Probe.positions),
-        dtype=chosen.pop("probe_dtype", Probe.dtype),
+    probe = ProbeSetting(
+        positions=chosen.pop("positions", ProbeSetting.positions),
+        dtype=chosen.pop("probe_dtype", ProbeSetting.dtype),
         width=chosen.get("width", training.width),
         heads=chosen.get("heads", training.heads),
         device=device,
     )
     training = replace(training, **chosen, device=device)
-    return Settings(preset, training, probe, seeds, threads or torch.get_num_threads())
+    return Settings(preset, training, probe, seeds, threads)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        read = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        text = path.read_text(encoding="utf-8")
+        read = tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: must be readable TOML, got {error}") from error
     known = {"preset", "seeds", "positions", "probe_dtype"}
     known |= {field.name for field in fields(Training)} - set(OWN)
-    for key in read:
-        if key.replace("-", "_") not in known:
-            near = difflib.get_close_matches(key, known, n=3)
+    chosen = {}
+    for key, value in read.items():
+        name = key.replace("-", "_")
+        if name not in known or name in chosen:
+            near = difflib.get_close_matches(name, known, n=3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ConfigError(f"{path}: unknown key {key[:80]!r}{hint}")
-    return {key.replace("-", "_"): value for key, value in read.items()}
+            what = "repeated" if name in chosen else "unknown"
+            raise ConfigError(
+                f"{path}:{_line(text, key)}: {what} key {key[:80]!r}{hint}"
+            )
+        chosen[name] = value
+    return chosen
+
+
+def _line(text: str, key: str) -> int:
+    """Return the number of the first line that begins with a key or its table."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip().lstrip("['\"").startswith(key):
+            return number
+    return 1

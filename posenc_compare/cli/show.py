@@ -1,16 +1,18 @@
 """Write tables to stdout in the format asked for."""
 
-import csv
-import io
 import json
 import sys
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from posenc_compare.analysis.text import csv_text, markdown_table
+
 FORMATS = ("table", "json", "csv", "md")
+FIRST = 40  # width of the first column; longer names take several lines
 
 
 def show(
@@ -28,21 +30,19 @@ def show(
         rows = [dict(zip(head, row, strict=True)) for row in body]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
     elif format == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([head, *body])
-        print(text.getvalue(), end="")
+        print(csv_text(head, body), end="")
     elif format == "md":
-        print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
-        for row in body:
-            print(f"| {' | '.join(str(c).replace('|', chr(92) + '|') for c in row)} |")
+        print(markdown_table(head, body))
     else:
         _print_rich(title, head, body)
 
 
 def _print_rich(title: str, head: list[str], body: list[list[Any]]) -> None:
     table = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
+    widest = max(cell_len(str(row[0])) for row in [head, *body])
     for i, name in enumerate(head):
-        table.add_column(Text(name, style="bold"), no_wrap=i == 0)
+        width = min(FIRST, widest) if i == 0 else None
+        table.add_column(Text(name, style="bold"), width=width, overflow="fold")
     for row in body:
         table.add_row(*(Text(str(cell)) for cell in row))
     # Piped output keeps its full width: nothing is cut for a terminal that is not

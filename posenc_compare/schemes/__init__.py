@@ -5,6 +5,9 @@ typed on the command line. To add a scheme, subclass `Scheme` and mark the class
 with `@register`.
 """
 
+from typing import Any
+
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.base import (
     DOORS,
@@ -14,7 +17,7 @@ from posenc_compare.schemes.base import (
     check_axes,
     register,
 )
-from posenc_compare.schemes.variants import Variant, create, parse_variants
+from posenc_compare.variants import Variant, parse_variants
 
 __all__ = [
     "DOORS",
@@ -28,3 +31,28 @@ __all__ = [
     "parse_variants",
     "register",
 ]
+
+
+def create(name: str, *, options: dict[str, Any] | None = None, **sizes: int) -> Scheme:
+    """Build a scheme.
+
+    Args:
+        name: registry name.
+        options: constructor options, such as `{"base": 500000.0}`.
+        **sizes: of the `Geometry`: model_dim, heads, head_dim, length.
+
+    Raises:
+        ConfigError: if the name, an option or a size is unknown or out of range.
+
+    Example:
+        >>> create("rope", options={"base": 500_000.0}, head_dim=64).base
+        500000.0
+    """
+    try:
+        geometry = Geometry(**sizes)
+    except TypeError as error:
+        raise ConfigError(
+            f"create: sizes must be among model_dim, heads, head_dim and length, "
+            f"got {', '.join(sizes)}"
+        ) from error
+    return Variant(name, options or {}).build(geometry)

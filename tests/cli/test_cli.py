@@ -66,7 +66,6 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
         (["table", "nowhere"], "nowhere: must hold records of a run"),
         (["describe", "rop"], "unknown scheme 'rop'; did you mean rope"),
         (["measure", "--positions", "1"], "positions must be a whole number from 2"),
-        (["run", "--out", "README.md"], "README.md: must be a folder, and is a file"),
     ],
 )
 def test_wrong_input_is_one_line_and_code_2(

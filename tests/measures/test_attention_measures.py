@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.measures.distance_decay import (
     distance_decay,
     mean_logits,
@@ -22,12 +23,8 @@ PROBE = Probe(positions=256)
 ROUNDING = 1e-12  # float64, logits of about 10, sums of 32 products
 
 
-def quiet(units: int) -> None:
-    """Take no notice of progress."""
-
-
 def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
-    rows = measure(Variant(name, options), probe, quiet).rows
+    rows = measure(Variant(name, options), probe, Progress()).rows
     return {(row.quantity, row.case, row.x): row.value for row in rows}
 
 
@@ -49,7 +46,7 @@ def test_a_layernorm_removes_integers_whole() -> None:
 
 
 def test_shift_error_past_a_table_says_so() -> None:
-    rows = shift_error(Variant("learned"), Probe(positions=64), quiet).rows
+    rows = shift_error(Variant("learned"), Probe(positions=64), Progress()).rows
     assert {(row.value, row.note) for row in rows} == {(None, "not defined beyond 64")}
 
 
@@ -65,7 +62,7 @@ def test_shuffling_changes_nothing_without_positions() -> None:
 
 def test_causal_only_schemes_say_why() -> None:
     rows = order_sensitivity(
-        Variant("alibi", {"direction": "causal"}), PROBE, quiet
+        Variant("alibi", {"direction": "causal"}), PROBE, Progress()
     ).rows
     assert rows[0].value is None
     assert rows[0].note == "needs a causal mask"
@@ -103,7 +100,7 @@ def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
 
 
 def test_too_few_positions_to_shuffle_give_a_reason() -> None:
-    (row,) = order_sensitivity(Variant("rope"), Probe(positions=2), quiet).rows
+    (row,) = order_sensitivity(Variant("rope"), Probe(positions=2), Progress()).rows
     assert row.note == "needs at least 3 positions"
     rows = values(order_sensitivity, "alibi", Probe(positions=3))
     assert rows["order_sensitivity", "bidirectional", None] > 0.001

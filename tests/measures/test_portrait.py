@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.cells import canonical
-from posenc_compare.analysis.compare import rounded
+from posenc_compare.analysis.compute import rounded
 from posenc_compare.analysis.measures.portrait import PARTS, portrait
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.errors import ConfigError
@@ -19,7 +20,7 @@ LIMIT = 1 << 20  # bytes of a record
 
 
 def arrays_of(name: str, probe: Probe = PROBE, **options: object) -> dict[str, Any]:
-    return portrait(Variant(name, options), probe, lambda units: None).arrays
+    return portrait(Variant(name, options), probe, Progress()).arrays
 
 
 @pytest.mark.parametrize("name", SCHEMES.entries())
@@ -42,7 +43,7 @@ def test_every_scheme_has_a_portrait_that_fits_into_a_record(name: str) -> None:
 
 def test_progress_adds_up_to_the_work_of_a_probe() -> None:
     units: list[int] = []
-    portrait(Variant("rope"), PROBE, units.append)
+    portrait(Variant("rope"), PROBE, Progress(units.append))
     assert sum(units) == len(PARTS) == PROBE.work
 
 

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.measures.shift_linearity import (
     shift_linearity,
     shift_residuals,
@@ -14,7 +15,7 @@ from posenc_compare.schemes import Variant
 
 
 def rows_of(name: str) -> dict:
-    result = shift_linearity(Variant(name), Probe(), lambda units: None)
+    result = shift_linearity(Variant(name), Probe(), Progress())
     return {(row.quantity, row.x): row for row in result.rows}
 
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.measures.uniqueness import (
     distinct_rows,
     nearest_distance,
@@ -16,9 +17,7 @@ from posenc_compare.schemes import Variant
 
 
 def rows_of(name: str, positions: int = 64, **options: object) -> dict:
-    result = uniqueness(
-        Variant(name, options), Probe(positions=positions), lambda units: None
-    )
+    result = uniqueness(Variant(name, options), Probe(positions=positions), Progress())
     return {(row.quantity, row.case): row.value for row in result.rows}
 
 
@@ -87,6 +86,6 @@ def test_calls_of_another_length_give_the_same_codes(name: str) -> None:
 
 def test_a_refused_double_length_costs_one_row_alone() -> None:
     probe = Probe(positions=256, width=8, heads=2)
-    rows = uniqueness(Variant("binary"), probe, lambda units: None).rows
+    rows = uniqueness(Variant("binary"), probe, Progress()).rows
     notes = {row.case: row.note for row in rows if row.value is None}
     assert notes == {"build": "binary: the width must hold 9 bits, got 8 channels"}

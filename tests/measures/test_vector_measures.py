@@ -7,9 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.measures.perturbation import VOCABULARY, perturbation
 from posenc_compare.analysis.measures.smoothness import smoothness
-from posenc_compare.analysis.probe import DTYPES, Probe
+from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.settings import DTYPES
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 
@@ -17,7 +19,7 @@ PROBE = Probe(positions=64)
 
 
 def rows_of(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
-    rows = measure(Variant(name, options), probe, lambda units: None).rows
+    rows = measure(Variant(name, options), probe, Progress()).rows
     return {(row.quantity, row.case): row.value for row in rows}
 
 
@@ -127,7 +129,7 @@ def test_every_measure_gives_every_scheme_a_number_or_a_reason() -> None:
     for measure_name in MEASURES.select("untrained"):
         measure = MEASURES.get(measure_name)
         for name in SCHEMES.entries():
-            result = measure.compute(Variant(name), PROBE, lambda units: None)
+            result = measure.compute(Variant(name), PROBE, Progress())
             assert result.rows or not measure.quantities, (measure_name, name)
             for row in result.rows:
                 assert row.quantity in measure.quantities

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
@@ -56,10 +56,9 @@ def test_one_file_is_cut_at_its_end(tmp_path: Path) -> None:
 def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:
     corpus = load_corpus(str(folder))
     one = corpus.batch(4, 16, seed=3, step=7)
-    torch.manual_seed(99)
-    assert torch.equal(one, corpus.batch(4, 16, seed=3, step=7))
-    assert not torch.equal(one, corpus.batch(4, 16, seed=3, step=8))
-    assert not torch.equal(one, corpus.batch(4, 16, seed=4, step=7))
+    assert np.array_equal(one, corpus.batch(4, 16, seed=3, step=7))
+    assert not np.array_equal(one, corpus.batch(4, 16, seed=3, step=8))
+    assert not np.array_equal(one, corpus.batch(4, 16, seed=4, step=7))
     trained = bytes(corpus.train.tolist())
     assert one.shape == (4, 17)
     assert all(bytes(row.tolist()) in trained for row in one)

@@ -13,12 +13,12 @@ from posenc_compare.analysis.base import (
     Row,
     register_measure,
 )
+from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
-from posenc_compare.analysis.training.setting import Training
-from posenc_compare.analysis.training.trainer import Recipe, evaluate, train
+from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes import Variant
+from posenc_compare.schemes import Geometry, Variant
 
 BITS = Quantity(
     "bits_per_byte",
@@ -57,9 +57,14 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
             f"corpus {corpus.name}: sha256 must be {setting.corpus_sha256}, "
             f"got {corpus.sha256}; it has changed since this run was planned"
         )
-    windows = corpus.test_windows(setting.test_lengths[-1], setting.test_bytes)
+    windows = torch.from_numpy(
+        corpus.test_windows(setting.test_lengths[-1], setting.test_bytes)
+    )
     autocast = setting.dtype == "bfloat16"
-    model = Decoder(variant, setting.layers, setting.geometry, setting.seed)
+    geometry = Geometry(
+        model_dim=setting.width, heads=setting.heads, length=setting.length
+    )
+    model = Decoder(variant, setting.layers, geometry, setting.seed)
     model.to(setting.device)
     recipe = Recipe(
         setting.steps,
@@ -70,17 +75,28 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
         autocast,
         setting.compiled,
     )
-    losses = train(model, corpus, recipe, setting.seed, progress)
+    trainer = Trainer(model, corpus, recipe, setting.seed)
+    step, tested = progress.checkpoints.load()
+    if step:
+        trainer.restore(tested)
+        progress(step)
+    losses = trainer.train(progress)
     last = losses[-max(1, len(losses) // 10) :]
     rows = [Row(TRAIN_BITS.name, sum(last) / len(last))]
+    tested = {name: bits for name, bits in tested.items() if name.startswith("bits.")}
     position_bits = torch.empty(0)
     for length in setting.test_lengths:
+        name = f"bits.{length}"
         try:
-            position_bits = evaluate(model, windows, length, autocast)
+            if name not in tested:
+                tested[name] = evaluate(model, windows, length, autocast)
         except UndefinedPositionError as error:
             note = f"not defined beyond {error.limit}"
             rows.append(Row(BITS.name, None, length, note=note))
-        else:
-            rows.append(Row(BITS.name, float(position_bits.mean()), length))
+            continue
+        position_bits = tested[name]
+        rows.append(Row(BITS.name, float(position_bits.mean()), length))
+        if progress.checkpoints.due():
+            progress.checkpoints.save(setting.steps, {**trainer.state(), **tested})
     arrays = {"position_bits": position_bits.tolist(), "training_bits": losses}
     return Result(rows, arrays)

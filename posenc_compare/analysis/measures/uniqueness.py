@@ -18,7 +18,7 @@ from posenc_compare.analysis.base import (
     register_measure,
 )
 from posenc_compare.analysis.codes import code_of
-from posenc_compare.analysis.probe import DTYPES, Probe
+from posenc_compare.analysis.probe import Probe
 from posenc_compare.errors import ConfigError, NoCodeError, ShapeError
 from posenc_compare.schemes import Scheme, Variant
 
@@ -77,7 +77,7 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     note = f"over {code.of}s"
     rows = []
     for dtype in ("float32", "bfloat16", "float16"):
-        share = distinct_rows(code.values.to(DTYPES[dtype])) / count
+        share = distinct_rows(code.values.to(getattr(torch, dtype))) / count
         rows.append(Row(DISTINCT.name, share, case=dtype, note=note))
     codes = code.values.double()
     nearest, typical = nearest_distance(codes), typical_distance(codes)

@@ -4,8 +4,8 @@ Every plot takes the records of a run, with all measures and schemes, and return
 figure, or None if they hold nothing for it.
 """
 
+import warnings
 from pathlib import Path
-from typing import Any
 
 from posenc_compare.analysis.plots.bias_maps import draw_bias_maps
 from posenc_compare.analysis.plots.clock_hands import draw_clock_hands
@@ -15,8 +15,12 @@ from posenc_compare.analysis.plots.extrapolation import draw_extrapolation
 from posenc_compare.analysis.plots.perturbation import draw_perturbation
 from posenc_compare.analysis.plots.position_bits import draw_position_bits
 from posenc_compare.analysis.plots.similarity import draw_similarity
-from posenc_compare.analysis.plots.style import Draw, save
+from posenc_compare.analysis.plots.style import Draw, render
 from posenc_compare.analysis.plots.uniqueness import draw_uniqueness
+from posenc_compare.analysis.reading import Record, Warn
+from posenc_compare.analysis.store import write_file
+from posenc_compare.analysis.text import clean
+from posenc_compare.errors import ConfigError
 
 PLOTS: dict[str, Draw] = {
     "extrapolation": draw_extrapolation,
@@ -30,23 +34,82 @@ PLOTS: dict[str, Draw] = {
     "uniqueness": draw_uniqueness,
 }
 
-__all__ = ["PLOTS", "draw_all"]
+CAPTIONS = {
+    "extrapolation": "Bits per byte against the test length: thick lines are means "
+    "over seeds, thin ones single seeds.",
+    "position_bits": "Bits per byte at every position of the longest window: mean "
+    "over seeds, the shade spans all of them.",
+    "codes": "The vector that each absolute scheme adds at each position; grey where "
+    "it defines none.",
+    "codes_small": "The same vectors for the first positions of a narrow model.",
+    "bias_maps": "What a scheme adds to the logit of every query and key; grey where "
+    "a query may not look.",
+    "clock_hands": "How far a rotary scheme turns pairs of channels at the first "
+    "positions.",
+    "similarity": "Mean cosine of two codes, and mean logit of equal tokens, by their "
+    "distance.",
+    "perturbation": "How much each scheme changes what it is applied to: means over "
+    "seeds.",
+    "uniqueness": "Whether every position or distance has a code of its own: means "
+    "over seeds.",
+}
+DPI = 300
+
+__all__ = ["CAPTIONS", "PLOTS", "draw_all", "images"]
 
 
-def draw_all(records: list[dict[str, Any]], folder: Path) -> list[Path]:
+def images(
+    records: list[Record],
+    warn: Warn = warnings.warn,
+    *,
+    endings: tuple[str, ...] = ("png", "svg"),
+    dpi: int = DPI,
+) -> dict[str, bytes]:
+    """Return every plot that the records allow, as the bytes of its files.
+
+    Args:
+        records: as `analysis.reading` returns them.
+        warn: called with a line for every plot that cannot be drawn.
+        endings: formats of every plot.
+        dpi: resolution of PNG.
+
+    Returns:
+        Bytes by file name, in the order of `PLOTS`.
+    """
+    found: dict[str, bytes] = {}
+    for name, draw in PLOTS.items():
+        try:
+            figure = draw(records)
+            if figure is not None:
+                files = {f"{name}.{e}": render(figure, e, dpi) for e in endings}
+                found.update(files)
+        except Exception as error:  # odd arrays fail in many ways
+            problem = f"{type(error).__name__}: {error}"
+            warn(clean(f"plot {name}: not drawn: {problem}", 200))
+    return found
+
+
+def draw_all(
+    records: list[Record], folder: Path, warn: Warn = warnings.warn
+) -> list[Path]:
     """Write every plot that the records allow, as PNG and SVG.
 
     Args:
-        records: as `Store.records` yields them.
+        records: as `analysis.reading` returns them.
         folder: where `NAME.png` and `NAME.svg` go; made if it is missing.
+        warn: called with a line for every plot that cannot be drawn.
 
     Returns:
         The files written, in the order of `PLOTS`.
+
+    Raises:
+        ConfigError: if one cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    for name, draw in PLOTS.items():
-        figure = draw(records)
-        if figure is not None:
-            written += save(figure, folder / name)
-    return written
+    files = images(records, warn)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            write_file(folder / name, data)
+    except OSError as error:
+        raise ConfigError(f"{folder}: must take plots, got {error}") from error
+    return [folder / name for name in files]

@@ -8,8 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.plots.style import Look, safe
+from posenc_compare.analysis.reading import Record
 
-Record = dict[str, Any]
 Frame = Any  # a pandas table; type checkers lose its methods after one step
 COLUMNS = ["scheme", "seed", "quantity", "value", "x", "case", "note"]
 

@@ -6,11 +6,11 @@ tritanopic vision. Where colours run out, marker and dash still tell schemes apa
 """
 
 import functools
+import io
 import math
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -55,6 +55,7 @@ RC: dict[Any, Any] = {
     **sns.axes_style("ticks"),
     "font.family": [FONT],
     "font.size": 7,
+    "text.parse_math": False,
     "axes.labelsize": 7,
     "axes.titlesize": 7,
     "xtick.labelsize": 6.5,
@@ -78,7 +79,6 @@ RC: dict[Any, Any] = {
     "legend.frameon": False,
     "figure.constrained_layout.h_pad": 0.03,
     "figure.constrained_layout.w_pad": 0.03,
-    "savefig.dpi": 300,
     "svg.fonttype": "none",
     "svg.hashsalt": "posenc-compare",
 }
@@ -139,7 +139,7 @@ def palette(styles: dict[str, Look]) -> dict[str, str]:
 
 
 def safe(text: str, length: int = LABEL) -> str:
-    """Return text that draws as it is written: short, in one line, without markup.
+    """Return text that draws as it is written: short and in one line.
 
     Control characters, and those the font lacks, become `?`.
     """
@@ -154,7 +154,7 @@ def safe(text: str, length: int = LABEL) -> str:
         shown = shown[: length - 1] + "…"
     if shown.startswith("_"):  # matplotlib hides what begins so
         shown = " " + shown
-    return shown.replace("$", r"\$")
+    return shown
 
 
 @functools.cache
@@ -181,19 +181,14 @@ def _apply() -> None:
         mpl.rcParams[name] = value
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write a figure as PNG and SVG, the same bytes for the same figure.
-
-    Args:
-        figure: what to write.
-        path: without ending.
-    """
-    paths = [path.with_name(f"{path.name}.{ending}") for ending in ("png", "svg")]
+def render(figure: Figure, ending: str, dpi: int) -> bytes:
+    """Return a figure as a file's bytes, the same for the same figure."""
+    data = io.BytesIO()
+    metadata = {"Date": None} if ending == "svg" else None
     with mpl.rc_context():
         _apply()
-        figure.savefig(paths[0])
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        figure.savefig(data, format=ending, dpi=dpi, metadata=metadata)
+    return data.getvalue()
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.errors import ConfigError
@@ -37,7 +36,7 @@ class Corpus:
 
     name: str
     sha256: str
-    train: Tensor
+    train: NDArray[np.uint8]
     held_out: tuple[bytes, ...]
 
     def facts(self) -> dict[str, str | int]:
@@ -49,7 +48,7 @@ class Corpus:
             "held_out_bytes": sum(map(len, self.held_out)),
         }
 
-    def batch(self, size: int, length: int, seed: int, step: int) -> Tensor:
+    def batch(self, size: int, length: int, seed: int, step: int) -> NDArray[np.int64]:
         """Return `(size, length + 1)` int64 bytes, a pure function of seed and step."""
         last = len(self.train) - length - 1
         if last < 0:
@@ -58,10 +57,10 @@ class Corpus:
                 f"on, got {len(self.train)}"
             )
         draw = np.random.default_rng(stream_seed("batch", seed, step))
-        starts = torch.from_numpy(draw.integers(0, last + 1, size))
-        return self.train[starts[:, None] + torch.arange(length + 1)].long()
+        starts = draw.integers(0, last + 1, size)
+        return self.train[starts[:, None] + np.arange(length + 1)].astype(np.int64)
 
-    def test_windows(self, length: int, total: int) -> Tensor:
+    def test_windows(self, length: int, total: int) -> NDArray[np.int64]:
         """Return held-out windows, each from one document.
 
         Args:
@@ -86,7 +85,8 @@ class Corpus:
             )
         spread = np.linspace(0, len(places) - 1, wanted).round().astype(int)
         rows = [places[i][0][places[i][1] :][:window] for i in spread]
-        return torch.tensor(np.stack([np.frombuffer(row, np.uint8) for row in rows]))
+        stacked = np.stack([np.frombuffer(row, np.uint8) for row in rows])
+        return stacked.astype(np.int64)
 
 
 @functools.lru_cache(maxsize=2)
@@ -135,9 +135,7 @@ def load_corpus(source: str) -> Corpus:
         whole.update(len(text).to_bytes(8, "little") + text)
     train, held_out = _split(list(documents.values()))
     joined = np.frombuffer(b"\0".join(train), np.uint8)
-    return Corpus(
-        name, whole.hexdigest(), torch.from_numpy(joined.copy()), tuple(held_out)
-    )
+    return Corpus(name, whole.hexdigest(), joined, tuple(held_out))
 
 
 def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:

@@ -1,11 +1,11 @@
 """Train a decoder at one length and test it at several.
 
 Batches, initial weights and the learning rate of every step are pure functions of
-the recipe and the seed, so every scheme sees the same bytes in the same order.
+the recipe, the seed and the step, so every scheme sees the same bytes in the same
+order, and a training that is stopped goes on as if it had not been.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.analysis.training.corpus import Corpus
 from posenc_compare.analysis.training.decoder import VOCABULARY, Decoder
-from posenc_compare.errors import DivergedError
+from posenc_compare.errors import NonFiniteError
 
 TEST_TOKENS = 16_384  # bytes in one forward pass of a test
-CHECK = 50  # steps between two looks at whether the loss is finite
 
 
 @dataclass(frozen=True)
@@ -46,63 +46,110 @@ class Recipe:
     compiled: bool
 
 
-def train(
-    model: Decoder,
-    corpus: Corpus,
-    recipe: Recipe,
-    seed: int,
-    progress: Callable[[int], None] = lambda steps: None,
-) -> list[float]:
-    """Train in place.
+class Trainer:
+    """A decoder in training.
 
     Args:
         model: the decoder, on its device.
         corpus: where batches come from.
         recipe: how to train.
         seed: of the batches.
-        progress: called with 1 after every step.
-
-    Returns:
-        The training loss of every step, in bits per byte.
-
-    Raises:
-        DivergedError: if the loss is no longer a finite number.
     """
-    device = model.embedding.weight.device
-    optimiser = torch.optim.AdamW(
-        _groups(model, recipe.weight_decay), lr=recipe.learning_rate, betas=(0.9, 0.95)
-    )
-    positions = torch.arange(recipe.length, device=device)
-    run = torch.compile(model) if recipe.compiled else model
-    losses = []
-    model.train()
-    for step in range(recipe.steps):
+
+    def __init__(
+        self, model: Decoder, corpus: Corpus, recipe: Recipe, seed: int
+    ) -> None:
+        self.model = model
+        self.corpus = corpus
+        self.recipe = recipe
+        self.seed = seed
+        self.optimiser = torch.optim.AdamW(
+            _groups(model, recipe.weight_decay),
+            lr=recipe.learning_rate,
+            betas=(0.9, 0.95),
+        )
+        self.losses: list[Tensor] = []  # of every step done, nats
+
+    def train(self, progress: Progress) -> list[float]:
+        """Train in place, from the step that was reached before.
+
+        Returns:
+            The training loss of every step, in bits per byte.
+
+        Raises:
+            NonFiniteError: if a loss or a gradient is not a finite number.
+            Stopped: if the run was asked to stop.
+        """
+        device = self.model.embedding.weight.device
+        positions = torch.arange(self.recipe.length, device=device)
+        run = torch.compile(self.model) if self.recipe.compiled else self.model
+        self.model.train()
+        for step in range(len(self.losses), self.recipe.steps):
+            self._step(run, positions, step)
+            progress(1)
+            if progress.checkpoints.due():
+                progress.checkpoints.save(step + 1, self.state())
+        return (torch.stack(self.losses).cpu() / math.log(2)).tolist()
+
+    def _step(self, run: Any, positions: Tensor, step: int) -> None:
+        recipe = self.recipe
+        device = positions.device
         rate = recipe.learning_rate * _schedule(step, recipe.steps)
-        for group in optimiser.param_groups:
+        for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate"]
-        tokens = corpus.batch(recipe.batch, recipe.length, seed, step).to(device)
+        batch = self.corpus.batch(recipe.batch, recipe.length, self.seed, step)
+        tokens = torch.from_numpy(batch).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.autocast):
-            ids = generator(seed, step)
+            ids = generator(self.seed, step)
             logits = run(tokens[:, :-1], positions, ids)
         loss = F.cross_entropy(
             logits.float().reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1)
         )
-        optimiser.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        losses.append(loss.detach())
-        if step % CHECK == CHECK - 1:
-            _check_finite(losses[-CHECK:], step + 1 - CHECK)
-        progress(1)
-    _check_finite(losses, 0)
-    return (torch.stack(losses) / math.log(2)).tolist()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self._check_finite(loss, norm, step)
+        self.optimiser.step()
+        self.losses.append(loss.detach())
 
+    def _check_finite(self, loss: Tensor, norm: Tensor, step: int) -> None:
+        if torch.isfinite(loss.detach() + norm):
+            return
+        if not torch.isfinite(loss):
+            raise NonFiniteError(f"the loss became {loss.item()} at step {step}")
+        for name, parameter in self.model.named_parameters():
+            gradient = parameter.grad
+            if gradient is not None and not gradient.isfinite().all():
+                raise NonFiniteError(
+                    f"the gradient of {name} became infinite or NaN at step {step}"
+                )
+        raise NonFiniteError(f"the norm of all gradients became {norm} at step {step}")
 
-def _check_finite(losses: list[Tensor], first: int) -> None:
-    for step, loss in enumerate(torch.stack(losses).tolist(), start=first):
-        if not math.isfinite(loss):
-            raise DivergedError(f"training loss became {loss} at step {step}")
+    def state(self) -> dict[str, Tensor]:
+        """Return all that training goes on from, by name."""
+        tensors = {"losses": torch.stack(self.losses)}
+        for name, tensor in self._named():
+            tensors[f"model.{name}"] = tensor.detach()
+            for part, value in self.optimiser.state.get(tensor, {}).items():
+                tensors[f"optimiser.{part}.{name}"] = value
+        return tensors
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from what `state` returned."""
+        self.losses = list(tensors["losses"].to(self.model.embedding.weight.device))
+        with torch.no_grad():
+            for name, tensor in self._named():
+                tensor.copy_(tensors[f"model.{name}"])
+                if f"optimiser.step.{name}" in tensors:
+                    moments = {
+                        part: tensors[f"optimiser.{part}.{name}"].to(tensor)
+                        for part in ("exp_avg", "exp_avg_sq")
+                    }
+                    step = tensors[f"optimiser.step.{name}"]
+                    self.optimiser.state[tensor] = {"step": step, **moments}
+
+    def _named(self) -> list[tuple[str, Tensor]]:
+        return [*self.model.named_parameters(), *self.model.named_buffers()]
 
 
 @torch.no_grad()

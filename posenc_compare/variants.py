@@ -2,45 +2,22 @@
 
 The command line writes a variant as `name` or `name:key=value;key=value`. Options
 are the keyword-only parameters of the scheme's constructor; their annotations say
-what may be given.
+what may be given. They are read from the source text, as names and facts are, so
+that a list of variants is checked without importing a scheme.
 """
 
+import ast
 import inspect
 import math
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.base import Geometry, Scheme
+from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.registry import SCHEMES, declared, parse
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-def create(name: str, *, options: dict[str, Any] | None = None, **sizes: int) -> Scheme:
-    """Build a scheme.
-
-    Args:
-        name: registry name.
-        options: constructor options, such as `{"base": 500000.0}`.
-        **sizes: of the `Geometry`: model_dim, heads, head_dim, length.
-
-    Raises:
-        ConfigError: if the name, an option or a size is unknown or out of range.
-
-    Example:
-        >>> create("rope", options={"base": 500_000.0}, head_dim=64).base
-        500000.0
-    """
-    try:
-        geometry = Geometry(**sizes)
-    except TypeError as error:
-        raise ConfigError(
-            f"create: sizes must be among model_dim, heads, head_dim and length, "
-            f"got {', '.join(sizes)}"
-        ) from error
-    return Variant(name, options or {}).build(geometry)
+KINDS = {"bool": bool, "int": int, "float": float, "str": str}
 
 
 @dataclass(frozen=True)
@@ -61,23 +38,74 @@ class Variant:
         """Return the scheme's family, without importing it."""
         return SCHEMES.entry(self.name).facts.get("family", "none")
 
-    def build(self, geometry: Geometry) -> Scheme:
-        """Return a new scheme; its parameters come from torch's global generator."""
-        scheme = SCHEMES.get(self.name)
-        known = option_types(scheme)
+    def build(self, geometry: Any) -> Any:
+        """Return a new `Scheme` for a `Geometry`.
+
+        Its parameters come from torch's global generator.
+        """
+        known = option_types(self.name)
         for key, value in self.options.items():
             _check(self.name, key, value, known)
-        return scheme(geometry, **self.options)
+        return SCHEMES.get(self.name)(geometry, **self.options)
 
 
-def option_types(scheme: type[Scheme]) -> dict[str, tuple[Any, Any]]:
-    """Return type and default of every option of a scheme's constructor."""
+def option_types(name: str) -> dict[str, tuple[Any, Any]]:
+    """Return type and default of every option of a scheme, importing nothing.
+
+    A scheme that was registered from no file is asked itself.
+
+    Raises:
+        PluginError: if an annotation or a default is not written out.
+    """
+    entry = SCHEMES.entry(name)
+    if entry.path is not None:
+        tree = parse(entry.path)
+        nodes = {name: node for name, node, _ in declared(tree, SCHEMES.decorator)}
+        return _written_options(name, nodes.get(name), tree)
+    scheme = SCHEMES.get(name)
     hints = get_type_hints(scheme.__init__)
     return {
-        name: (hints.get(name, str), parameter.default)
-        for name, parameter in inspect.signature(scheme.__init__).parameters.items()
+        key: (hints.get(key, str), parameter.default)
+        for key, parameter in inspect.signature(scheme.__init__).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
+
+
+def _written_options(
+    name: str, scheme: ast.stmt | None, tree: ast.Module
+) -> dict[str, tuple[Any, Any]]:
+    """Read the constructor of a class, or of the parent beside it in its file."""
+    while isinstance(scheme, ast.ClassDef):
+        for node in scheme.body:
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                options = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                return {
+                    option.arg: _written_option(name, option, default)
+                    for option, default in options
+                }
+        parents = {parent.id for parent in scheme.bases if isinstance(parent, ast.Name)}
+        above = tree.body[: tree.body.index(scheme)]
+        classes = [node for node in above if isinstance(node, ast.ClassDef)]
+        scheme = next((node for node in classes if node.name in parents), None)
+    return {}
+
+
+def _written_option(
+    name: str, option: ast.arg, default: ast.expr | None
+) -> tuple[Any, Any]:
+    try:
+        match option.annotation:
+            case ast.Name(id=kind):
+                return KINDS[kind], ast.literal_eval(default or "")
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=choices):
+                kind = Literal[ast.literal_eval(choices)]  # type: ignore[misc]
+                return kind, ast.literal_eval(default or "")
+    except (KeyError, ValueError, SyntaxError):
+        pass
+    raise PluginError(
+        f"{name}: option {option.arg} must be annotated as int, float, bool, str or "
+        f"Literal[...] and have a default, both written out"
+    )
 
 
 def parse_variants(text: str) -> list[Variant]:
@@ -102,7 +130,7 @@ def parse_variants(text: str) -> list[Variant]:
 
 
 def _read_options(name: str, written: str) -> dict[str, Any]:
-    known = option_types(SCHEMES.get(name))
+    known = option_types(name)
     options: dict[str, Any] = {}
     for assignment in filter(None, written.split(";")):
         key, equals, text = (part.strip() for part in assignment.partition("="))
@@ -151,13 +179,8 @@ def _check(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) -
     elif kind is int:
         fits = isinstance(value, int) and not isinstance(value, bool)
         wanted = "a whole number"
-    elif kind is str:
-        fits, wanted = isinstance(value, str), "text"
     else:
-        raise ConfigError(
-            f"{name}: option {key} must be annotated as int, float, bool, str or "
-            f"Literal, got {kind}"
-        )
+        fits, wanted = isinstance(value, str), "text"
     if not fits:
         raise ConfigError(f"{name}: {key} must be {wanted}, got {str(value)[:80]!r}")
 

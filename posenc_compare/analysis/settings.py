@@ -1,4 +1,8 @@
-"""The setting of a training cell, and the presets it starts from."""
+"""The settings of cells, and the presets they start from.
+
+A setting knows how much memory it needs at the least, so that what cannot fit is
+refused before anything is computed.
+"""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -11,7 +15,49 @@ from posenc_compare.analysis.checks import (
 )
 from posenc_compare.analysis.training.corpus import STDLIB
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Geometry
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class ProbeSetting:
+    """Everything that a number without training depends on beside the scheme.
+
+    Attributes:
+        width: channels of a token vector.
+        heads: attention heads.
+        positions: positions a scheme is looked at, and the length it is built for.
+        tokens: length of the sequence shown to attention.
+        seed: of tokens, projections and a scheme's own parameters.
+        dtype: of everything computed.
+        device: where it is computed.
+    """
+
+    width: int = 128
+    heads: int = 4
+    positions: int = 512
+    tokens: int = 64
+    seed: int = 0
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_whole("width", self.width, 1, 1 << 16)
+        check_whole("heads", self.heads, 1, 1024)
+        check_heads(self.width, self.heads)
+        check_whole("positions", self.positions, 2, 1 << 20)
+        check_choice("dtype", self.dtype, DTYPES)
+
+    work = 5  # units of progress that one measure counts for
+
+    @property
+    def memory(self) -> int:
+        """Return the bytes that one measure needs at the least: the codes, twice."""
+        return 2 * 8 * self.positions * self.width
+
+    def spec(self) -> dict[str, Any]:
+        """Return what a cell's key is made of."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -81,9 +127,16 @@ class Training:
         return self.steps
 
     @property
-    def geometry(self) -> Geometry:
-        """Return the sizes that schemes are built for."""
-        return Geometry(model_dim=self.width, heads=self.heads, length=self.length)
+    def memory(self) -> int:
+        """Return the bytes that training and testing need at the least.
+
+        Weights, gradients and AdamW's two moments; of a step, what the backward pass
+        keeps of each layer, and logits; of a test, one layer and logits.
+        """
+        weights = self.layers * 12 * self.width**2 + 256 * self.width
+        step = self.batch * self.length * (self.layers * 10 * self.width + 512)
+        longest = self.length * self.longest * (6 * self.width + 512)
+        return 4 * (4 * weights + max(step, longest))
 
     @property
     def test_lengths(self) -> list[int]:

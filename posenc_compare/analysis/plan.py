@@ -1,0 +1,119 @@
+"""The plan of a comparison: from names and settings to the cells that are missing.
+
+Planning imports neither torch nor a scheme, so that a mistake is named at once.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import replace
+
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.settings import ProbeSetting, Training
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import MEASURES
+from posenc_compare.variants import Variant
+
+MANY = 100_000  # cells that nobody plans by intention
+SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
+
+def plan(
+    variants: list[Variant],
+    measures: list[str],
+    probe: ProbeSetting,
+    training: Training,
+    seeds: int,
+    threads: int,
+    many: int = MANY,
+) -> list[Cell]:
+    """Return the cells of a comparison, those of one seed together.
+
+    Args:
+        variants: rows of the comparison.
+        measures: registry names.
+        probe: setting of measures without training; its seed is replaced.
+        training: setting of trained measures; its seed is replaced.
+        seeds: seeds `0 ... seeds - 1`, the same for every variant.
+        threads: of the machine, for each cell.
+        many: cells that are not more than wanted.
+
+    Raises:
+        ConfigError: if a measure is unknown, the corpus is missing or too small, or
+            the cells are more than `many`.
+    """
+    facts = {name: MEASURES.entry(name).facts for name in measures}
+    trained = {name for name in measures if facts[name].get("trained")}
+    once = {name for name in measures if facts[name].get("once")}
+    count = len(variants) * (len(once) + seeds * (len(measures) - len(once)))
+    if count > many:
+        raise ConfigError(
+            f"the comparison must have at most {many} cells, got {count}: "
+            f"{len(variants)} variants, {len(measures)} measures, {seeds} seeds; "
+            f"`--yes` would compute them all the same"
+        )
+    if trained:
+        corpus = load_corpus(training.corpus)
+        corpus.test_windows(training.test_lengths[-1], training.test_bytes)
+        corpus.batch(1, training.length, seed=0, step=0)
+        training = replace(training, corpus_sha256=corpus.sha256)
+    return [
+        Cell(
+            variant,
+            name,
+            replace(training if name in trained else probe, seed=seed),
+            threads,
+        )
+        for seed in range(seeds)
+        for name in sorted(measures, key=lambda name: name in trained)
+        if seed == 0 or name not in once
+        for variant in variants
+    ]
+
+
+def missing(
+    cells: Iterable[Cell], store: Store, retry: Iterable[str] = ()
+) -> dict[str, Cell]:
+    """Return by key, each once, the cells that have no intact record.
+
+    Args:
+        cells: what is wanted.
+        store: what is there.
+        retry: statuses of records that count as missing.
+    """
+    return {
+        key: cell
+        for key, cell in {cell.key(): cell for cell in cells}.items()
+        if (record := store.read(key)) is None or record["status"] in retry
+    }
+
+
+def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
+    """Return the cells of one of several runs that share the work without talking.
+
+    Args:
+        cells: all of them.
+        shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
+
+    Raises:
+        ConfigError: if `shard` does not read so.
+    """
+    match = SHARD.fullmatch(shard)
+    mine, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= mine <= count:
+        raise ConfigError(
+            f"shard must be I/N with I from 1 to N, got {shard[:40]!r}; 1/4 would work"
+        )
+    return [cell for cell in cells if int(cell.key(), 16) % count == mine - 1]
+
+
+def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
+    """Return the cells by key in an order of this run's own, the small ones first.
+
+    Runs that share a folder so seldom compute the same cell at the same time.
+    """
+    keys = sorted(cells, key=lambda key: secrets.randbits(64))
+    keys.sort(key=lambda key: isinstance(cells[key].setting, Training))
+    return {key: cells[key] for key in keys}

@@ -1,0 +1,297 @@
+"""The supervisor: cells to worker processes, answers to records.
+
+A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
+Each worker runs the code of one origin, so that no plugin meets another, nor a
+built-in cell. This process imports neither torch nor a plugin, and alone writes
+records.
+"""
+
+import secrets
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from posenc_compare.analysis.cells import Cell, canonical
+from posenc_compare.analysis.messages import one_line
+from posenc_compare.analysis.plan import missing
+from posenc_compare.analysis.process import WorkerProcess
+from posenc_compare.analysis.settings import Training
+from posenc_compare.analysis.store import Store
+from posenc_compare.errors import StoreError
+from posenc_compare.registry import SCHEMES
+
+STARTS = {"killed": 3, "exit": 3, "oom": 2, "timeout": 1}  # of one cell, by its loss
+GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
+OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use.
+
+    Attributes:
+        workers: processes that compute at the same time.
+        timeout: seconds that a cell may go on without progress.
+        memory: bytes of a worker's data; -1 for no limit.
+        interval: seconds between checkpoints of a training.
+        fail_fast: stop at the first cell that fails or is lost.
+    """
+
+    workers: int
+    timeout: float = 3600.0
+    memory: int = -1
+    interval: float = 180.0
+    fail_fast: bool = False
+
+
+@dataclass
+class Job:
+    """A cell that waits or is computed."""
+
+    key: str
+    cell: Cell
+    starts: int = 0
+    token: str = ""
+    done: int = 0  # units of its work
+
+    @property
+    def origin(self) -> str:
+        """Return where the code that computes this cell comes from."""
+        entry = SCHEMES.entry(self.cell.variant.name)
+        built_in = entry.module.startswith(f"{SCHEMES.package}.")
+        return "" if built_in else entry.origin
+
+
+class Supervisor:
+    """One run over missing cells.
+
+    Args:
+        cells: by key, what is to be computed, in this order.
+        store: where records go; other runs may write there too.
+        plugins: as given on the command line.
+        limits: what the run may use.
+        retry: statuses of records that another run's record does not settle.
+        progress: called with a cell and the units of its work just done.
+        report: called with each record once it is written.
+    """
+
+    def __init__(
+        self,
+        cells: dict[str, Cell],
+        store: Store,
+        plugins: list[str],
+        limits: Limits,
+        retry: tuple[str, ...],
+        progress: Callable[[Cell, int], None],
+        report: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.store = store
+        self.plugins = plugins
+        self.limits = limits
+        self.retry = retry
+        self.progress = progress
+        self.report = report
+        self.waiting: dict[str, deque[Job]] = {}
+        for key, cell in cells.items():
+            job = Job(key, cell)
+            self.waiting.setdefault(job.origin, deque()).append(job)
+        self.workers: dict[WorkerProcess, Job | None] = {}
+        self.selector = selectors.DefaultSelector()
+        self.stopped_by = ""
+        self._deadline = float("inf")
+
+    def run(self) -> str:
+        """Compute until all is done or the run is asked to stop.
+
+        Returns:
+            What stopped it: the name of a signal, `fail_fast`, or nothing.
+
+        Raises:
+            StoreError: if the folder of records cannot be used any more.
+        """
+        with self._signals():
+            try:
+                while self._assign():
+                    for event, _ in self.selector.select(0.1):
+                        self._read(event.data, event.fd)
+                    self._look_after()
+            finally:
+                for worker in list(self.workers):
+                    self._end(worker)
+                self.selector.close()
+        return self.stopped_by
+
+    def stop(self, reason: str, grace: float) -> None:
+        """Begin no cell, and let those under way save what they have."""
+        self.stopped_by = self.stopped_by or reason
+        self._deadline = min(self._deadline, time.monotonic() + grace)
+        for worker in self.workers:
+            worker.send({"stop": True})
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def caught(number: int, _: Any) -> None:
+            twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
+            grace = GRACE.get(signal.Signals(number), OTHER_GRACE)
+            self.stop(signal.Signals(number).name, 0 if twice else grace)
+
+        before = {number: signal.signal(number, caught) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _assign(self) -> bool:
+        """Give every idle worker a cell; return whether anything is under way."""
+        for worker, job in list(self.workers.items()):
+            if job is None and not self._give(worker):
+                self._end(worker)
+        while not self.stopped_by and len(self.workers) < self.limits.workers:
+            origins = [worker.origin for worker in self.workers]
+            wanted = [origin for origin, jobs in self.waiting.items() if jobs]
+            if not wanted:
+                break
+            origin = min(wanted, key=origins.count)
+            worker = WorkerProcess(origin, self.plugins, self.limits.memory)
+            self.workers[worker] = None
+            for descriptor in worker.descriptors:
+                self.selector.register(descriptor, selectors.EVENT_READ, worker)
+            if not self._give(worker):
+                self._end(worker)
+        return bool(self.workers)
+
+    def _give(self, worker: WorkerProcess) -> bool:
+        """Send the next cell of the worker's origin; return whether there was one."""
+        jobs = self.waiting[worker.origin]
+        while jobs and not self.stopped_by:
+            job = jobs.popleft()
+            if not missing([job.cell], self.store, self.retry):  # by another run
+                self.progress(job.cell, job.cell.setting.work - job.done)
+                continue
+            job.starts += 1
+            job.token = secrets.token_hex(16)
+            self.workers[worker] = job
+            worker.send(self._request(job))
+            return True
+        return False
+
+    def _request(self, job: Job) -> dict[str, Any]:
+        setting, folder = job.cell.setting, self.store.checkpoints.resolve() / job.key
+        trained = isinstance(setting, Training)
+        return {
+            "token": job.token,
+            "spec": job.cell.spec(),
+            "corpus": setting.corpus if trained else "",
+            "checkpoints": str(folder) if trained else "",
+            "interval": self.limits.interval,
+        }
+
+    def _read(self, worker: WorkerProcess, descriptor: int) -> None:
+        if worker not in self.workers:  # ended by what was read a moment ago
+            return
+        messages, more = worker.receive(descriptor)
+        if not more:
+            self.selector.unregister(descriptor)
+        for message in messages:
+            self._hear(worker, message)
+
+    def _hear(self, worker: WorkerProcess, message: Any) -> None:
+        """Act on one line of a worker: an answer to the cell it has, or a fault."""
+        job = self.workers.get(worker)
+        if job is None:
+            return
+        match message:
+            case {"token": job.token, "progress": int(done)} if done >= job.done:
+                self.progress(job.cell, done - job.done)
+                job.done = done
+            case {"token": job.token, "body": {**body}} if self._fits(body, job):
+                if body["status"] == "lost":
+                    self._end(worker)
+                    self._lose(job, body)
+                else:
+                    self.workers[worker] = None
+                    self._publish(job, body)
+            case {"token": job.token, "stopped": True}:
+                self._end(worker)
+            case {"token": job.token, "store": str(error)}:
+                raise StoreError(error)
+            case _:
+                self._end(worker)
+                fault = f"protocol: unexpected answer {message}"
+                self._publish(job, self._fault(job, "failed", fault, worker))
+
+    def _fits(self, body: dict[str, Any], job: Job) -> bool:
+        header = job.cell.header()
+        return (
+            canonical({name: body.get(name) for name in header}) == canonical(header)
+            and body.get("status") in ("ok", "failed", "unsupported", "lost")
+            and isinstance(body.get("provenance"), dict)
+        )
+
+    def _look_after(self) -> None:
+        """Notice workers that died, hang, or were given their time to stop."""
+        overdue = time.monotonic() > self._deadline
+        for worker in list(self.workers):
+            fault = worker.fault(self.limits.timeout)
+            if not fault and not overdue:
+                continue
+            for message in worker.drain():
+                self._hear(worker, message)
+            job = self.workers.get(worker)
+            if worker in self.workers:
+                self._end(worker)
+            if job is None or overdue:
+                continue
+            if fault.startswith("protocol"):
+                self._publish(job, self._fault(job, "failed", fault, worker))
+            else:
+                self._lose(job, self._fault(job, "lost", fault, worker))
+
+    def _lose(self, job: Job, body: dict[str, Any]) -> None:
+        """Try a cell again in a fresh process, or say that it is lost."""
+        if job.starts < STARTS.get(body["error"].partition(":")[0], 1):
+            self.waiting[job.origin].appendleft(job)
+        else:
+            self._publish(job, body)
+
+    def _publish(self, job: Job, body: dict[str, Any]) -> None:
+        body["provenance"]["attempts"] = job.starts
+        self.store.write(body)
+        self.store.forget_checkpoints(job.key)
+        self.progress(job.cell, job.cell.setting.work - job.done)
+        self.report(body)
+        if self.limits.fail_fast and body["status"] in ("failed", "lost"):
+            self.stop("fail_fast", OTHER_GRACE)
+
+    def _fault(
+        self, job: Job, status: str, error: str, worker: WorkerProcess
+    ) -> dict[str, Any]:
+        """Return the record of a cell whose worker gave none."""
+        return {
+            **job.cell.header(),
+            "status": status,
+            "error": one_line(error),
+            "trace": worker.printed(),
+            "quantities": {},
+            "rows": [],
+            "arrays": {},
+            "corpus": None,
+            "provenance": {
+                "timeout_seconds": self.limits.timeout,
+                "peak_memory_bytes": worker.peak_memory,
+            },
+        }
+
+    def _end(self, worker: WorkerProcess) -> None:
+        del self.workers[worker]
+        for descriptor in worker.descriptors:
+            if descriptor in self.selector.get_map():
+                self.selector.unregister(descriptor)
+        worker.close()

@@ -1,0 +1,137 @@
+"""Checkpoints: what a training needs to go on as if it had never stopped.
+
+A checkpoint is a safetensors file. The manifest beside it, written last, lists the
+last two with their checksums; a file that it does not list, or that has changed, is
+not read. Resuming never depends on how the training ended.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from posenc_compare.analysis.cells import canonical
+from posenc_compare.analysis.store import parse_strictly, read_file, write_file
+from posenc_compare.errors import StoreError
+
+FORMAT = 1
+LIMIT = 1 << 40  # bytes of a file of tensors
+KEPT = 2
+
+Tensors = dict[str, Tensor]
+
+
+class Stopped(BaseException):
+    """The run was asked to stop, and what was done so far is safe."""
+
+
+class Checkpoints:
+    """The checkpoints of one training, or none of them.
+
+    Args:
+        folder: of this training alone, named by its key; None keeps nothing.
+        interval: seconds between two checkpoints.
+        stop: whether the run was asked to stop.
+        files: module `os`, or what stands in for it.
+
+    Attributes:
+        refused: why files of an earlier checkpoint were not used.
+        resumed_from: step of the checkpoint that was used, 0 for none.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        interval: float = 180.0,
+        stop: Callable[[], bool] = lambda: False,
+        files: Any = os,
+    ) -> None:
+        self.folder = folder
+        self.interval = interval
+        self.stop = stop
+        self.files = files
+        self.refused: list[str] = []
+        self.resumed_from = 0
+        self._last = time.monotonic()
+
+    def due(self) -> bool:
+        """Return whether a checkpoint should be made now."""
+        if self.stop():
+            return True
+        passed = time.monotonic() - self._last
+        return self.folder is not None and passed >= self.interval
+
+    def save(self, step: int, tensors: Tensors) -> None:
+        """Keep what a training needs to go on after `step` steps.
+
+        Raises:
+            Stopped: if the run was asked to stop.
+            StoreError: if the folder does not take it.
+        """
+        if self.folder is not None:
+            data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+            try:
+                self._publish(self.folder, step, data)
+            except OSError as error:
+                raise StoreError(
+                    f"{self.folder}: must take a checkpoint of {len(data)} bytes, got "
+                    f"{error}"
+                ) from error
+        self._last = time.monotonic()
+        if self.stop():
+            raise Stopped
+
+    def load(self) -> tuple[int, Tensors]:
+        """Return step and tensors of the newest checkpoint that is intact, or 0, {}."""
+        for entry in self._listed():
+            try:
+                data = read_file(self._path(entry), LIMIT)
+                if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+                    raise ValueError("its checksum is another")
+                self.resumed_from = entry["step"]
+                return self.resumed_from, load(data)
+            except (OSError, ValueError) as error:
+                self.refused.append(f"checkpoint of step {entry['step']}: {error}")
+        return 0, {}
+
+    def _publish(self, folder: Path, step: int, data: bytes) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = self._listed()[: KEPT - 1]
+        names = {self._path(entry).name for entry in kept}
+        for path in folder.glob("*.safetensors"):
+            if path.name not in names:
+                self.files.unlink(path)
+        entry = {"step": step, "sha256": hashlib.sha256(data).hexdigest()}
+        write_file(self._path(entry), data, self.files)
+        listed = [entry, *(old for old in kept if old != entry)]
+        body = {"format": FORMAT, "key": folder.name, "checkpoints": listed}
+        digest = hashlib.sha256(canonical(body)).hexdigest()
+        text = canonical({"sha256": digest, "body": body})
+        write_file(folder / "manifest.json", text, self.files)
+
+    def _path(self, entry: dict[str, Any]) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{entry['step']:d}-{entry['sha256'][:8]}.safetensors"
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """Return what the manifest lists, newest first."""
+        if self.folder is None:
+            return []
+        try:
+            manifest = parse_strictly(read_file(self.folder / "manifest.json", 1 << 16))
+            body = manifest["body"]
+            if manifest["sha256"] != hashlib.sha256(canonical(body)).hexdigest():
+                raise ValueError("its checksum is another")
+            if (body["format"], body["key"]) != (FORMAT, self.folder.name):
+                raise ValueError("it belongs to another training or format")
+            return list(body["checkpoints"])
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            self.refused.append(f"manifest of checkpoints: {error}")
+            return []

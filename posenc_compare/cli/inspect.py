@@ -1,0 +1,117 @@
+"""The commands that look at records one by one: status, rerun, diff."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.cells import cell_of
+from posenc_compare.analysis.difference import difference, same_cell
+from posenc_compare.analysis.reading import load_records
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.cli.say import say
+from posenc_compare.cli.show import show
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+
+Record = dict[str, Any]
+LISTED = 20  # cells that are named one by one
+
+
+def status(folder: Path, format: str) -> int:
+    """Print what a folder holds, by measure and status; 1 if any cell went wrong."""
+    store = Store(folder)
+    records = load_records(folder, say)
+    counts = Counter((r["spec"]["measure"]["name"], r["status"]) for r in records)
+    states = ("ok", "unsupported", "failed", "lost")
+    body = [
+        [measure, *(counts[measure, state] for state in states)]
+        for measure in sorted({measure for measure, _ in counts})
+    ]
+    show(f"{len(records)} records in {folder}", ["measure", *states], body, format)
+    for record in [r for r in records if r["status"] in ("failed", "lost")][:LISTED]:
+        say(f"{record['status']}: {_name(record)} ({record['key']}): {record['error']}")
+    for what, place in (
+        ("unfinished trainings with checkpoints", store.checkpoints),
+        ("damaged files set aside", store.quarantine),
+    ):
+        count = len(list(place.glob("[!.]*"))) if place.is_dir() else 0
+        if count:
+            say(f"{count} {what} in {place}")
+    return int(bool(sum(counts[m, s] for m, s in counts if s in ("failed", "lost"))))
+
+
+def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
+    """Compute the cell of one record again and say whether the result is the same."""
+    for plugin in plugins:
+        SCHEMES.add_plugin(plugin)
+    old = _record(key, folder)
+    try:
+        cell = cell_of(old["spec"], corpus)
+        wanted = cell.key()
+    except (KeyError, TypeError) as error:
+        raise ConfigError(
+            f"record {old['key']}: must be one that this version can compute, and "
+            f"lacks or adds {error}"
+        ) from error
+    with tempfile.TemporaryDirectory() as place:
+        store = Store(Path(place) / "rerun")
+        store.create()
+        stopped_by = Supervisor(
+            {wanted: cell},
+            store,
+            plugins,
+            Limits(workers=1),
+            (),
+            lambda cell, units: None,
+            lambda record: None,
+        ).run()
+        new = store.read(wanted)
+    if stopped_by or new is None:
+        say(f"stopped by {stopped_by}")
+        return 130
+    differing = difference(old, new)
+    same = "the same" if not differing else "; ".join(differing)
+    print(f"{_name(old)}: {new['status']}, {same}")
+    return int(bool(differing))
+
+
+def diff(one: Path, other: Path, format: str) -> int:
+    """Compare two folders cell by cell; 1 if anything differs."""
+    records = [
+        {same_cell(record): record for record in load_records(folder, say)}
+        for folder in (one, other)
+    ]
+    body, same = [], 0
+    for cell in {**records[0], **records[1]}:
+        pair = [side.get(cell) for side in records]
+        if pair[0] is None or pair[1] is None:
+            present = pair[0] or pair[1]
+            assert present is not None
+            what = f"only in {one if pair[0] else other}"
+            body.append([_name(present), what])
+        elif differing := difference(pair[0], pair[1]):
+            body.append([_name(pair[0]), "; ".join(differing)])
+        else:
+            same += 1
+    title = f"{same} cells the same, {len(body)} not"
+    if body or format == "table":
+        show(title, ["cell", "difference"], sorted(body), format)
+    return int(bool(body))
+
+
+def _record(key: str, folder: Path) -> Record:
+    found = [r for r in load_records(folder, say) if r["key"].startswith(key)]
+    if len(found) != 1 or not key:
+        raise ConfigError(
+            f"{folder}: must hold one record whose key begins with {key[:40]!r}, and "
+            f"holds {len(found)}; `posenc-compare table {folder} --format csv` has "
+            f"the keys"
+        )
+    return found[0]
+
+
+def _name(record: Record) -> str:
+    spec = record["spec"]
+    return f"{record['label']} {spec['measure']['name']} seed {spec['setting']['seed']}"

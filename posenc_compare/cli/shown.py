@@ -1,0 +1,74 @@
+"""The commands that show records: tables, plots and the report.
+
+They read files and nothing else: no scheme runs, and no plugin is imported.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.plots import draw_all
+from posenc_compare.analysis.reading import load_records, sound, tell_apart
+from posenc_compare.analysis.report import write_report
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.tables import (
+    as_csv,
+    as_markdown,
+    display_tables,
+    long_table,
+    write_tables,
+)
+from posenc_compare.cli.say import say
+from posenc_compare.cli.show import show
+
+
+def show_run(cells: list[Cell], store: Store, format: str) -> Counter[str]:
+    """Print the tables of a run, write everything, and count its records by status."""
+    keys = dict.fromkeys(cell.key() for cell in cells)
+    records = sound((r for key in keys if (r := store.read(key)) is not None), say)
+    _show_tables(tell_apart(records), format)
+    everything = load_records(store.folder, say)
+    write_tables(everything, store.folder)
+    draw_all(everything, store.folder, say)
+    write_report(everything, store.folder.resolve().name, store.folder / "report.html")
+    say(f"tables, plots and report.html in {store.folder}")
+    return Counter(record["status"] for record in records)
+
+
+def table(folder: Path, format: str, out: Path | None) -> None:
+    """Print the tables of a folder of records, and write them to `out` if given."""
+    records = load_records(folder, say)
+    _show_tables(records, format)
+    if out:
+        for path in write_tables(records, out):
+            say(f"wrote {path}")
+
+
+def plot(folder: Path, out: Path | None) -> None:
+    """Draw the plots of a folder of records and print their paths."""
+    for path in draw_all(load_records(folder, say), out or folder, say):
+        print(path)
+
+
+def report(folder: Path, out: Path | None) -> None:
+    """Write the report of a folder of records and print its path."""
+    path = out or folder / "report.html"
+    write_report(load_records(folder, say), folder.resolve().name, path, say)
+    print(path)
+
+
+def _show_tables(records: list[dict[str, Any]], format: str) -> None:
+    if format in ("json", "csv"):
+        long = long_table(records)
+        if format == "csv":
+            print(as_csv(long), end="")
+        else:
+            rows = long.astype(object).where(long.notna(), None)
+            print(json.dumps(rows.to_dict(orient="records"), indent=2))
+    elif format == "md":
+        print(as_markdown(display_tables(records)), end="")
+    else:
+        for part in display_tables(records):
+            show(part.title, part.head, part.body)

@@ -1,0 +1,128 @@
+"""Records made by hand, for tests of what is shown."""
+
+import hashlib
+from typing import Any
+
+# What a stranger may write where a name or a message stands.
+HOSTILE = [
+    "../x",
+    "/etc/x",
+    "a/b",
+    "C:\\x",
+    "nul\0byte",
+    ".",
+    "",
+    "CON",
+    "x" * 300,
+    "x" * 299 + "y",
+    "y" * 10_000,
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    "' onmouseover=alert(1) x='",
+    "</td></table><a href=http://example.org>",
+    "<!-- ",
+    "{{ 7 * 7 }}{% raw %}",
+    "&lt;b&gt;",
+    "=1+1",
+    "  @SUM(A1)",
+    "\t-1",
+    "\r\n+1",
+    "'quoted",
+    "a|b",
+    "a\\|b",
+    "`code`",
+    "[text](http://example.org)",
+    "\\input{secret}",
+    "[2cm]",
+    "*",
+    "$\\frac{",
+    "a$b$",
+    "50% & #1_2^3~{}",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "\x9b31m",
+    "\u202enoitisop\u2066",
+    "two\nlines\u2028three",
+    "\u200b\ufeff",
+    "\ud800",
+    "_hidden",
+    "\u4e2d\u6587 \U0001f600",
+]
+PORTRAIT = {
+    "code": [[0.0, 1.0], [1.0, None]],
+    "bias_map": [[[0, None], [-1, 0]]],
+    "angles": [[0.0, 0.0], [1.0, 0.1]],
+}
+
+
+def fact(headline: Any = None, **changes: str) -> dict[str, Any]:
+    """Return the facts of a quantity."""
+    facts = {"name": "gain", "unit": "logit", "better": "lower", "zero": "nothing"}
+    return {**facts, "x": "", "title": "", "headline": headline, **changes}
+
+
+def row(value: float | None, **changes: Any) -> dict[str, Any]:
+    """Return a row of the quantity `gain`."""
+    found = {"quantity": "gain", "value": value, "x": None, "case": "", "note": ""}
+    return {**found, **changes}
+
+
+def record(
+    label: str = "rope",
+    measure: str = "shift_error",
+    *,
+    seed: int = 0,
+    status: str = "ok",
+    error: str = "boom",
+    value: float | None = 1.5,
+    **spec: Any,
+) -> dict[str, Any]:
+    """Return a whole record; `spec` changes parts of its specification or setting."""
+    outer = {"threads": 1, "package": "0.1.0", "torch": "2.13.0", "version": 1}
+    outer = {name: spec.pop(name, default) for name, default in outer.items()}
+    version = outer.pop("version")
+    setting = {"device": "cpu", "dtype": "float64", "width": 32, "seed": seed, **spec}
+    fine = status == "ok"
+    identity = repr((label, measure, setting, version, outer)).encode()
+    return {
+        "schema": 2,
+        "key": hashlib.sha256(identity).hexdigest()[:32],
+        "spec": {
+            "scheme": {"name": label, "options": {}, "source_sha256": "0" * 64},
+            "measure": {"name": measure, "version": version},
+            "setting": setting,
+            **outer,
+        },
+        "status": status,
+        "error": "" if fine else error,
+        "trace": [],
+        "label": label,
+        "family": "rotary",
+        "source": "arXiv:2104.09864",
+        "quantities": {"gain": fact(["", None])},
+        "rows": [row(value)] if fine else [],
+        "arrays": {},
+        "corpus": None,
+        "provenance": {"started": f"2026-01-0{seed % 9 + 1}", "python": "3.11.7"},
+    }
+
+
+def curve(label: str, values: list[float], **changes: Any) -> dict[str, Any]:
+    """Return a trained record with a number at every length 8, 16, 32 ..."""
+    made = record(label, "extrapolation", corpus_sha256="1", length=8, **changes)
+    made["quantities"] = {"gain": fact("curve", x="test length", title="bits")}
+    made["rows"] = [row(value, x=8 << i) for i, value in enumerate(values)]
+    return made
+
+
+def hostile(text: str, seed: int = 0) -> dict[str, Any]:
+    """Return a record with that text wherever a text can stand."""
+    made = record(text, text, seed=seed, status="ok", device=text, dtype=text)
+    made["spec"] |= {"package": text, "torch": text}
+    made["spec"]["scheme"] |= {"options": {text: text}, "source_sha256": text}
+    made |= {"family": text, "source": text, "error": text, "trace": [text]}
+    made["quantities"] = {
+        text: fact([text, None], name=text, unit=text, zero=text, x=text, title=text)
+    }
+    made["rows"] = [row(1.0, quantity=text, case=text, note=text)]
+    made["corpus"] = made["provenance"] = {text: text}
+    return made

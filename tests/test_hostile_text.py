@@ -1,0 +1,142 @@
+"""Names and messages of strangers: shown as text, and never acted on."""
+
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import HOSTILE, PORTRAIT, hostile, record
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_compare.analysis.plots import PLOTS, draw_all
+from posenc_compare.analysis.reading import sound, tell_apart
+from posenc_compare.analysis.report import write_report
+from posenc_compare.analysis.tables import (
+    as_latex,
+    as_markdown,
+    display_tables,
+    without_result,
+    write_tables,
+)
+from posenc_compare.analysis.text import clean
+from posenc_compare.cli.show import show
+
+PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
+OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}
+ESCAPES = {"textbackslash", "textasciitilde", "ensuremath", "pm"}
+HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    """Return sound records with every hostile text, a third of them failed."""
+    made = [hostile(text) for text in HOSTILE]
+    for one in made[::3]:
+        one.update(status="failed", rows=[])
+    found = sound(made)
+    assert len(found) == len(HOSTILE)
+    return tell_apart(found)
+
+
+def every_text(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [*value, *(text for part in value.values() for text in every_text(part))]
+    parts = value if isinstance(value, list) else []
+    return [text for part in parts for text in every_text(part)]
+
+
+def test_names_never_become_paths(tmp_path: Path) -> None:
+    made = [hostile(text) for text in PATHS]
+    made += [{**record(text, "portrait"), "arrays": PORTRAIT} for text in PATHS[:4]]
+    found = tell_apart(sound(made))
+    folder = tmp_path / "outer" / "run"
+    folder.mkdir(parents=True)
+    write_tables(found, folder)
+    write_report(found, "../title", folder / "report.html", plots=False)
+    draw_all(found, folder)
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    names = {"rows.csv", "table.csv", "table.md", "table.tex", "report.html"}
+    names |= {f"{plot}.{ending}" for plot in PLOTS for ending in ("png", "svg")}
+    plots = {f"outer/run/{name}.png" for name in ("codes", "bias_maps", "clock_hands")}
+    assert (
+        plots <= written <= {"outer", "outer/run"} | {f"outer/run/{n}" for n in names}
+    )
+
+
+@given(st.text(st.characters(codec=None)), st.integers(20, 60))
+def test_clean_text_prints_and_is_short(text: str, limit: int) -> None:
+    shown = clean(text, limit)
+    assert shown.isprintable()
+    assert not any(unicodedata.category(char) in HIDDEN for char in shown)
+    assert len(shown) <= limit
+    if text.isprintable() and len(text) <= limit:
+        assert shown == text
+
+
+@given(st.text("ab", min_size=30), st.text("ab", min_size=30))
+def test_texts_that_differ_still_do_when_they_are_cut(one: str, other: str) -> None:
+    assert (clean(one, 20) == clean(other, 20)) == (one == other)
+
+
+def test_everything_in_a_record_is_cleaned(records: list[dict[str, Any]]) -> None:
+    texts = every_text(records)
+    assert all(text.isprintable() for text in texts)
+    assert max(map(len, texts)) <= 2000
+    shown = set(texts)
+    assert {r"\x1b[31mred\x1b[0m\x1b]0;title\x07", r"\u202enoitisop\u2066"} <= shown
+    assert {r"two\nlines\u2028three", r"nul\x00byte", r"\ud800"} <= shown
+
+
+def test_messages_keep_more_than_names() -> None:
+    made = record("x" * 3000, status="failed", error="y" * 3000)
+    (found,) = sound([made])
+    assert (len(found["label"]), len(found["error"])) == (200, 2000)
+
+
+@pytest.mark.parametrize("format", ["table", "csv", "md", "json"])
+def test_nothing_but_text_and_line_breaks_reaches_the_terminal(
+    records: list[dict[str, Any]], format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for table in display_tables(records) + without_result(records):
+        show(table.title, table.head, table.body, format)
+    shown = capsys.readouterr().out
+    assert "noitisop" in shown.replace("\n", "")
+    assert {char for char in shown if not char.isprintable()} == {"\n"}
+
+
+def test_long_names_leave_room_for_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    show("title", ["scheme", "value"], [["x" * 500, "1.234"]])
+    assert "1.234" in capsys.readouterr().out
+
+
+def test_markdown_tables_stay_whole(records: list[dict[str, Any]]) -> None:
+    for table in display_tables(records) + without_result(records):
+        title, blank, *lines = as_markdown([table]).splitlines()
+        assert blank == ""
+        assert len(lines) == len(table.body) + 2
+        for line in lines:
+            bare = re.sub(r"\\.", "", line)
+            assert bare.count("|") == len(table.head) + 1
+        for text in (title, *lines):
+            assert not re.search(r"[<>`]|]\(", re.sub(r"\\.", "", text))
+
+
+def test_latex_tables_stay_whole(records: list[dict[str, Any]]) -> None:
+    for table in display_tables(records) + without_result(records):
+        text = as_latex([table])
+        assert set(re.findall(r"\\([a-zA-Z]+)", text)) <= OURS | ESCAPES
+        lines = text.splitlines()
+        rows = [line for line in lines if line.endswith(r" \\")]
+        assert len(rows) == len(table.body) + 1
+        for row in rows:
+            bare = re.sub(r"\\[^a-zA-Z]", "", row)
+            assert bare.count("&") == len(table.head) - 1
+            assert row.lstrip()[0] not in "[*"
+        bare = re.sub(r"\\[^a-zA-Z]", "", text)
+        assert bare.count("{") == bare.count("}")
+        assert not re.search(r"[%#_^~]", bare)
+        assert bare.count("$") == 2 * bare.count(r"$\pm$")

@@ -1,0 +1,186 @@
+"""The report: one page, from records alone, whatever they say."""
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import HOSTILE, PORTRAIT, curve, hostile, record
+
+from posenc_compare.analysis.plots import CAPTIONS, PLOTS
+from posenc_compare.analysis.reading import load_records, sound, tell_apart
+from posenc_compare.analysis.report import report_html, write_report
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.text import SHORT, clean
+from posenc_compare.errors import ConfigError
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
+PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript%3E"]
+
+
+class Page(HTMLParser):
+    """What a browser sees: elements, attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str]] = []
+        self.text = self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] += 1
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        self.words += f" {' '.join(data.split())}" if data.strip() else ""
+
+    def check(self) -> None:
+        assert self.elements["script"] == 0
+        assert self.elements["meta"] == 3
+        assert ("content", POLICY) in self.attributes
+        for name, value in self.attributes:
+            assert not name.startswith("on")
+            assert name not in ("href", "action", "srcset", "style")
+            assert "//" not in value or name == "src"
+            assert name != "src" or value.startswith("data:image/png;base64,")
+
+
+def page(records: list[dict[str, Any]], title: str = "title") -> Page:
+    return Page(report_html(tell_apart(sound(records)), title, {}))
+
+
+def some_records(texts: list[str]) -> list[dict[str, Any]]:
+    made = [hostile(text, seed) for seed, text in enumerate(texts)]
+    for one in made[::2]:
+        one.update(status="failed", rows=[])
+    return made
+
+
+def test_a_thousand_hostile_texts_add_no_element() -> None:
+    rng = random.Random(0)
+    benign = page(some_records([f"word{i}" for i in range(50)]))
+    benign.check()
+    count = 0
+    for _ in range(20):
+        texts: dict[str, str] = {}
+        while len(texts) < 50:
+            text = "".join(rng.choices(PIECES, k=rng.randint(1, 3)))
+            texts[clean(text, SHORT)] = text
+        found = page(some_records([*texts.values()]), title=rng.choice(PIECES))
+        found.check()
+        assert found.elements == benign.elements
+        count += len(texts)
+    assert count == 1000
+
+
+def test_hostile_texts_are_there_to_be_read() -> None:
+    text = "<script>alert('1')</script>&amp;"
+    assert text in page([hostile(text)]).text
+    assert text in page([record()], title=text).text
+
+
+def test_half_of_a_grid_failed() -> None:
+    records = [record("a", seed=seed, value=1.0) for seed in range(2)]
+    records += [record("b", seed=0)]
+    records += [record("b", seed=1, status="lost", error="killed twice")]
+    records += [
+        record("c", seed=seed, status="failed", error=f"E{seed}") for seed in (0, 1)
+    ]
+    records += [record("d", seed=seed, status="unsupported") for seed in (0, 1)]
+    text = page(records).words
+    assert "3 of 8 cells ok, 2 failed, 1 lost, 2 unsupported" in text
+    assert "b 1.500 (n = 1)" in text
+    assert "c failed: E0; failed: E1" in text
+    assert "d unsupported: boom" in text
+    assert "b shift_error 1 lost killed twice" in text
+    assert "None: every cell has its result." not in text
+    assert "None: every cell has its result." in page(records[:2]).text
+
+
+def test_nothing_but_failures_still_gives_a_report() -> None:
+    bare = {**record("a", status="lost", error="killed"), "quantities": {}}
+    text = page([bare]).text
+    assert "0 of 1 cells ok, 1 lost" in text
+    assert "killed" in text
+
+
+def test_it_says_what_the_numbers_mean_and_what_they_were_made_with() -> None:
+    records = [
+        record(seed=seed, package=p) for seed in range(9) for p in ("1.0", "2.0")
+    ]
+    text = page([*records, curve("rope", [2.0])]).words
+    for part in (
+        "shift_error 1 gain logit lower nothing",
+        "rope [package=1.0] rotary arXiv:2104.09864 9 of 9 cells ok",
+        "package 0.1.0 (1 of 19 cells), 1.0 (9 of 19 cells), 2.0 (9 of 19 cells)",
+        "threads 1 torch 2.13.0",
+        "started 2026-01-01 to 2026-01-09 (9 different values)",
+        "seed 0 to 8 (9 different values)",
+        "python 3.11.7",
+    ):
+        assert part in text
+
+
+def test_a_report_of_a_folder_leaves_the_folder_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    store.create()
+    bodies = [record(), record("alibi"), {**record("odd"), "rows": "none"}]
+    for body in bodies:
+        del body["key"]
+        store.write(body)
+    before = {path: path.stat() for path in store.folder.rglob("*")}
+    lines: list[str] = []
+    records = load_records(store.folder, lines.append)
+    assert len(records) == 2
+    assert len(lines) == 1
+    assert "record.rows is missing or not what it must be" in lines[0]
+    path = tmp_path / "report.html"
+    write_report(records, "title", path, plots=False)
+    first = path.read_bytes()
+    write_report(records, "title", path, plots=False)
+    assert path.read_bytes() == first
+    assert {path: path.stat() for path in store.folder.rglob("*")} == before
+    with pytest.raises(ConfigError, match="must take a report"):
+        write_report(records, "title", path / "below", plots=False)
+
+
+def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -> None:
+    odd = {**record("odd", "portrait"), "arrays": {"code": [[1.0], [1.0, 2.0]]}}
+    fine = {**record("fine", "portrait"), "arrays": PORTRAIT}
+    lines: list[str] = []
+    write_report(sound([odd, fine]), "title", tmp_path / "a.html", lines.append)
+    (line,) = lines
+    assert line.startswith("plot codes: not drawn: ValueError: ")
+    found = Page((tmp_path / "a.html").read_text())
+    found.check()
+    assert found.elements["img"] == found.elements["figure"] == 2
+    assert CAPTIONS["bias_maps"] in found.text
+    assert CAPTIONS["codes"] not in found.text
+
+
+def test_every_plot_has_a_caption() -> None:
+    assert list(CAPTIONS) == list(PLOTS)
+
+
+def test_a_report_runs_no_scheme_and_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from handmade import record\n"
+        "from posenc_compare.analysis.reading import sound\n"
+        "from posenc_compare.analysis.report import write_report\n"
+        "write_report(sound([record()]), 'title', Path(sys.argv[1]))\n"
+        "ours = [m for m in sys.modules if m.startswith('posenc_compare.schemes.')]\n"
+        "assert 'torch' not in sys.modules, 'torch'\n"
+        "assert not ours, ours\n"
+    )
+    path = tmp_path / "report.html"
+    here = Path(__file__).parent
+    subprocess.run([sys.executable, "-c", code, path], check=True, cwd=here)
+    assert path.exists()

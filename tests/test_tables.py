@@ -1,0 +1,315 @@
+"""Reading records, and the tables made from them."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from handmade import curve, fact, record, row
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc_compare.analysis.reading import sound, tell_apart
+from posenc_compare.analysis.tables import (
+    as_csv,
+    as_latex,
+    as_markdown,
+    coverage,
+    display_tables,
+    long_table,
+    read_table,
+    summary,
+    without_result,
+    write_tables,
+)
+from posenc_compare.analysis.text import csv_text, unguard
+from posenc_compare.errors import ConfigError
+
+
+def vet(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return tell_apart(sound(records))
+
+
+def cells(records: list[dict[str, Any]]) -> dict[str, list[str]]:
+    (table,) = display_tables(vet(records))
+    return {first: rest for first, *rest in table.body}
+
+
+def test_a_table_says_how_many_cells_it_rests_on() -> None:
+    records = [
+        record("rope", seed=0),
+        record("rope", seed=1, status="failed"),
+        record("alibi", seed=0, status="lost"),
+        curve("rope", [3.0, 4.0]),
+    ]
+    titles = [table.title for table in display_tables(vet(records))]
+    assert titles == [
+        "bits by test length (mean ± standard deviation over 2 seeds; 1 of 1 cells ok)",
+        "Measures without training (mean ± standard deviation over 2 seeds; "
+        "1 of 3 cells ok, 1 failed, 1 lost)",
+    ]
+    assert coverage(records) == "2 of 4 cells ok, 1 failed, 1 lost"
+
+
+@pytest.mark.parametrize("status", ["failed", "lost", "unsupported"])
+def test_a_cell_without_a_result_shows_status_and_reason(status: str) -> None:
+    assert cells([record("a"), record("b", status=status)]) == {
+        "a": ["1.500"],
+        "b": [f"{status}: boom"],
+    }
+
+
+def test_a_curve_without_any_result_shows_why() -> None:
+    broken = {**curve("a", []), "status": "failed", "error": "boom"}
+    assert cells([broken]) == {"a": ["failed: boom"]}
+    assert cells([curve("a", [2.0]), {**broken, "label": "b"}]) == {
+        "a": ["2.000"],
+        "b": ["failed: boom"],
+    }
+
+
+def test_a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed() -> None:
+    records = [record(seed=seed, value=float(seed)) for seed in range(3)]
+    records += [record(seed=3, status="failed", error="no memory")]
+    assert cells(records) == {"rope": ["1.000 ± 1.000 (n = 3)"]}
+    (table,) = without_result(vet(records))
+    assert table.body == [["rope", "shift_error", "3", "failed", "no memory"]]
+    assert table.title == "Cells without a result (3 of 4 cells ok, 1 failed)"
+    assert without_result(records[:3]) == []
+
+
+def test_rows_of_a_cell_without_a_result_count_for_nothing() -> None:
+    forged = {**record("a", seed=1, status="failed"), "rows": [row(100.0)]}
+    assert cells([record("a"), forged]) == {"a": ["1.500 (n = 1)"]}
+
+
+def test_every_scheme_has_its_line_even_without_numbers() -> None:
+    empty = {**record("b"), "rows": []}
+    assert cells([record("a"), empty]) == {"a": ["1.500"], "b": ["n/a"]}
+
+
+def test_long_reasons_are_cut_in_tables_and_whole_in_the_list(tmp_path: Path) -> None:
+    reason = "because " * 100
+    records = vet([record("a", status="failed", error=reason)])
+    (shown,) = display_tables(records)[0].body[0][1:]
+    assert shown.startswith("failed: because")
+    assert len(shown) == 120
+    write_tables(records, tmp_path)
+    assert reason in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"device": "cuda"},
+        {"dtype": "float32"},
+        {"torch": "2.14.0"},
+        {"package": "0.2.0"},
+        {"version": 2},
+        {"width": 64},
+        {"threads": 2},
+    ],
+)
+def test_what_was_made_otherwise_is_never_in_one_row(change: dict[str, Any]) -> None:
+    name = next(iter(change))
+    shown = cells([record(value=1.0), record(value=3.0, **change)])
+    assert len(shown) == 2
+    values = {row[0]: label for label, row in shown.items()}
+    assert f"{name}={change[name]}" in values["3.000"]
+    assert f"{name}={change[name]}" not in values["1.000"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"device": "cuda"}, {"dtype": "float32"}, {"torch": "2.14"}, {"package": "0.2"}],
+)
+def test_columns_made_otherwise_are_never_in_one_row(change: dict[str, Any]) -> None:
+    shown = cells([record(), record(measure="smoothness", **change)])
+    assert len(shown) == 2
+    assert all("n/a" in row for row in shown.values())
+
+
+def test_two_package_versions_are_both_shown_and_never_mixed() -> None:
+    records = [
+        record(label, seed=seed, package=package)
+        for label in ("rope", "alibi")
+        for seed in range(2)
+        for package in ("0.1.0", "0.2.0")
+    ]
+    long = long_table(vet(records))
+    versions = {record["key"]: record["spec"]["package"] for record in records}
+    for keys in summary(long)["records"]:
+        assert len({versions[key] for key in keys.split()}) == 1
+    assert set(long["scheme"]) == {
+        f"{label} [package={package}]"
+        for label in ("rope", "alibi")
+        for package in ("0.1.0", "0.2.0")
+    }
+
+
+def test_a_label_that_another_scheme_took_is_told_apart() -> None:
+    other = record(value=3.0)
+    other["spec"]["scheme"]["name"] = "impostor"
+    edited = record(value=5.0)
+    edited["spec"]["scheme"]["source_sha256"] = "1" * 64
+    assert len(cells([record(), other, edited])) == 3
+
+
+def test_long_labels_that_differ_at_the_end_stay_apart() -> None:
+    shown = cells([record("x" * 300), record("x" * 299 + "y")])
+    assert len(shown) == 2
+    assert {len(label) for label in shown} == {200}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda r: r.pop("rows"),
+        lambda r: r.pop("label"),
+        lambda r: r.update(label=["a"]),
+        lambda r: r.update(label=None),
+        lambda r: r.update(status="splendid"),
+        lambda r: r.update(status=["ok"]),
+        lambda r: r.update(rows={}),
+        lambda r: r.update(rows=[1]),
+        lambda r: r["rows"][0].update(value="1"),
+        lambda r: r["rows"][0].update(value=math.inf),
+        lambda r: r["rows"][0].update(value=math.nan),
+        lambda r: r["rows"][0].update(value=True),
+        lambda r: r["rows"][0].update(value=10**400),
+        lambda r: r["rows"][0].update(x=[1]),
+        lambda r: r["rows"][0].update(quantity="unheard of"),
+        lambda r: r["quantities"]["gain"].pop("unit"),
+        lambda r: r["quantities"]["gain"].update(headline="of the day"),
+        lambda r: r["quantities"]["gain"].update(headline=[1, 2, 3]),
+        lambda r: r["quantities"]["gain"].update(better="best"),
+        lambda r: r.update(quantities=[]),
+        lambda r: r.update(arrays={"code": "text"}),
+        lambda r: r.update(arrays={"code": [[1.0, math.nan]]}),
+        lambda r: r.update(arrays={"code": [{"a": 1}]}),
+        lambda r: r.update(spec=None),
+        lambda r: r["spec"].pop("torch"),
+        lambda r: r["spec"]["setting"].pop("seed"),
+        lambda r: r["spec"]["setting"].update(seed="0"),
+        lambda r: r["spec"]["measure"].update(version=[]),
+        lambda r: r["spec"]["scheme"].update(options={"a": {}}),
+        lambda r: r.update(corpus=[]),
+        lambda r: r.update(provenance={"a": {"b": 1}}),
+        lambda r: r.update(arrays={"code": nested(5000)}),
+    ],
+)
+def test_a_malformed_record_is_left_out_with_one_line(
+    damage: Callable[[dict[str, Any]], Any],
+) -> None:
+    broken = record("broken")
+    damage(broken)
+    lines: list[str] = []
+    assert [r["label"] for r in sound([broken, record()], lines.append)] == ["rope"]
+    (line,) = lines
+    assert line.startswith(f"record {broken['key']}: left out: ")
+    assert line.isprintable()
+    with pytest.warns(UserWarning, match="left out"):
+        sound([broken])
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def test_a_record_without_provenance_is_sound() -> None:
+    older = record()
+    del older["provenance"], older["trace"]
+    assert sound([older]) == [older]
+
+
+texts = st.text(st.characters(codec=None), max_size=12) | st.builds(
+    "".join, st.lists(st.sampled_from([*" =+-@\t\r\n\0'\",;a1", "\r\n"]), max_size=6)
+)
+numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(texts, texts, numbers, numbers), min_size=1, max_size=4))
+def test_csv_reads_as_it_was_and_holds_no_formula(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]
+) -> None:
+    frame = pd.DataFrame(rows, columns=["scheme", "note", "value", "x"])
+    frame = frame.astype({"value": "float64", "x": "float64"})
+    path = tmp_path_factory.getbasetemp() / "rows.csv"
+    path.write_bytes(as_csv(frame).encode("utf-8", "surrogatepass"))
+    if not any("\ud800" <= c <= "\udfff" for r in rows for t in r[:2] for c in t):
+        pd.testing.assert_frame_equal(read_table(path), frame, check_exact=True)
+    for scheme, note, *_ in rows:
+        for cell in (scheme, note):
+            written = csv_text([], [[cell]]).partition('"')[2]
+            assert written.lstrip(" ")[:1] not in {*"=+-@\t\r\0"} - {""}
+
+
+@pytest.mark.parametrize("cell", ["=1", " +1", "\t-1", "@a", "'a", "\0", " \r=", "＝1"])  # noqa: RUF001
+def test_cells_that_would_be_formulas_get_a_quote(cell: str) -> None:
+    assert csv_text(["a"], [[cell]]) == f'a\n"\'{cell}"\n'
+    assert unguard(f"'{cell}") == cell
+
+
+def test_numbers_and_plain_texts_stay_as_they_are() -> None:
+    assert csv_text(["a"], [[-1.5, 1e-300, None, 3, "a-b=c", ""]]) == (
+        'a\n-1.5,1e-300,"",3,"a-b=c",""\n'
+    )
+
+
+def test_written_tables_read_as_they_were(tmp_path: Path) -> None:
+    records = [
+        record("=rope", seed=seed, value=0.1 + 0.2 * seed, status=status)
+        for seed, status in enumerate(("ok", "ok", "failed"))
+    ]
+    long = long_table(vet(records))
+    rows, table, *_ = write_tables(vet(records), tmp_path)
+    pd.testing.assert_frame_equal(read_table(rows), long, check_exact=True)
+    pd.testing.assert_frame_equal(read_table(table), summary(long), check_exact=True)
+    assert '"\'=rope"' in rows.read_text()
+
+
+def test_tables_replace_links_and_never_follow_them(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "table.md").symlink_to(outside)
+    write_tables(vet([record()]), folder)
+    assert outside.read_text() == "precious"
+    assert "rope" in (folder / "table.md").read_text()
+    with pytest.raises(ConfigError, match="must take tables"):
+        write_tables(vet([record()]), outside)
+
+
+def test_markdown_and_latex_show_titles_and_cells_as_they_are() -> None:
+    made = record("a|b\\<i>`[x](y)")
+    made["quantities"]["gain"] = fact(["", None], title="50%_&[1]")
+    tables = display_tables(vet([made]))
+    assert r"a\|b\\&lt;i&gt;\`[x\](y)" in as_markdown(tables)
+    assert r"a|b\textbackslash{}\ensuremath{<}i" in as_latex(tables)
+    assert r"50\%\_\&{[}1{]}" in as_latex(tables)
+    curved = curve("rope", [1.0])
+    curved["quantities"]["gain"] |= {"title": "|a_b\\input{x}", "x": "<i>"}
+    tables = display_tables(vet([curved]))
+    assert r"**\|a_b\\input{x} by &lt;i&gt; (1 seed" in as_markdown(tables)
+    assert r"\caption{|a\_b\textbackslash{}input\{x\} by" in as_latex(tables)
+
+
+def test_long_table_is_json_ready() -> None:
+    rows = long_table(vet([record(status="lost")])).astype(object)
+    text = json.dumps(rows.where(rows.notna(), None).to_dict("records"))
+    assert "lost: boom" in text
+
+
+def test_rows_cannot_pose_as_another_scheme() -> None:
+    made = record()
+    made["rows"][0] |= {"scheme": "alibi", "status": "failed", "record": "0"}
+    (line,) = long_table(vet([made])).to_dict("records")
+    assert (line["scheme"], line["status"]) == ("rope", "ok")
