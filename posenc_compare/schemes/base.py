@@ -42,12 +42,16 @@ class Geometry:
         head_dim: channels of one head; 0 means `model_dim // heads`.
         length: positions that a scheme of fixed size must cover, normally the
             training length.
+        layer: which layer this is, from 0, for schemes with an instance per layer.
+        layers: how many there are.
     """
 
     model_dim: int = 512
     heads: int = 8
     head_dim: int = 0
     length: int = 512
+    layer: int = 0
+    layers: int = 1
 
     def __post_init__(self) -> None:
         if self.head_dim == 0 and self.heads > 0:
@@ -132,7 +136,7 @@ class Scheme(nn.Module):
         name: registry name, set by `@register`.
         family: none, absolute, rotary, bias or contextual, set by `@register`.
         source: the paper, set by `@register`.
-        axes: how many coordinates a position has.
+        axes: how many coordinates a position has, set by `@register`.
         per_layer: True if every layer owns an instance; False if all share one.
         causal_only: True if the scheme has no meaning for keys in the future.
     """
@@ -231,6 +235,17 @@ class Scheme(nn.Module):
         """
         return None
 
+    def at_length(self, length: int) -> dict[str, "Scheme"]:
+        """Return other schemes that may read a trained network at another length.
+
+        Not a door: a test beyond the training length tries each, by its name, with
+        the weights as they are. They have no parameters of their own.
+
+        Args:
+            length: positions of the text to be read; `geometry.length` were trained.
+        """
+        return {}
+
     def angles(self, positions: Tensor) -> Tensor | None:
         """Return the rotation angles `(seq, pair)` in radians, if there are any.
 
@@ -259,13 +274,16 @@ def check_axes(scheme: Scheme) -> None:
 S = TypeVar("S", bound=type[Scheme])
 
 
-def register(name: str, *, family: str, source: str = "") -> Callable[[S], S]:
+def register(
+    name: str, *, family: str, source: str = "", axes: int = 1
+) -> Callable[[S], S]:
     """File a scheme class under a name and return it unchanged.
 
     Args:
         name: what users type; lower case.
         family: none, absolute, rotary, bias or contextual.
         source: authors, year, arXiv id.
+        axes: how many coordinates a position has.
 
     Raises:
         ConfigError: if the family is unknown, or the name is taken or not valid.
@@ -278,9 +296,10 @@ def register(name: str, *, family: str, source: str = "") -> Callable[[S], S]:
                 f"{FAMILIES[-1]}, got {family!r}"
             )
         summary = (scheme.__doc__ or "").partition("\n")[0]
-        facts = {"family": family, "source": source}
+        facts = {"family": family, "source": source, "axes": axes}
         SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
         scheme.name, scheme.family, scheme.source = name, family, source
+        scheme.axes = axes
         return scheme
 
     return file

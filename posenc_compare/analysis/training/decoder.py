@@ -4,6 +4,8 @@ Weights start from a generator of their own, separate from the scheme's paramete
 so that the same seed gives every scheme the same initial network.
 """
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -72,10 +74,13 @@ class Decoder(nn.Module):
         width = geometry.model_dim
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", seed))
-            schemes = [variant.build(geometry)]
+            schemes = [variant.build(replace(geometry, layers=layers))]
             check_axes(schemes[0])
             if schemes[0].per_layer:
-                schemes += [variant.build(geometry) for _ in range(layers - 1)]
+                schemes += [
+                    variant.build(replace(geometry, layer=layer, layers=layers))
+                    for layer in range(1, layers)
+                ]
         self.embedding = nn.Embedding(VOCABULARY, width)
         self.scheme = schemes[0]
         self.schemes = nn.ModuleList(schemes)

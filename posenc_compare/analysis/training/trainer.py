@@ -191,11 +191,17 @@ def _groups(model: Decoder, weight_decay: float) -> list[dict[str, Any]]:
     """Split parameters by what AdamW does with them.
 
     A token vector is the embedding's row times sqrt(width), so a step of the
-    optimiser moves it sqrt(width) times the rate. The parameters of a scheme, which
-    reach the network unscaled, get the rate times sqrt(width), to move as fast.
+    optimiser moves it sqrt(width) times the rate. The tables and numbers of a scheme,
+    which reach the network unscaled, get the rate times sqrt(width), to move as fast;
+    its layers, which multiply activations as the network's do, get the rate.
     """
-    of_scheme = {id(p): p for scheme in model.schemes for p in scheme.parameters()}
-    network = [p for p in model.parameters() if id(p) not in of_scheme]
+    modules = [module for scheme in model.schemes for module in scheme.modules()]
+    layers = {
+        id(p) for m in modules if isinstance(m, nn.Linear) for p in m.parameters()
+    }
+    owned = [p for scheme in model.schemes for p in scheme.parameters()]
+    tables = {id(p): p for p in owned if id(p) not in layers}
+    network = [p for p in model.parameters() if id(p) not in tables]
     return [
         {
             "params": [p for p in network if p.dim() > 1],
@@ -208,7 +214,7 @@ def _groups(model: Decoder, weight_decay: float) -> list[dict[str, Any]]:
             "rate": 1.0,
         },
         {
-            "params": list(of_scheme.values()),
+            "params": list(tables.values()),
             "weight_decay": 0.0,
             "rate": model.embedding.embedding_dim**0.5,
         },
