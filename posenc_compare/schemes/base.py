@@ -8,7 +8,7 @@ branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -296,7 +296,9 @@ def register(
                 f"{FAMILIES[-1]}, got {family!r}"
             )
         summary = (scheme.__doc__ or "").partition("\n")[0]
-        facts = {"family": family, "source": source, "axes": axes}
+        facts: dict[str, Any] = {"family": family, "source": source}
+        if axes != 1:
+            facts["axes"] = axes
         SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
         scheme.name, scheme.family, scheme.source = name, family, source
         scheme.axes = axes
