@@ -140,7 +140,7 @@ def test_the_lowest_floor_does_without_torch() -> None:
 
 
 def test_a_scheme_does_not_import_another() -> None:
-    shared = {"base", "frequencies"}
+    shared = {"base", "frequencies", "scaling", "wrapper"}
     for module in FILES:
         if module.startswith("posenc_compare.schemes."):
             others = {

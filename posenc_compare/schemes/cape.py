@@ -1,0 +1,109 @@
+"""Continuous augmented positional embeddings (CAPE).
+
+Adds sines and cosines of positions that training moves and stretches: all of a
+sequence by one shift, each token by a small one of its own, all by one factor.
+
+Source: Likhomanenko et al. 2021, arXiv:2106.03143; rule of the paper's listing:
+`(position + shift + own shift) * exp(log factor)`, each drawn uniformly, symmetric
+about 0. The default ranges are those that the port gcambara/cape gives for text.
+Convention: the own shift goes up to `local_shift` either way, as in the listing; the
+port takes half of it. Positions may be centred on their mean first, in training and
+testing; the mean is that of the whole row, so packed documents share it. Tokens are
+not multiplied by sqrt(width) here; the network decides.
+Layout: interleaved sines and cosines, as in the port.
+Ids are whole numbers, and these positions are not. An id keeps the token's position
+in its low 32 bits and how far the token was moved above them, in steps of 2 ** -16;
+an id that was not moved is the position itself. Moves must stay below 32 768. The
+draws are made in training only, and only with a generator.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes.base import Geometry, register
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.variants import Variant
+
+STEPS = 1 << 16  # per position
+LOW = 1 << 32  # positions lie from -LOW / 2 to LOW / 2
+
+
+def moved(positions: Tensor, by: Tensor) -> Tensor:
+    """Return ids of `positions` moved by real numbers, rounded to steps."""
+    return positions + (by * STEPS).round().long() * LOW
+
+
+def real(ids: Tensor) -> Tensor:
+    """Return the real positions of ids, float64."""
+    position = (ids + LOW // 2) % LOW - LOW // 2
+    return position + (ids - position).div(LOW, rounding_mode="floor").double() / STEPS
+
+
+@register(
+    "cape", family="absolute", source="Likhomanenko et al. 2021, arXiv:2106.03143"
+)
+class Cape(Wrapper):
+    """Add sinusoids of positions that are augmented in training. Has no parameters.
+
+    Args:
+        geometry: not used; the width is that of the tokens.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: where sines and cosines stand.
+        global_shift: largest shift of a sequence, in positions.
+        local_shift: largest shift of one token, in positions.
+        scaling: largest factor of a sequence; the smallest is its inverse.
+        centred: subtract the mean position of each sequence.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["interleaved", "concatenated"] = "interleaved",
+        global_shift: float = 5.0,
+        local_shift: float = 0.5,
+        scaling: float = 1.03,
+        centred: bool = False,
+    ) -> None:
+        if global_shift < 0 or local_shift < 0 or scaling < 1:
+            raise ConfigError(
+                f"cape: shifts must be at least 0 and scaling at least 1, got "
+                f"{global_shift}, {local_shift} and {scaling}"
+            )
+        inner = Variant("sinusoidal", {"base": base, "layout": layout})
+        super().__init__(geometry, inner.build(geometry))
+        self.global_shift = global_shift
+        self.local_shift = local_shift
+        self.scaling = scaling
+        self.centred = centred
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        place = positions.double()
+        if self.centred and positions.numel():
+            place = place - place.mean(dim=-1, keepdim=True)
+        if self.training and generator is not None:
+            each = (*positions.shape[:-1], 1)
+            shift = self._uniform(self.global_shift, each, generator)
+            own = self._uniform(self.local_shift, positions.shape, generator)
+            factor = self._uniform(math.log(self.scaling), each, generator).exp()
+            place = (place + (shift + own).to(place.device)) * factor.to(place.device)
+        by = place - positions
+        if positions.numel() and (most := by.abs().max().item()) >= LOW / 2 / STEPS:
+            raise UndefinedPositionError(self.name, LOW // 2 // STEPS, round(most))
+        return moved(positions, by)
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.inner.embed(x, real(positions))
+
+    def _uniform(
+        self, most: float, shape: tuple[int, ...], generator: torch.Generator
+    ) -> Tensor:
+        unit = torch.rand(shape, generator=generator, dtype=torch.float64)
+        return most * (2 * unit - 1)

@@ -1,0 +1,56 @@
+"""Contextual position encoding (CoPE).
+
+The distance to a key is counted by content: each token from the key to the query
+counts as much as a gate, opened by query and token, lets it. The query is compared
+with trained vectors of the whole distances and interpolated between them.
+
+Source: Golovneva et al. 2024, arXiv:2405.18719; gates, clamping, initial values and
+the default number of positions from the authors' released code (RAM, projects/cope).
+Direction: the token itself counts, so the nearest key is at its own gate, not at 0.
+Scale: the paper adds the products of query and vectors as they are; the released code
+divides them by sqrt(head_dim) unless told not to (`scaled`).
+Only the order of the tokens is used, no position ids.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Call, Geometry, Scheme, register
+
+
+@register("cope", family="contextual", source="Golovneva et al. 2024, arXiv:2405.18719")
+class Cope(Scheme):
+    """Look up a trained vector at the number of gates open from key to query.
+
+    `limit * head_dim` parameters, shared by the heads.
+
+    Args:
+        geometry: `head_dim` is the width of a vector.
+        limit: number of vectors; distances stop at the last. 0 means one more than
+            the geometry's length.
+        scaled: divide the products of query and vectors by sqrt(head_dim).
+    """
+
+    per_layer = True
+    causal_only = True
+
+    def __init__(
+        self, geometry: Geometry, *, limit: int = 0, scaled: bool = False
+    ) -> None:
+        super().__init__(geometry)
+        if limit < 0:
+            raise ConfigError(f"cope: limit must be at least 1, got {limit}")
+        self.scaled = scaled
+        rows = limit or geometry.length + 1
+        self.table = nn.Parameter(torch.zeros(rows, geometry.head_dim))
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        gates = logits.sigmoid() * call.keep()  # nothing masked is counted
+        place = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(self.table) - 1)
+        products = call.q.to(logits.dtype) @ self.table.to(logits.dtype).T
+        if self.scaled:
+            products = products * call.q.shape[-1] ** -0.5
+        low = products.gather(-1, place.floor().long())
+        high = products.gather(-1, place.ceil().long())
+        return logits + low.lerp(high, place.frac())

@@ -1,0 +1,95 @@
+"""Data-adaptive positional encoding (DAPE).
+
+A small network looks at the logits and at the biases of all heads for a pair of
+tokens, and corrects the biases by what it sees.
+
+Source: Zheng et al. 2024, arXiv:2405.14722; width, LeakyReLU and initial values
+(torch's defaults) from the authors' released code (DAPE.py).
+Layout: the network reads the logits of all heads, then the biases of all heads. It is
+added to logits and bias: `A + B + f(A, B)`.
+Layers: each has a network and a base of its own, and so parameters of a base such as
+T5's are not shared between layers.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import (
+    DOORS,
+    Call,
+    Geometry,
+    Scheme,
+    check_axes,
+    index_grid,
+    register,
+)
+from posenc_compare.schemes.layers import apply_wide
+from posenc_compare.variants import Variant
+
+ROWS = 256  # queries that the network serves at once, which bounds its memory
+
+
+@register("dape", family="contextual", source="Zheng et al. 2024, arXiv:2405.14722")
+class Dape(Scheme):
+    """Correct another scheme's bias by a network of the logits of all heads.
+
+    `(2 * heads + 1) * width + (width + 1) * heads` parameters, and the base's.
+
+    Args:
+        geometry: `heads` inputs of each kind and as many outputs.
+        base: name of the scheme whose bias is corrected.
+        width: hidden channels of the network.
+    """
+
+    per_layer = True
+
+    def __init__(
+        self, geometry: Geometry, *, base: str = "alibi", width: int = 32
+    ) -> None:
+        super().__init__(geometry)
+        if width < 1:
+            raise ConfigError(f"dape: width must be at least 1, got {width}")
+        self.base: Scheme = Variant(base).build(geometry)
+        check_axes(self.base)
+        doors = {door for door in DOORS if self.base.acts_at(door)} - {"scale"}
+        if not doors or doors - {"offset_bias", "pair_bias"}:
+            raise ConfigError(
+                f"dape: base must be a scheme that adds a bias and nothing else, "
+                f"got {base!r}"
+            )
+        self.causal_only = self.base.causal_only
+        self.hidden = nn.Linear(2 * geometry.heads, width)
+        self.out = nn.Linear(width, geometry.heads)
+
+    def scale(self, head_dim: int) -> float:
+        return self.base.scale(head_dim)
+
+    def query_start(self, head_dim: int) -> float:
+        return self.base.query_start(head_dim)
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        bias = self.base_bias(call).to(logits.dtype).expand_as(logits)
+        both = rearrange([logits, bias], "two b head q k -> b q k (two head)")
+        parts = [self.correction(part) for part in both.split(ROWS, dim=1)]
+        correction = rearrange(torch.cat(parts, dim=1), "b q k head -> b head q k")
+        return logits + bias + correction.to(logits.dtype)
+
+    def correction(self, both: Tensor) -> Tensor:
+        """Return the network's output `(..., head)` for `(..., logits and biases)`."""
+        return apply_wide(self.out, F.leaky_relu(apply_wide(self.hidden, both)))
+
+    def base_bias(self, call: Call) -> Tensor:
+        """Return the bias of the base, `(batch or 1, heads, query, key)`."""
+        offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
+        steps, place = offsets.unique(return_inverse=True)
+        vector, pair = self.base.offset_bias(steps), self.base.pair_bias(call)
+        bias = call.q.new_zeros(1, 1, 1, 1)
+        if vector is not None:
+            bias = rearrange(vector[:, place], "head b q k -> b head q k")
+        if pair is not None:
+            batch, heads = call.q.shape[:2]
+            bias = bias + pair(*index_grid(batch, heads, *call.sizes, call.q.device))
+        return bias

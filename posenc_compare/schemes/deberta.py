@@ -1,0 +1,120 @@
+"""DeBERTa's disentangled attention.
+
+Content and position are compared crosswise: the query with a trained vector of the
+clipped distance, and the key with another.
+
+Source: He et al. 2020, arXiv:2006.03654, section 3.1, equations 3 and 4; the second
+index convention and the log buckets from the authors' released code
+(disentangled_attention.py, da_utils.py). Initial values are BERT's.
+Sign: distances are query minus key, shifted by the span, clipped to 0 ... 2 span - 1.
+Index: for the key's term the paper looks up key minus query, the released code (and
+transformers) query minus key; `p2c_index` chooses.
+Scale: all three products are divided by sqrt(3 head_dim). The released code adds a
+bias to the projection for keys, the paper none and this none. Here each layer has a
+table of its own; the paper shares it between layers.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
+from posenc_compare.schemes.layers import apply_wide
+
+STD = 0.02  # of all initial values
+
+
+def bucket_edges(buckets: int, reach: int) -> list[int]:
+    """Return the last distance of the buckets `0 ... buckets - 1`, in tokens.
+
+    Up to `middle = buckets // 2` a bucket holds one distance. From there, distance n
+    is in bucket `middle + ceil(log(n / middle) / log((reach - 1) / middle) *
+    (middle - 1))`, decided here in whole numbers.
+    """
+    middle = buckets // 2
+    steps, last = middle - 1, reach - 1
+    edges = list(range(middle))
+    n = middle
+    for i in range(middle):
+        while (n + 1) ** steps * middle**i <= last**i * middle**steps:
+            n += 1
+        edges.append(n)
+    return edges
+
+
+@register("deberta", family="contextual", source="He et al. 2020, arXiv:2006.03654")
+class Deberta(Scheme):
+    """Compare queries, and keys, with trained vectors of the clipped distance.
+
+    Args:
+        geometry: `model_dim` is the width of the table.
+        reach: distance in tokens from which all share a row; 0 means the geometry's
+            length.
+        buckets: rows on either side if distances beyond half of them are put into
+            buckets that grow logarithmically, up to `reach` (DeBERTa v2: 256); 0
+            for a row per distance.
+        p2c_index: which distance the key's term looks up.
+    """
+
+    per_layer = True
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        reach: int = 0,
+        buckets: int = 0,
+        p2c_index: Literal["code", "paper"] = "code",
+    ) -> None:
+        super().__init__(geometry)
+        if reach < 0:
+            raise ConfigError(f"deberta: reach must be 0 or more, got {reach}")
+        reach = reach or geometry.length
+        if buckets and (buckets < 4 or buckets % 2 or buckets // 2 + 1 >= reach):
+            raise ConfigError(
+                f"deberta: buckets must be even, at least 4 and less than twice "
+                f"{reach - 1}, got {buckets}"
+            )
+        self.edges = bucket_edges(buckets, reach) if buckets else []
+        self.span = buckets or reach
+        self.p2c_index = p2c_index
+        width, inner = geometry.model_dim, geometry.heads * geometry.head_dim
+        self.table = nn.Parameter(torch.randn(2 * self.span, width) * STD)
+        self.to_keys = nn.Linear(width, inner, bias=False)
+        self.to_queries = nn.Linear(width, inner, bias=False)
+        for layer in (self.to_keys, self.to_queries):
+            nn.init.normal_(layer.weight, std=STD)
+
+    def scale(self, head_dim: int) -> float:
+        return (3 * head_dim) ** -0.5
+
+    def rows(self, distances: Tensor) -> Tensor:
+        """Return the row of the table for every distance (query minus key)."""
+        steps = distances
+        if self.edges:
+            edges = torch.tensor(self.edges, device=distances.device)
+            steps = torch.bucketize(distances.abs(), edges) * distances.sign()
+        return (steps + self.span).clamp(0, 2 * self.span - 1)
+
+    def pair_bias(self, call: Call) -> PairBias:
+        distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
+        turned = distance if self.p2c_index == "code" else -distance
+        on_q = self._products(call.q, distance, self.to_keys)
+        on_k = self._products(call.k, turned, self.to_queries)
+        (to_row, row), (to_column, column) = on_q, on_k
+        return lambda b, h, i, j: (
+            to_row[b, h, i, row[b, i, j]] + to_column[b, h, j, column[b, i, j]]
+        )
+
+    def _products(
+        self, x: Tensor, distance: Tensor, layer: nn.Linear
+    ) -> tuple[Tensor, Tensor]:
+        """Return products with the rows that occur, and where each pair finds its."""
+        wide = torch.promote_types(x.dtype, torch.float32)
+        used, place = self.rows(distance).unique(return_inverse=True)
+        vectors = apply_wide(layer, self.table[used]).to(wide)
+        vectors = vectors.unflatten(-1, (self.geometry.heads, -1)).permute(1, 2, 0)
+        products = x.to(wide) @ vectors * self.scale(x.shape[-1])  # (..., seq, row)
+        return products, place.expand(x.shape[0], -1, -1)

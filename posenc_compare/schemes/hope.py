@@ -1,0 +1,68 @@
+"""High-frequency rotary positions (HoPE).
+
+Turns only the pairs of channels that make at least one full turn within the training
+length, so that no angle is met for the first time in a longer text.
+
+Source: Chen et al. 2024, arXiv:2410.21216.
+Unverified: the paper says that it keeps high frequencies and replaces other
+components by ones that do not depend on the position; its exact cut was not found.
+One turn within the length, as FoPE cuts, is a reading, and so is leaving the other
+channels as they are: public ports differ, and one adds trained vectors.
+Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+Not the hyperbolic HoPE (arXiv:2509.05218).
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import (
+    inverse_frequencies,
+    pair_count,
+    turn_pairs,
+    unit_turns,
+)
+
+
+@register("hope", family="rotary", source="Chen et al. 2024, arXiv:2410.21216")
+class Hope(Scheme):
+    """Rotate by the frequencies with a full turn in training. Has no parameters.
+
+    Args:
+        geometry: `head_dim` is the width of what is turned.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
+        length: longest wavelength that turns, in positions; at least 7, so that the
+            fastest pair turns. 0 means the geometry's length.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "adjacent",
+        length: int = 0,
+    ) -> None:
+        super().__init__(geometry)
+        self.pairs = pair_count("hope", geometry.head_dim)
+        self.length = length or geometry.length
+        if self.length < 7:
+            raise ConfigError(f"hope: length must be at least 7, got {self.length}")
+        self.base = base
+        self.layout = layout
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(q, unit_turns(self.angles(positions)), self.layout)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(k, unit_turns(self.angles(positions)), self.layout)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        speeds = inverse_frequencies(self.pairs, self.base, positions.device)
+        slow = speeds < 2 * math.pi / self.length
+        return positions[..., None].double() * torch.where(slow, 0.0, speeds)

@@ -1,0 +1,47 @@
+"""KERPLE, logarithmic kernel.
+
+Subtracts from each logit a multiple of the logarithm of the distance; how steep and
+from where on it bends is trained, per head.
+
+Source: Chi et al. 2022, arXiv:2205.09921; start and bounds follow the authors' code
+(chijames/KERPLE, megatron/mpu/layers.py), which also shares one instance among all
+layers.
+Direction: the distance is |query - key|; the authors' code knows the past only.
+The authors keep both numbers at 0.01 or above by overwriting them at each step. Here
+they stay as trained, the kernel takes the bound instead, and the gradient passes it
+as if it were not there.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.schemes.base import Geometry, Scheme, register
+
+LEAST = 1e-2
+
+
+def bounded(parameter: Tensor, least: float, most: float = math.inf) -> Tensor:
+    """Return the parameter within bounds, with the gradient of the parameter."""
+    return parameter + (parameter.clamp(least, most) - parameter).detach()
+
+
+@register("kerple_log", family="bias", source="Chi et al. 2022, arXiv:2205.09921")
+class KerpleLog(Scheme):
+    """Subtract `steepness * log(1 + rate * distance)`. Two parameters per head.
+
+    Args:
+        geometry: `heads` numbers of each kind.
+    """
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        self.steepness = nn.Parameter(2 * torch.rand(geometry.heads))
+        self.rate = nn.Parameter(torch.rand(geometry.heads))
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        distance = offsets.abs().double()
+        steepness = bounded(self.steepness, LEAST)[:, None]
+        rate = bounded(self.rate, LEAST)[:, None]
+        return -steepness * torch.log1p(rate * distance)

@@ -1,0 +1,40 @@
+"""KERPLE, power kernel.
+
+Subtracts from each logit a multiple of a power of the distance; factor and exponent
+are trained, per head. With exponent 1 it is ALiBi with these factors as slopes.
+
+Source: Chi et al. 2022, arXiv:2205.09921; start and bounds follow the authors' code
+(chijames/KERPLE, megatron/mpu/layers.py), which also shares one instance among all
+layers.
+Direction: the distance is |query - key|; the authors' code knows the past only.
+The kernel is valid for exponents up to 2. As in `kerple_log`, bounds hold in the
+kernel, where the authors overwrite the parameters.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.kerple_log import LEAST, bounded
+
+LARGEST_EXPONENT = 2.0
+
+
+@register("kerple_power", family="bias", source="Chi et al. 2022, arXiv:2205.09921")
+class KerplePower(Scheme):
+    """Subtract `factor * distance ** exponent`. Two parameters per head.
+
+    Args:
+        geometry: `heads` numbers of each kind.
+    """
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        self.factor = nn.Parameter(torch.rand(geometry.heads))
+        self.exponent = nn.Parameter(2 * torch.rand(geometry.heads))
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        distance = offsets.abs().double()
+        factor = bounded(self.factor, LEAST)[:, None]
+        exponent = bounded(self.exponent, LEAST, LARGEST_EXPONENT)[:, None]
+        return -factor * distance**exponent

@@ -1,0 +1,103 @@
+"""Multimodal rotary positions (M-RoPE).
+
+A position has a time, a height and a width. Each pair of query and key channels turns
+with one of the three, so that text, images and video share one rotation.
+
+Source: Wang et al. 2024, arXiv:2409.12191 (Qwen2-VL); both orders as in transformers'
+qwen2_vl and qwen3_vl. Read at second hand.
+Order: sections gives the fastest pairs to time, the next to height, the slowest to
+width, 16, 24 and 24 of 64 pairs. Interleaved deals them out in turn, time, height,
+width, and gives what is left over to time, 24, 20 and 20 of 64 (Qwen3-VL).
+Layout: half pairs channel i with i + d/2, as released; adjacent the channels (0, 1),
+(2, 3), ... The released networks have a base of 1 000 000 or more.
+Axes: ids are (time, height, width); text has three equal ids, and is then plain RoPE.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import (
+    pair_count,
+    position_angles,
+    turn_pairs,
+    unit_turns,
+)
+
+SHARES = {"sections": (3, 8), "interleaved": (5, 16)}  # of height, and of width
+
+
+def axis_of_pairs(counts: list[int], order: str) -> list[int]:
+    """Return the axis, 0 to 2, that each pair turns with.
+
+    Args:
+        counts: pairs wanted for each axis.
+        order: sections or interleaved; this gives time what has no place elsewhere.
+    """
+    if order == "sections":
+        return [axis for axis, count in enumerate(counts) for _ in range(count)]
+    deal = [m % 3 for m in range(sum(counts))]
+    return [axis if m < 3 * counts[axis] else 0 for m, axis in enumerate(deal)]
+
+
+@register(
+    "m_rope", family="rotary", source="Wang et al. 2024, arXiv:2409.12191", axes=3
+)
+class MRope(Scheme):
+    """Rotate each pair by time, height or width. Has no parameters.
+
+    Args:
+        geometry: `head_dim` is the width of what is turned.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
+        order: which pairs turn with which axis.
+        sections: pairs of time, height and width, as `16/24/24`; empty means in the
+            proportions of the released networks, rounded down for height and width.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "half",
+        order: Literal["sections", "interleaved"] = "sections",
+        sections: str = "",
+    ) -> None:
+        super().__init__(geometry)
+        self.pairs = pair_count("m_rope", geometry.head_dim)
+        self.base = base
+        self.layout = layout
+        counts = self._counts(order, sections)
+        fits = len(counts) == 3 and 0 not in counts and sum(counts) == self.pairs
+        axes = axis_of_pairs(counts, order) if fits else []
+        if [axes.count(axis) for axis in range(3)] != counts:
+            raise ConfigError(
+                f"m_rope: sections must be time/height/width, 1 or more each, "
+                f"{self.pairs} in all and in reach of the order {order}, got "
+                f"{'/'.join(map(str, counts))}"
+            )
+        self.axes_of = axes
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(q, unit_turns(self.angles(positions)), self.layout)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(k, unit_turns(self.angles(positions)), self.layout)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        angle = position_angles(positions.movedim(-1, 0), self.pairs, self.base)
+        parts = [angle[axis, ..., m] for m, axis in enumerate(self.axes_of)]
+        return torch.stack(parts, dim=-1)
+
+    def _counts(self, order: str, sections: str) -> list[int]:
+        if sections:
+            counts = [int(n) if n.isdecimal() else 0 for n in sections.split("/")]
+        else:
+            part, whole = SHARES[order]
+            side = self.pairs * part // whole or 1
+            counts = [self.pairs - 2 * side, side, side]
+        return counts

@@ -1,0 +1,191 @@
+"""Two schemes in one network, by layers or by heads.
+
+By layers, every so-many-th layer has the first scheme and the others the second. By
+heads, the first heads of every layer have the first scheme and the rest the second.
+
+Source: by layers, NoPE among RoPE layers: Yang et al. 2025, arXiv:2501.18795 (which
+adds a sliding window to the RoPE layers, left out here). The rule that layer `every`,
+2 * `every`, ..., counted from 1, has no positions is that of SmolLM3's configuration
+(no_rope_layer_interval 4). By heads: no primary source was found.
+Convention: a network with fewer layers than `every` has the second scheme only. Each
+of the two is built for its own number of heads. A scheme that acts before the first
+layer (`embed`, `positions`) serves all layers and heads, and is refused; so are, by
+heads, two that scale products differently, or two token states. An inner scheme whose
+table all layers share has one per layer when layers mix.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import (
+    Call,
+    Geometry,
+    PairBias,
+    Scheme,
+    check_axes,
+    register,
+)
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.variants import Variant
+
+
+class Heads(Scheme):
+    """One scheme for the first heads of a layer, another for the rest.
+
+    Args:
+        geometry: of the layer; those of the two schemes say how many heads each has.
+        first: of the first heads.
+        second: of the rest.
+    """
+
+    def __init__(self, geometry: Geometry, first: Scheme, second: Scheme) -> None:
+        super().__init__(geometry)
+        self.first, self.second = first, second
+        self.counts = [first.geometry.heads, second.geometry.heads]
+        names = f"{first.name} and {second.name}"
+        width = geometry.head_dim
+        if len({(s.scale(width), s.query_start(width)) for s in self._both}) > 1:
+            raise ConfigError(
+                f"mix: schemes of one layer must scale products alike, got {names}"
+            )
+        if all(scheme.acts_at("token_state") for scheme in self._both):
+            raise ConfigError(
+                f"mix: one scheme of a layer may have a token state, got {names}"
+            )
+        for fact in ("per_layer", "causal_only"):
+            setattr(self, fact, any(getattr(scheme, fact) for scheme in self._both))
+
+    def acts_at(self, door: str) -> bool:
+        return any(scheme.acts_at(door) for scheme in self._both)
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        parts = [scheme.query(part, positions) for scheme, part in self._split(q)]
+        return torch.cat(parts, dim=1)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        parts = [scheme.key(part, positions) for scheme, part in self._split(k)]
+        return torch.cat(parts, dim=1)
+
+    def scale(self, head_dim: int) -> float:
+        return self.first.scale(head_dim)
+
+    def query_start(self, head_dim: int) -> float:
+        return self.first.query_start(head_dim)
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
+        owner = self.first if self.first.acts_at("token_state") else self.second
+        return owner.token_state(x, past)
+
+    def offset_bias(self, offsets: Tensor) -> Tensor | None:
+        found = [scheme.offset_bias(offsets) for scheme in self._both]
+        some = next((part for part in found if part is not None), None)
+        if some is None:
+            return None
+        pairs = zip(found, self.counts, strict=True)
+        zeros = some.new_zeros(self.geometry.heads, len(offsets))
+        return torch.cat([zeros[:n] if part is None else part for part, n in pairs])
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        one, other = (scheme.pair_bias(own) for scheme, own in self._calls(call))
+        if one is None and other is None:
+            return None
+        split, rest = self.counts
+
+        def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            low, high = h.clamp(max=split - 1), (h - split).clamp(0, rest - 1)
+            return torch.where(
+                h < split,
+                0.0 if one is None else one(b, low, i, j),
+                0.0 if other is None else other(b, high, i, j),
+            )
+
+        return bias
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        parts = zip(self._split(logits), self._calls(call), strict=True)
+        return torch.cat([s.scores(part, own) for (s, part), (_, own) in parts], dim=1)
+
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        parts = zip(self._split(weights), self._calls(call), strict=True)
+        found = [s.values(part, own) for (s, part), (_, own) in parts]
+        if found[0] is None and found[1] is None:
+            return None
+        zeros = [
+            torch.zeros_like(q, dtype=weights.dtype) for _, q in self._split(call.q)
+        ]
+        both = zip(found, zeros, strict=True)
+        return torch.cat([zero if part is None else part for part, zero in both], dim=1)
+
+    @property
+    def _both(self) -> tuple[Scheme, Scheme]:
+        return self.first, self.second
+
+    def _split(self, x: Tensor) -> Iterator[tuple[Scheme, Tensor]]:
+        return zip(self._both, x.split(self.counts, dim=1), strict=True)
+
+    def _calls(self, call: Call) -> Iterator[tuple[Scheme, Call]]:
+        for (scheme, q), (_, k) in zip(
+            self._split(call.q), self._split(call.k), strict=True
+        ):
+            yield scheme, replace(call, q=q, k=k)
+
+
+@register("mix", family="rotary", source="Yang et al. 2025, arXiv:2501.18795")
+class Mix(Wrapper):
+    """Give some layers, or some heads, another scheme.
+
+    Args:
+        geometry: `layer` and `heads` decide who gets what.
+        first: name of the scheme of the chosen few, with its default options.
+        second: name of the scheme of the others.
+        by: what is divided.
+        every: by layers, of how many layers one has the first scheme.
+        share: by heads, the share of heads that have the first scheme, rounded.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        first: str = "nope",
+        second: str = "rope",
+        by: Literal["layers", "heads"] = "layers",
+        every: int = 4,
+        share: float = 0.5,
+    ) -> None:
+        if every < 1:
+            raise ConfigError(f"mix: every must be at least 1, got {every}")
+        if by == "layers":
+            name = second if (geometry.layer + 1) % every else first
+            inner = _built(name, geometry)
+        else:
+            count = round(geometry.heads * share)
+            if not 0 < count < geometry.heads:
+                raise ConfigError(
+                    f"mix: share must leave heads of {geometry.heads} to both schemes, "
+                    f"got {share}"
+                )
+            rest = geometry.heads - count
+            inner = Heads(
+                geometry,
+                _built(first, replace(geometry, heads=count)),
+                _built(second, replace(geometry, heads=rest)),
+            )
+        super().__init__(geometry, inner)
+        vars(self).update(per_layer=by == "layers" or inner.per_layer)
+
+
+def _built(name: str, geometry: Geometry) -> Scheme:
+    scheme = Variant(name).build(geometry)
+    check_axes(scheme)
+    if scheme.acts_at("embed") or scheme.acts_at("positions"):
+        raise ConfigError(
+            f"mix: a scheme must act inside the layers, got {name}, which acts before "
+            f"the first"
+        )
+    return scheme

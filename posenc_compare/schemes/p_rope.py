@@ -1,0 +1,64 @@
+"""Rotary positions for the highest frequencies only (p-RoPE).
+
+Turns queries and keys as RoPE does, except for the slowest pairs of channels, which
+are left alone and so carry content whatever the distance.
+
+Source: Barbero et al. 2024, arXiv:2410.06205; which pairs are kept follows the code
+in its appendix and transformers' rope_type proportional, `int(p * head_dim // 2)`.
+Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
+The frequencies are those of the whole head, with the slowest set to 0. Partial RoPE
+with the same fraction spreads a full range of frequencies over fewer channels.
+"""
+
+from typing import Literal
+
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import (
+    pair_count,
+    position_angles,
+    turn_pairs,
+    unit_turns,
+)
+
+
+@register("p_rope", family="rotary", source="Barbero et al. 2024, arXiv:2410.06205")
+class PRope(Scheme):
+    """Rotate by the highest frequencies of RoPE alone. Has no parameters.
+
+    Args:
+        geometry: `head_dim` is the width of what is turned.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
+        fraction: share of the frequencies that are kept, rounded down; 1 is RoPE, 0
+            no position at all. The paper's best is 0.75.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "adjacent",
+        fraction: float = 0.75,
+    ) -> None:
+        super().__init__(geometry)
+        self.pairs = pair_count("p_rope", geometry.head_dim)
+        if not 0 <= fraction <= 1:
+            raise ConfigError(f"p_rope: fraction must be in [0, 1], got {fraction}")
+        self.base = base
+        self.layout = layout
+        self.kept = int(fraction * geometry.head_dim // 2)
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(q, unit_turns(self.angles(positions)), self.layout)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(k, unit_turns(self.angles(positions)), self.layout)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        angle = position_angles(positions, self.pairs, self.base)
+        angle[..., self.kept :] = 0
+        return angle

@@ -1,0 +1,118 @@
+"""PaTH attention: position by accumulated Householder products.
+
+On its way to the query, a key is changed by every token in between: each takes off
+part of what the key has along a direction of its own, or reflects it.
+
+Source: Yang et al. 2025, arXiv:2505.16381, section 2.2: logits `q_i H_i ... H_{j+1} k_j
+/ sqrt(d)` with `H_t = I - beta_t w_t w_t'`; beta is twice a sigmoid, and w is made by
+two thin layers, a convolution over 3 tokens and division by its length. The rank, SiLU
+after the convolution and no bias in it are from the authors' released code
+(flash-linear-attention, layers/path_attn.py). Initial values are torch's defaults; the
+paper's were not found.
+Direction: the query's own matrix counts, the key's own does not.
+Gate: `forget` gives PaTH-FoX as the released code has it, which divides the logarithm
+of FoX's gates by sqrt(d) along with the product. FoX itself does not.
+Only the order of the tokens is used, no position ids. This is the full matrix form of
+section 3.2, with one triangular system for all pairs; the authors' kernel goes by
+blocks.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Call, Geometry, Scheme, register
+from posenc_compare.schemes.layers import apply_wide
+
+TAPS = 3  # tokens that the convolution sees
+
+
+@register("path", family="contextual", source="Yang et al. 2025, arXiv:2505.16381")
+class Path(Scheme):
+    """Multiply by one reflection for each token between key and query.
+
+    Args:
+        geometry: `heads` directions of `head_dim` channels.
+        rank: width between the two layers that make the directions.
+        convolve: let a direction depend on the two tokens before as well.
+        forget: add a forget gate.
+    """
+
+    per_layer = True
+    causal_only = True
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        rank: int = 32,
+        convolve: bool = True,
+        forget: bool = False,
+    ) -> None:
+        super().__init__(geometry)
+        if rank < 1:
+            raise ConfigError(f"path: rank must be at least 1, got {rank}")
+        width, heads = geometry.model_dim, geometry.heads
+        inner = heads * geometry.head_dim
+        self.down = nn.Linear(width, rank, bias=False)
+        self.up = nn.Linear(rank, inner, bias=False)
+        # One row of taps per channel; the first tap is the token's own.
+        self.taps = nn.Linear(TAPS, inner, bias=False) if convolve else None
+        self.strength = nn.Linear(width, heads)
+        self.gate = nn.Linear(width, heads) if forget else None
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor:
+        """Return what the layers make of each token, `(batch, key, channel)`."""
+        parts = [apply_wide(self.up, apply_wide(self.down, x))]
+        parts.append(apply_wide(self.strength, x))
+        if self.gate is not None:
+            parts.append(apply_wide(self.gate, x))
+        made = torch.cat(parts, dim=-1)
+        return made if past is None else torch.cat([past, made], dim=1)
+
+    def directions(self, made: Tensor, segments: Tensor | None) -> Tensor:
+        """Return w of every key, `(batch, head, key, head_dim)`, of unit length."""
+        keys = made.shape[1]
+        if self.taps is not None:
+            taps, mixed = self.taps.weight.to(made.dtype), torch.zeros_like(made)
+            for back in range(TAPS):
+                seen = F.pad(made, (0, 0, back, 0))[:, :keys] * taps[:, back]
+                if segments is not None:
+                    same = F.pad(segments, (back, 0))[:, :keys] == segments
+                    seen = seen * same[..., None]
+                mixed = mixed + seen
+            made = F.silu(mixed)
+        w = rearrange(made, "b key (head d) -> b head key d", head=self.geometry.heads)
+        return F.normalize(w, dim=-1)
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        if call.state is None:
+            raise ConfigError(
+                "path: needs the state that token_state returns, got none"
+            )
+        heads, keys = self.geometry.heads, call.sizes[1]
+        inner = heads * self.geometry.head_dim
+        made, *others = call.state.to(logits.dtype).tensor_split(
+            [inner, inner + heads], dim=-1
+        )
+        beta, gate = (other.mT for other in others)  # (batch, head or 0, key)
+        w, scale = self.directions(made, call.segments), self.scale(call.q.shape[-1])
+        beta = 2 * beta.sigmoid()[..., None]
+        q, k = call.q.to(logits.dtype), call.k.to(logits.dtype)
+        # With L the strictly lower part of beta w w', the product of H_i ... H_{j+1}
+        # is I - w' (I + L)^-1 beta w, over the rows from j + 1 to i.
+        unit = torch.eye(keys, dtype=w.dtype, device=w.device)
+        system = (beta * w @ w.mT).tril(-1) + unit
+        to_keys = (beta * w @ k.mT).tril(-1)
+        reached = torch.linalg.solve_triangular(
+            system, to_keys, upper=False, unitriangular=True
+        )
+        from_queries = (q @ w.mT).tril(call.past)
+        logits = logits - from_queries @ reached * scale
+        if self.gate is not None:
+            total = F.logsigmoid(gate.double()).cumsum(dim=-1)
+            passed = total[..., call.past :, None] - total[..., None, :]
+            logits = logits + passed.to(logits.dtype) * scale
+        return logits

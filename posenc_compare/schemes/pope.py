@@ -1,0 +1,66 @@
+"""Polar coordinate position embedding (PoPE).
+
+Each channel of a query or key becomes a length, which the content alone sets, at an
+angle, which the position alone sets: what a token is and where it stands no longer
+mix, as they do where a pair of channels is turned.
+
+Source: Gopalakrishnan et al. 2025, arXiv:2509.10534. The paper's equations were not
+opened; the definition is that of two public codes that agree, lucidrains/PoPE-pytorch
+and x-transformers:
+`logit = scale * sum_c softplus(q_c) softplus(k_c) cos((j - i) w_c + phase_c)`.
+Convention: one frequency for each channel, `w_c = base ** (-c / head_dim)`, where RoPE
+has one for two. The trained phase, one per head and channel, is added to the key and
+held in [-2 pi, 0].
+Logits are computed for whole rows: lengths and angles need two channels for one.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from posenc_compare.schemes.base import Call, Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import position_angles
+
+
+@register(
+    "pope", family="rotary", source="Gopalakrishnan et al. 2025, arXiv:2509.10534"
+)
+class Pope(Scheme):
+    """Match lengths by content and angles by position. `heads * head_dim` parameters.
+
+    Args:
+        geometry: `heads` and `head_dim` set the phases.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        start: where the phases start: all 0, or uniform in [-2 pi, 0].
+    """
+
+    per_layer = True
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        start: Literal["zero", "uniform"] = "zero",
+    ) -> None:
+        super().__init__(geometry)
+        self.base = base
+        size = (geometry.heads, 1, geometry.head_dim)
+        drawn = torch.rand(size) if start == "uniform" else torch.zeros(size)
+        self.phase = nn.Parameter(-2 * math.pi * drawn)
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        phase = self.phase.clamp(-2 * math.pi, 0)
+        q = self._polar(call.q, call.q_positions, torch.zeros_like(phase))
+        k = self._polar(call.k, call.k_positions, phase)
+        products = q.to(logits.dtype) @ k.to(logits.dtype).mT
+        return products * self.scale(call.q.shape[-1])
+
+    def _polar(self, x: Tensor, positions: Tensor, phase: Tensor) -> Tensor:
+        size = F.softplus(x.to(torch.promote_types(x.dtype, torch.float32)))
+        angle = position_angles(positions, x.shape[-1], self.base)
+        angle = angle[..., None, :, :] + phase  # (batch, heads, seq, head_dim)
+        return torch.cat([size * angle.cos(), size * angle.sin()], dim=-1)

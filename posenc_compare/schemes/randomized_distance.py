@@ -1,0 +1,77 @@
+"""Randomized distances.
+
+Reads a distance bias at random distances: the d-th token back is as far as the d-th
+smallest of a sample from a range longer than any sequence. Neighbours keep their
+order, and equal distances stay equal.
+
+Source: Ruoss et al. 2023, arXiv:2305.16843; the rule is that of the authors' released
+code for ALiBi and relative encodings (models/positional_encodings.py): 0 stays 0, the
+others are drawn without replacement from 1 to `longest` - 1, in training and testing.
+Direction: the same distances serve past and future, the code's default. Its half step
+between past and future for ALiBi is left out. As in the code, one draw serves the
+batch, here for all layers; the code draws anew in each.
+Convention: `positions` draws the distances and returns the ids unchanged, for
+`offset_bias` to read; without a generator, distances stay as they are.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes.base import Geometry, check_axes, register
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.variants import Variant
+
+
+@register(
+    "randomized_distance",
+    family="bias",
+    source="Ruoss et al. 2023, arXiv:2305.16843",
+)
+class RandomizedDistance(Wrapper):
+    """Give any bias of the offset alone rising random distances.
+
+    Args:
+        geometry: passed on.
+        scheme: name of the scheme with the bias, with its default options.
+        longest: distances are below it; no sequence may be longer.
+    """
+
+    def __init__(
+        self, geometry: Geometry, *, scheme: str = "alibi", longest: int = 2048
+    ) -> None:
+        if longest < 1:
+            raise ConfigError(
+                f"randomized_distance: longest must be at least 1, got {longest}"
+            )
+        super().__init__(geometry, Variant(scheme).build(geometry))
+        check_axes(self)
+        if not self.inner.acts_at("offset_bias") or self.inner.per_layer:
+            raise ConfigError(
+                f"randomized_distance: scheme must have a bias of the offset alone and "
+                f"one instance for all layers, got {scheme}"
+            )
+        self.longest = longest
+        self.distances: Tensor | None = None
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        self.distances = None
+        if generator is not None and positions.numel():
+            low, high = positions.aminmax(dim=-1)
+            count = int((high - low).max())
+            self._check(count)
+            drawn = torch.randperm(self.longest - 1, generator=generator)[:count] + 1
+            drawn = torch.cat([drawn.new_zeros(1), drawn.sort().values])
+            self.distances = drawn.to(positions.device)
+        return self.inner.positions(positions, generator)
+
+    def offset_bias(self, offsets: Tensor) -> Tensor | None:
+        if self.distances is not None:
+            offsets = offsets.sign() * self.distances[offsets.abs()]
+        return self.inner.offset_bias(offsets)
+
+    def _check(self, distance: int) -> None:
+        if distance >= self.longest:
+            raise UndefinedPositionError(self.name, self.longest, distance)

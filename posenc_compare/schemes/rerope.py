@@ -1,0 +1,87 @@
+"""Rectified rotary position embedding (ReRoPE).
+
+Rotates as RoPE does up to a window; beyond it the relative position stands still, or
+grows more slowly if it leaks, so that no angle is larger than training has shown.
+
+Source: Su 2023, github.com/bojone/rerope (rerope_patch.py, leaky_rerope_patch.py); a
+repository and a blog, no paper.
+Direction: causal; the released code takes `window` for far keys on both sides.
+Convention: a relative position r from `window` on becomes
+`window + leak * (r - window)`; the code's scaling_factor is 1 / leak. `stretched`
+multiplies queries by `max(1, log(position + 1) / log(length))`, as the code does on
+top of the idea; it makes the logits depend on the absolute position.
+It is meant for reading a network trained with RoPE; training with it is our use. Two
+products are made for every pair, so it runs on the plain path.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Call, Geometry, Scheme, register
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.variants import Variant
+
+
+@register("rerope", family="rotary", source="Su 2023, github.com/bojone/rerope")
+class Rerope(Wrapper):
+    """Rotate by the relative position, held at a window. Has no parameters.
+
+    Args:
+        geometry: `head_dim` is the width of what is turned, `length` that of training.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
+        window: first relative position that is held; 0 means a quarter of the
+            geometry's length, as 1024 of 4096 in the repository's results.
+        leak: growth per position beyond the window, from 0 to 1.
+        stretched: let queries grow with the logarithm of their position.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "adjacent",
+        window: int = 0,
+        leak: float = 0.0,
+        stretched: bool = False,
+    ) -> None:
+        if window < 0:
+            raise ConfigError(f"rerope: window must be at least 0, got {window}")
+        if not 0 <= leak <= 1:
+            raise ConfigError(f"rerope: leak must be from 0 to 1, got {leak}")
+        if stretched and geometry.length < 2:
+            raise ConfigError(
+                f"rerope: stretched needs a length of at least 2, got {geometry.length}"
+            )
+        inner = Variant("rope", {"base": base, "layout": layout})
+        super().__init__(geometry, inner.build(geometry))
+        self.window = window or max(1, geometry.length // 4)
+        self.leak = leak
+        self.stretched = stretched
+        self.causal_only = True
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return self._stretch(self.inner.query(q, positions), positions)
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        held = self.window * (1 - self.leak)
+        q = self.inner.query(call.q, self.leak * call.q_positions.double() + held)
+        k = self.inner.key(call.k, self.leak * call.k_positions.double())
+        q = self._stretch(q, call.q_positions).to(logits.dtype)
+        far = q @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
+        past = call.q_positions[:, :, None] - call.k_positions[:, None, :]
+        return torch.where((past < self.window)[:, None], logits, far)
+
+    def at_length(self, length: int) -> dict[str, Scheme]:
+        return {}
+
+    def _stretch(self, q: Tensor, positions: Tensor) -> Tensor:
+        if not self.stretched:
+            return q
+        growth = positions.double().log1p() / math.log(self.geometry.length)
+        return (q * growth.clamp(min=1)[..., None, :, None]).to(q.dtype)

@@ -1,0 +1,103 @@
+"""Rotary positions in the plane (2-D RoPE), axial and mixed.
+
+Turns pairs of query and key channels by the row and the column of an image patch:
+each pair by one of the two (axial), or each by both, along a trained direction of its
+own (mixed).
+
+Source: Heo et al. 2024, arXiv:2403.13298; bases and start values follow the authors'
+released code (rope-vit, models/vit_rope.py), the paper was not opened.
+Axes: ids are (row, column). Order: axial turns the first half of the pairs by the
+column (first=w), as rope-vit, or by the row (first=h), as timm's RotaryEmbeddingCat.
+Layout: adjacent pairs (0, 1), (2, 3), ... in both; half pairs channel i with i + d/2.
+Frequencies: `base ** (-4 m / d)` for `m = 0 ... d / 4 - 1`, with a base of 100 for
+axial and 10 for mixed. Mixed starts with two directions at right angles, each with
+all frequencies, turned by one random angle per head.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import inverse_frequencies, turn_pairs
+
+
+@register(
+    "rope_2d", family="rotary", source="Heo et al. 2024, arXiv:2403.13298", axes=2
+)
+class Rope2d(Scheme):
+    """Rotate by row and column. Mixed has `heads * head_dim` parameters.
+
+    Args:
+        geometry: `head_dim`, a multiple of 4, is the width of what is turned; `heads`
+            have frequencies of their own if mixed.
+        kind: axial, one axis per pair and fixed; mixed, both and trained.
+        base: of the frequencies; 0 means 100 for axial and 10 for mixed.
+        first: of axial, the axis that turns the first half of the pairs.
+        layout: which two channels make a pair.
+    """
+
+    per_layer = True
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        kind: Literal["axial", "mixed"] = "axial",
+        base: float = 0.0,
+        first: Literal["w", "h"] = "w",
+        layout: Literal["adjacent", "half"] = "adjacent",
+    ) -> None:
+        super().__init__(geometry)
+        if geometry.head_dim % 4:
+            raise ConfigError(
+                f"rope_2d: head_dim must be a multiple of 4, got {geometry.head_dim}"
+            )
+        self.kind = kind
+        self.base = base or (100.0 if kind == "axial" else 10.0)
+        self.first = first
+        self.layout = layout
+        if kind == "mixed":
+            self.frequencies = nn.Parameter(self._start().float())
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(q, self._turns(positions), self.layout)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return turn_pairs(k, self._turns(positions), self.layout)
+
+    def angles(self, positions: Tensor) -> Tensor | None:
+        """Return the angles `(..., seq, pair)`; none if heads have their own."""
+        if self.kind == "mixed":
+            return None
+        row, column = positions[..., None].double().unbind(dim=-2)
+        speeds = self._ladder(positions.device)
+        halves = [column * speeds, row * speeds]
+        return torch.cat(halves if self.first == "w" else halves[::-1], dim=-1)
+
+    def _turns(self, positions: Tensor) -> Tensor:
+        """Return `cos + i sin`, `(..., heads or 1, seq, pair)`."""
+        angle = self.angles(positions)
+        if angle is None:
+            ids = positions.double()[..., None, :, :, None]  # (..., 1, seq, axis, 1)
+            along = self.frequencies.double().movedim(0, 1)[:, None]
+            angle = (ids * along).sum(dim=-2)
+        else:
+            angle = angle[..., None, :, :]
+        return torch.polar(torch.ones_like(angle), angle)
+
+    def _start(self) -> Tensor:
+        """Draw the frequencies of mixed, `(axis, heads, pair)`: row, column."""
+        drawn = 2 * math.pi * torch.rand(self.geometry.heads, 1).double()
+        size = self._ladder(drawn.device)
+        directions = torch.cat([drawn.expand(-1, len(size))] * 2, dim=-1)
+        directions[:, len(size) :] += math.pi / 2
+        size = size.repeat(2)
+        return torch.stack([size * directions.sin(), size * directions.cos()])
+
+    def _ladder(self, device: torch.device) -> Tensor:
+        quarter = self.geometry.head_dim // 4
+        return inverse_frequencies(quarter, self.base, device)

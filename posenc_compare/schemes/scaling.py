@@ -1,0 +1,174 @@
+"""Slower rotations, by which a rotary network reads beyond its training length.
+
+Every rule divides the frequency of each pair by a number between 1 and the factor
+(longrope: by what its list says), so that a text `factor` times as long turns the
+slow pairs about as far as training did. A factor of 1 changes nothing.
+
+Source: pi, Chen et al. 2023, arXiv:2306.15595. ntk, ntk_dynamic, ntk_by_parts and
+yarn, Peng et al. 2023, arXiv:2309.00071. llama3, Grattafiori et al. 2024,
+arXiv:2407.21783, rule from Meta's released code. longrope, Ding et al. 2024,
+arXiv:2402.13753. The texts of these papers were read at second hand.
+Dynamic NTK: the released code enlarges the base by `factor * length / original -
+(factor - 1)` instead of `factor`; with a factor of 1 this is the paper's form. Here
+the length is a number given beforehand, so the past of a module has no influence.
+YaRN: the paper's ramp is linear in the rotations that a pair makes within the
+original length, that of the released code and all its copies in the index of the
+pair, between rounded ends. The code multiplies cosines and sines by the temperature,
+so that a product of query and key gets its square.
+LongRoPE: factors are searched for one network and one length. Without a list, a
+stand-in takes their place, the factors of ntk; this is not LongRoPE's search. The
+list for short texts and the first tokens that keep their angles are left out.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+
+RULES = ("pi", "ntk", "ntk_dynamic", "ntk_by_parts", "yarn", "llama3", "longrope")
+BETA = {"ntk_by_parts": 32.0, "yarn": 32.0, "llama3": 4.0}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A rule with its numbers, named as the options of `rope`.
+
+    Attributes:
+        rule: one of `RULES`, or none.
+        factor: how many times as long the text may become.
+        original: positions that were trained.
+        length: of ntk_dynamic, positions of the text; 0 means `factor * original`.
+        alpha: pairs with fewer rotations within the original length are slowed by
+            the whole factor.
+        beta: pairs with more rotations keep their frequency; 0 means as published,
+            32 and for llama3 4.
+        ramp: of yarn, what the passage from alpha to beta is linear in.
+        temperature: of yarn and longrope, where the temperature acts.
+        factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
+    """
+
+    rule: str
+    factor: float
+    original: int
+    length: int
+    alpha: float
+    beta: float
+    ramp: Literal["index", "rotations"]
+    temperature: Literal["cos_sin", "scale", "none"]
+    factors: str
+
+    def __post_init__(self) -> None:
+        if self.factor < 1 or (self.rule == "none" and self.factor != 1):
+            wanted = "1 without scaling" if self.rule == "none" else "at least 1"
+            raise ConfigError(f"rope: factor must be {wanted}, got {self.factor}")
+        if self.original < 1 or self.length < 0:
+            raise ConfigError(
+                f"rope: original and length must be at least 1, or 0 for the default, "
+                f"got {self.original} and {self.length}"
+            )
+        if not 0 < self.alpha < self._beta:
+            raise ConfigError(
+                f"rope: alpha must be above 0 and below beta, got {self.alpha} and "
+                f"{self._beta}"
+            )
+        if self.rule == "longrope" and self.original < 2:
+            raise ConfigError("rope: longrope needs an original length of 2, got 1")
+
+    @property
+    def heat(self) -> float:
+        """Return what queries and keys are multiplied by, each."""
+        if self.rule == "yarn":
+            return 0.1 * math.log(self.factor) + 1
+        if self.rule == "longrope":
+            return math.sqrt(1 + math.log(self.factor) / math.log(self.original))
+        return 1.0
+
+    def check_pairs(self, pairs: int) -> None:
+        """Raise `ConfigError` unless the rule serves this many pairs."""
+        count = len(self._listed())
+        if self.rule == "longrope" and count:
+            if count != pairs:
+                raise ConfigError(
+                    f"rope: factors must hold one number for each of {pairs} pairs, "
+                    f"got {count}"
+                )
+        elif self.rule in ("ntk", "ntk_dynamic", "longrope") and pairs < 2:
+            raise ConfigError(f"rope: {self.rule} needs at least 2 pairs, got {pairs}")
+
+    def frequencies(self, speeds: Tensor, base: float) -> Tensor:
+        """Return the frequencies of all pairs under this rule.
+
+        Args:
+            speeds: `(pair,)` float64, the unchanged `base ** (-m / pairs)`.
+            base: what they were made of.
+
+        Returns:
+            `(pair,)` float64, radians per position.
+        """
+        match self.rule:
+            case "pi":
+                return speeds / self.factor
+            case "ntk":
+                return speeds / _spread(speeds, self.factor)
+            case "ntk_dynamic":
+                length = max(self.length or self.factor * self.original, self.original)
+                grown = self.factor * (length / self.original - 1) + 1
+                return speeds / _spread(speeds, grown)
+            case "longrope":
+                listed = self._listed()
+                if listed:
+                    return speeds / speeds.new_tensor(listed)
+                return speeds / _spread(speeds, self.factor)
+            case "ntk_by_parts" | "yarn" | "llama3":
+                kept = self._kept(speeds, base)
+                return torch.lerp(speeds / self.factor, speeds, kept)
+        return speeds
+
+    def _kept(self, speeds: Tensor, base: float) -> Tensor:
+        """Return how much of its frequency each pair keeps, from 0 to 1."""
+        if self.rule != "yarn" or self.ramp == "rotations":
+            rotations = self.original * speeds / (2 * math.pi)
+            share = (rotations - self.alpha) / (self._beta - self.alpha)
+            return share.clamp(0, 1)
+        if base <= 1:
+            raise ConfigError(f"rope: ramp=index needs a base above 1, got {base}")
+        first = max(math.floor(self._index(self._beta, speeds, base)), 0)
+        last = math.ceil(self._index(self.alpha, speeds, base))
+        last = min(last, 2 * len(speeds) - 1)  # as released, not the last pair
+        steps = torch.arange(len(speeds), dtype=torch.float64, device=speeds.device)
+        share = (steps - first) / (last - first if last != first else 0.001)
+        return 1 - share.clamp(0, 1)
+
+    def _index(self, rotations: float, speeds: Tensor, base: float) -> float:
+        """Return which pair turns so often within the original length, as a real."""
+        wavelength = self.original / rotations
+        return len(speeds) * math.log(wavelength / (2 * math.pi)) / math.log(base)
+
+    @property
+    def _beta(self) -> float:
+        return self.beta or BETA.get(self.rule, 32.0)
+
+    def _listed(self) -> list[float]:
+        try:
+            numbers = [float(part) for part in self.factors.split("/") if part.strip()]
+        except ValueError:
+            numbers = [math.nan]
+        if not all(0 < number < math.inf for number in numbers):
+            raise ConfigError(
+                f"rope: factors must be positive numbers parted by /, got "
+                f"{self.factors[:80]!r}"
+            )
+        return numbers
+
+
+def _spread(speeds: Tensor, factor: float) -> Tensor:
+    """Return `factor ** (m / (pairs - 1))`: 1 for the fastest, all for the slowest.
+
+    The same as `base * factor ** (pairs / (pairs - 1))` in place of the base.
+    """
+    steps = torch.arange(len(speeds), dtype=torch.float64, device=speeds.device)
+    return factor ** (steps / (len(speeds) - 1))

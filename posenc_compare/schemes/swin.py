@@ -1,0 +1,74 @@
+"""Swin's relative position bias.
+
+Adds to each logit a trained number per head, looked up by how many rows and columns
+lie between the two places of a window.
+
+Source: Liu et al. 2021, arXiv:2103.14030 (Swin Transformer); index and start follow
+the released code (microsoft/Swin-Transformer, models/swin_transformer.py).
+Sign: query minus key. Positions are (row, column); only their differences count, and
+one as large as the window is an error.
+Start: normal, cut off, with standard deviation 0.02 as released and in timm; zeros in
+transformers.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
+
+
+@register("swin", family="bias", source="Liu et al. 2021, arXiv:2103.14030", axes=2)
+class Swin(Scheme):
+    """Add a trained number per offset of two axes and head.
+
+    `(2 height - 1) * (2 width - 1) * heads` parameters.
+
+    Args:
+        geometry: `heads` sets the columns of the table.
+        height: rows of the window; 0 means the smallest square that holds `length`.
+        width: columns of the window; 0 likewise.
+        start: how the table begins.
+    """
+
+    per_layer = True
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        height: int = 0,
+        width: int = 0,
+        start: Literal["normal", "zeros"] = "normal",
+    ) -> None:
+        super().__init__(geometry)
+        for name, value in (("height", height), ("width", width)):
+            if value < 0:
+                raise ConfigError(f"swin: {name} must be at least 1, got {value}")
+        side = math.isqrt(geometry.length - 1) + 1
+        self.height, self.width = height or side, width or side
+        rows = (2 * self.height - 1) * (2 * self.width - 1)
+        self.table = nn.Parameter(torch.zeros(rows, geometry.heads))
+        if start == "normal":
+            nn.init.trunc_normal_(self.table, std=0.02)
+
+    def pair_bias(self, call: Call) -> PairBias:
+        batch, stride = call.q.shape[0], 2 * self.width - 1
+        self._check(call.q_positions, call.k_positions)
+        # A row of the table for every pair is the difference of one number each.
+        step = torch.tensor([stride, 1], device=call.q.device)
+        start = (self.height - 1) * stride + self.width - 1
+        q_rows = (call.q_positions * step).sum(-1).expand(batch, -1) + start
+        k_rows = (call.k_positions * step).sum(-1).expand(batch, -1)
+        return lambda b, h, i, j: self.table[q_rows[b, i] - k_rows[b, j], h]
+
+    def _check(self, q_positions: Tensor, k_positions: Tensor) -> None:
+        q_low, q_high = q_positions.aminmax(dim=1)  # (batch or 1, axis)
+        k_low, k_high = k_positions.aminmax(dim=1)
+        apart = torch.maximum(q_high - k_low, k_high - q_low).amax(dim=0).tolist()
+        for limit, got in zip((self.height, self.width), apart, strict=True):
+            if got >= limit:
+                raise UndefinedPositionError(self.name, limit, got)

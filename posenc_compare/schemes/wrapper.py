@@ -1,0 +1,78 @@
+"""A scheme around another one.
+
+A wrapper passes every door, fact and question on to the scheme inside it. Its
+subclasses override what they change: the position ids, one door, or which scheme is
+inside.
+"""
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor
+
+from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme
+
+
+class Wrapper(Scheme):
+    """The scheme inside, unchanged.
+
+    Args:
+        geometry: of the layer.
+        inner: the scheme inside; its own errors stay its own.
+    """
+
+    def __init__(self, geometry: Geometry, inner: Scheme) -> None:
+        super().__init__(geometry)
+        self.inner = inner
+        for fact in ("per_layer", "axes", "causal_only"):
+            setattr(self, fact, getattr(inner, fact))  # of this instance
+
+    def acts_at(self, door: str) -> bool:
+        own = getattr(type(self), door) is not getattr(Wrapper, door)
+        return own or self.inner.acts_at(door)
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        return self.inner.positions(positions, generator)
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.inner.embed(x, positions)
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return self.inner.query(q, positions)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self.inner.key(k, positions)
+
+    def scale(self, head_dim: int) -> float:
+        return self.inner.scale(head_dim)
+
+    def query_start(self, head_dim: int) -> float:
+        return self.inner.query_start(head_dim)
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
+        return self.inner.token_state(x, past)
+
+    def offset_bias(self, offsets: Tensor) -> Tensor | None:
+        return self.inner.offset_bias(offsets)
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        return self.inner.pair_bias(call)
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        return self.inner.scores(logits, call)
+
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        return self.inner.values(weights, call)
+
+    def at_length(self, length: int) -> dict[str, Scheme]:
+        readers: dict[str, Scheme] = {}
+        for name, reader in self.inner.at_length(length).items():
+            outer = deepcopy(self)
+            outer.inner = reader
+            readers[name] = outer
+        return readers
+
+    def angles(self, positions: Tensor) -> Tensor | None:
+        return self.inner.angles(positions)

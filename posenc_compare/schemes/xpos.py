@@ -1,0 +1,101 @@
+"""Extrapolatable positions (xPos).
+
+Turns queries and keys as RoPE does, and lets each pair of channels fade with the
+distance between the two tokens, fast pairs sooner than slow ones.
+
+Source: Sun et al. 2022, arXiv:2212.10554; gamma, scale base and layout as in the
+authors' torchscale. Read at second hand.
+Direction: queries grow with the position as keys shrink, so a product carries
+`zeta ** ((query - key) / scale_base)`. Keys in the future would be amplified; xPos
+is refused without a causal mask.
+Centre: growth counts from a fixed position, which cancels in every product.
+torchscale counts from the middle of the piece it is given, which moves as a text
+grows, and so must keep raw keys; the products are the same.
+Layout: adjacent pairs (0, 1), (2, 3), ... in all ports; half pairs channel i with
+i + d/2.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.frequencies import (
+    pair_count,
+    position_angles,
+    turn_pairs,
+)
+
+
+@register("xpos", family="rotary", source="Sun et al. 2022, arXiv:2212.10554")
+class Xpos(Scheme):
+    """Rotate, and fade with the distance, pair by pair. Has no parameters.
+
+    Args:
+        geometry: `head_dim` is the width of what is turned.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
+        gamma: pair m of n fades by `(m / n + gamma) / (1 + gamma)`.
+        scale_base: that is per so many positions.
+        centre: position where nothing grows or shrinks; -1 means half the geometry's
+            length. A number of the size of the positions keeps growth in range.
+    """
+
+    causal_only = True
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "adjacent",
+        gamma: float = 0.4,
+        scale_base: float = 512.0,
+        centre: int = -1,
+    ) -> None:
+        super().__init__(geometry)
+        self.pairs = pair_count("xpos", geometry.head_dim)
+        if gamma <= 0 or scale_base <= 0:
+            raise ConfigError(
+                f"xpos: gamma and scale_base must be above 0, got {gamma} and "
+                f"{scale_base}"
+            )
+        if centre < -1:
+            raise ConfigError(f"xpos: centre must be at least -1, got {centre}")
+        self.base = base
+        self.layout = layout
+        self.gamma = gamma
+        self.scale_base = scale_base
+        self.centre = geometry.length // 2 if centre == -1 else centre
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return self._turn(q, positions, 1)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self._turn(k, positions, -1)
+
+    def angles(self, positions: Tensor) -> Tensor:
+        return position_angles(positions, self.pairs, self.base)
+
+    def growth(self, positions: Tensor) -> Tensor:
+        """Return `(..., seq, pair)` float64 factors of the queries."""
+        steps = torch.arange(self.pairs, device=positions.device)
+        zeta = (steps.double() / self.pairs + self.gamma) / (1 + self.gamma)
+        return zeta ** ((positions - self.centre)[..., None].double() / self.scale_base)
+
+    def _turn(self, x: Tensor, positions: Tensor, sign: int) -> Tensor:
+        self._check_reach(x.dtype, positions)
+        turns = torch.polar(self.growth(positions) ** sign, self.angles(positions))
+        return turn_pairs(x, turns[..., None, :, :], self.layout)
+
+    def _check_reach(self, dtype: torch.dtype, positions: Tensor) -> None:
+        """Raise if a factor, or a channel of 256 times it, leaves the dtype's range."""
+        range_ = math.log(torch.finfo(dtype).max / 256)
+        fading = math.log((1 + self.gamma) / self.gamma) / self.scale_base
+        reach = math.floor(range_ / fading)
+        far = positions[(positions - self.centre).abs() > reach]
+        if far.numel():
+            raise UndefinedPositionError("xpos", self.centre + reach + 1, int(far[0]))

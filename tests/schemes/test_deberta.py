@@ -1,0 +1,221 @@
+"""DeBERTa's products against the paper's sums, and its buckets against fractions."""
+
+import math
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.deberta import Deberta, bucket_edges
+
+BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
+PLACES = [0, 1, 3, 9, 4, 5, 30]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(length: int = 8, **options: Any) -> Deberta:
+    sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH, "length": length}
+    scheme = create("deberta", options=options, **sizes).double()
+    assert isinstance(scheme, Deberta)
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter.copy_(normal(*parameter.shape, seed=100 + number))
+    return scheme.requires_grad_(False)
+
+
+def vectors() -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
+    return q, k, v
+
+
+def slow_bucket(distance: int, buckets: int, reach: int) -> int:
+    """m + ceil(ln(n / m) / ln((reach - 1) / m) * (m - 1)), decided by fractions."""
+    middle, n = buckets // 2, abs(distance)
+    if n <= middle:
+        return distance
+    reached, step = Fraction(n, middle) ** (middle - 1), 0
+    while Fraction(reach - 1, middle) ** step < reached:
+        step += 1
+    return (middle + step) * (1 if distance > 0 else -1)
+
+
+def slow_row(distance: int, span: int) -> int:
+    """0 up to -span, 2 span - 1 from span on, distance + span between."""
+    if distance <= -span:
+        return 0
+    return 2 * span - 1 if distance >= span else distance + span
+
+
+def dot(a: list[float], b: list[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def project(weight: Tensor, head: int, vector: list[float]) -> list[float]:
+    return [dot(row, vector) for row in weight.view(HEADS, WIDTH, DIM)[head].tolist()]
+
+
+def slow(scheme: Deberta, reach: int, buckets: int, index: str) -> Tensor:
+    """Content to content, content to position, position to content."""
+    q, k, _ = vectors()
+    span, table = buckets or reach, scheme.table.tolist()
+    logits = torch.zeros(BATCH, HEADS, LENGTH, LENGTH).double()
+
+    def row(distance: int) -> list[float]:
+        step = slow_bucket(distance, buckets, reach) if buckets else distance
+        return table[slow_row(step, span)]
+
+    for h in range(HEADS):
+        for i in range(LENGTH):
+            for j in range(LENGTH):
+                distance = PLACES[i] - PLACES[j]
+                key_row = project(scheme.to_keys.weight, h, row(distance))
+                turned = distance if index == "code" else -distance
+                query_row = project(scheme.to_queries.weight, h, row(turned))
+                for b in range(BATCH):
+                    query, key = q[b, h, i].tolist(), k[b, h, j].tolist()
+                    total = dot(query, key) + dot(query, key_row) + dot(key, query_row)
+                    logits[b, h, i, j] = total / math.sqrt(3 * WIDTH)
+    return logits
+
+
+@pytest.mark.parametrize("index", ["code", "paper"])
+@pytest.mark.parametrize(("reach", "buckets"), [(2, 0), (5, 0), (40, 0), (20, 8)])
+def test_equals_the_slow_reference(reach: int, buckets: int, index: str) -> None:
+    q, k, v = vectors()
+    scheme = make(reach=reach, buckets=buckets, p2c_index=index)
+    positions = torch.tensor(PLACES)
+    expected = slow(scheme, reach, buckets, index)
+    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
+    out = expected.masked_fill(ahead, -math.inf).softmax(-1) @ v
+    paths: list[Path] = ["dense", "flex", "plain"]
+    for path in paths:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="flex_attention called without")
+            read = attention(q, k, v, scheme=scheme, positions=positions, path=path)
+        torch.testing.assert_close(read, out, rtol=0, atol=1e-12)
+
+
+def test_reach_is_the_length_unless_given() -> None:
+    q, k, _ = vectors()
+    positions = torch.tensor(PLACES)
+    default = attention_logits(q, k, scheme=make(length=5), positions=positions)
+    given = attention_logits(q, k, scheme=make(reach=5), positions=positions)
+    assert torch.equal(default, given)
+    assert make(length=5).table.shape == (10, DIM)
+    assert make(buckets=4).table.shape == (8, DIM)
+
+
+def test_rows_at_the_ends() -> None:
+    rows = make(reach=3).rows(torch.tensor([-9, -3, -2, 0, 2, 3, 9]))
+    assert rows.tolist() == [0, 0, 1, 3, 5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("buckets", "reach"), [(4, 4), (8, 20), (16, 10), (32, 128), (256, 512), (10, 100)]
+)
+def test_buckets_equal_exact_fractions(buckets: int, reach: int) -> None:
+    scheme = make(reach=reach, buckets=buckets)
+    distances = range(-2 * reach, 2 * reach + 1, 1 if reach < 200 else 7)
+    got = scheme.rows(torch.tensor(distances)).tolist()
+    expected = [slow_row(slow_bucket(n, buckets, reach), buckets) for n in distances]
+    assert got == expected
+
+
+def test_buckets_equal_the_published_rule_away_from_ties() -> None:
+    # da_utils.py takes logarithms in floating point, where a tie may fall either way.
+    edges = bucket_edges(256, 512)
+    assert len(edges) == 256
+    assert edges[:130] == [*range(129), 129]
+    assert edges[-1] == 511
+    for n in range(129, 511):
+        exact = math.log(n / 128) / math.log(511 / 128) * 127
+        assert abs(exact - round(exact)) > 1e-9
+        bucket = sum(edge < n for edge in edges)
+        assert bucket == 128 + math.ceil(exact)
+
+
+def test_index_conventions_differ_in_the_key_term_alone() -> None:
+    q, k, _ = vectors()
+    positions = torch.tensor(PLACES)
+    code, paper = (
+        make(p2c_index=index, length=40).requires_grad_(False)
+        for index in ("code", "paper")
+    )
+
+    def logits(scheme: Deberta) -> Tensor:
+        return attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+
+    difference = logits(code) - logits(paper)
+    assert difference.abs().max() > 0.5
+    assert difference.diagonal(dim1=-2, dim2=-1).abs().max() < 1e-14
+    for scheme in (code, paper):
+        scheme.to_queries.weight.zero_()
+    torch.testing.assert_close(logits(code), logits(paper), rtol=0, atol=1e-14)
+
+
+def test_an_empty_table_is_no_encoding_on_a_smaller_scale() -> None:
+    q, k, _ = vectors()
+    scheme, positions = make(), torch.tensor(PLACES)
+    scheme.table.zero_()
+    got = attention_logits(q, k, scheme=scheme, positions=positions)
+    nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
+    torch.testing.assert_close(got * math.sqrt(3), nope, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "options", [{"reach": 4}, {"buckets": 4}, {"p2c_index": "paper"}]
+)
+def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
+    q, k, _ = vectors()
+
+    def logits(**options: Any) -> Tensor:
+        positions = torch.tensor(PLACES)
+        return attention_logits(q, k, scheme=make(**options), positions=positions)
+
+    change = logits(**options) - logits()
+    assert change[logits().isfinite()].abs().max() > 1e-2
+
+
+def test_initial_spread() -> None:
+    scheme = create("deberta", model_dim=128, heads=2, length=256)
+    for parameter in scheme.parameters():
+        assert parameter.std().item() == pytest.approx(0.02, rel=0.03)
+
+
+def test_bfloat16_keeps_close_positions_apart() -> None:
+    scheme, places = make(length=16), torch.tensor([15962, 15966, 15968])
+    one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
+    low, wide = (
+        attention_logits(x, x, scheme=scheme, positions=places, causal=False)
+        for x in (one, one.double())
+    )
+    assert low.dtype == torch.float32
+    torch.testing.assert_close(low.double(), wide, rtol=0, atol=1e-4)
+    assert (wide[0, 0, 2, 0] - wide[0, 0, 2, 1]).abs() > 1e-2
+
+
+def test_reach_out_of_range() -> None:
+    with pytest.raises(ConfigError, match="deberta: reach must be 0 or more, got -1"):
+        make(reach=-1)
+
+
+@pytest.mark.parametrize("buckets", [-2, 2, 7, 18, 20])
+def test_buckets_out_of_range(buckets: int) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=f"deberta: buckets must be even, at least 4 and less than twice 9, "
+        f"got {buckets}",
+    ):
+        make(reach=10, buckets=buckets)

@@ -1,0 +1,129 @@
+"""Random Fourier features against one cosine and one sine at a time."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention_logits
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.fourier_random import FourierRandom
+
+
+def make(
+    model_dim: int = 8, length: int = 50, seed: int = 0, **options: float
+) -> FourierRandom:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        scheme = create(
+            "fourier_random",
+            options=options,
+            model_dim=model_dim,
+            heads=1,
+            length=length,
+        )
+    assert isinstance(scheme, FourierRandom)
+    return scheme.double()
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def slow(scheme: FourierRandom, position: int, length: int) -> list[float]:
+    """cos(2 pi b v) for all b, then sin(2 pi b v), with v = position / length."""
+    frequencies = scheme.frequencies.tolist()
+    angles = [2 * math.pi * b * position / length for b in frequencies]
+    return [math.cos(a) for a in angles] + [math.sin(a) for a in angles]
+
+
+def test_equals_the_slow_reference() -> None:
+    scheme, x = make(), normal(2, 5, 8)
+    positions = [[0, 1, 49, 50, 7], [400, 3, -2, 0, 25]]
+    got = scheme.embed(x, torch.tensor(positions))
+    for b in range(2):
+        for i in range(5):
+            code = torch.tensor(slow(scheme, positions[b][i], 50), dtype=torch.float64)
+            torch.testing.assert_close(got[b, i], x[b, i] + code, rtol=0, atol=1e-12)
+    q = normal(1, 1, 5, 8, seed=1)
+    logits = attention_logits(
+        q, got[:1, None], scheme=scheme, positions=torch.arange(5), causal=False
+    )
+    expected = q @ got[:1, None].mT / math.sqrt(8)  # it acts nowhere else
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 10.0])
+def test_inner_products_are_near_a_gaussian(sigma: float) -> None:
+    pairs = 20_000
+    scheme = make(2 * pairs, sigma=sigma, length=100)
+    code = scheme.embed(torch.zeros(1, 40, 2 * pairs).double(), torch.arange(40))[0]
+    products = code @ code.T / pairs
+    for p in range(0, 40, 3):
+        for q in range(0, 40, 5):
+            distance = (p - q) / 100
+            gaussian = math.exp(-2 * (math.pi * sigma * distance) ** 2)
+            # A mean of cosines: standard deviation at most 1 / sqrt(2 pairs).
+            assert products[p, q].item() == pytest.approx(gaussian, abs=0.025)
+
+
+def test_every_code_has_the_same_norm() -> None:
+    code = make(32).embed(torch.zeros(1, 60, 32).double(), torch.arange(60))
+    squares = code.square().sum(-1)
+    torch.testing.assert_close(
+        squares, torch.full_like(squares, 16), rtol=0, atol=1e-12
+    )
+
+
+def test_frequencies_are_drawn_kept_and_not_trained() -> None:
+    scheme, other = make(2000, seed=0), make(2000, seed=1)
+    assert scheme.frequencies.std().item() == pytest.approx(10, rel=0.1)
+    assert abs(scheme.frequencies.mean().item()) < 1.5
+    assert not torch.equal(scheme.frequencies, other.frequencies)
+    assert list(scheme.state_dict()) == ["frequencies"]
+    assert not any(p.requires_grad for p in scheme.parameters())
+    other.load_state_dict(scheme.state_dict())
+    x, positions = normal(1, 4, 2000), torch.arange(4)
+    assert torch.equal(other.embed(x, positions), scheme.embed(x, positions))
+
+
+def test_length_and_sigma_scale_the_same_frequencies() -> None:
+    x, positions = torch.zeros(1, 30, 8).double(), torch.arange(30)
+    code = make(sigma=4.0, length=60).embed(x, positions)
+    assert (make(sigma=8.0, length=60).embed(x, positions) - code).abs().max() > 0.1
+    same = make(sigma=8.0, length=120).embed(x, positions)
+    torch.testing.assert_close(same, code, rtol=0, atol=1e-6)  # drawn in float32
+
+
+def test_bfloat16_is_rounded_once() -> None:
+    scheme = make(32, length=16_000, sigma=1000.0)
+    positions = torch.tensor([15_962, 15_966, 15_968])  # two are one in bfloat16
+    code = scheme.embed(torch.zeros(1, 3, 32).bfloat16(), positions)
+    expected = [slow(scheme, p, 16_000) for p in positions.tolist()]
+    wide = torch.tensor(expected, dtype=torch.float64)
+    assert (code[0].double() - wide).abs().max() <= 2.0**-8
+    assert code[0].unique(dim=0).shape[0] == 3
+
+
+def test_odd_width() -> None:
+    with pytest.raises(
+        ConfigError, match="fourier_random: model_dim must be even, got 7"
+    ):
+        make(7)
+
+
+def test_another_width() -> None:
+    with pytest.raises(ShapeError, match=r"fourier_random: the width must be 8, .* 6"):
+        make().embed(normal(1, 2, 6), torch.arange(2))
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0])
+def test_sigma_out_of_range(sigma: float) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=f"fourier_random: sigma must be greater than 0, got {sigma}",
+    ):
+        make(sigma=sigma)

@@ -1,0 +1,125 @@
+"""KERPLE's logarithmic kernel against the formula, one pair at a time."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.schemes import create
+from posenc_compare.schemes.kerple_log import KerpleLog, bounded
+
+PLACES = [0, 1, 2, 40, 7, 3000]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(heads: int = 3, noise: float = 0.0) -> KerpleLog:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scheme = create("kerple_log", model_dim=8 * heads, heads=heads).double()
+    assert isinstance(scheme, KerpleLog)
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter += noise * normal(*parameter.shape, seed=number)
+    return scheme
+
+
+def slow(steepness: float, rate: float, distance: int) -> float:
+    return -max(steepness, 0.01) * math.log(1 + max(rate, 0.01) * distance)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("noise", [0.3, 2.0])
+def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
+    scheme = make(noise=noise)
+    q, k = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=causal
+    )
+    for h in range(3):
+        numbers = scheme.steepness[h].item(), scheme.rate[h].item()
+        for i in range(6):
+            for j in range(i + 1 if causal else 6):
+                bias = slow(*numbers, abs(PLACES[i] - PLACES[j]))
+                expected = (q[:, h, i] * k[:, h, j]).sum(-1) / math.sqrt(8) + bias
+                torch.testing.assert_close(
+                    got[:, h, i, j], expected, rtol=0, atol=1e-12
+                )
+
+
+def test_the_bounds_are_met_in_the_reference() -> None:
+    numbers = torch.cat([make(noise=2.0).steepness, make(noise=2.0).rate])
+    assert (numbers < 0.01).any()
+    assert (numbers > 0.01).any()
+
+
+def test_starts_as_released() -> None:
+    scheme = make(heads=4000)
+    for parameter, most in ((scheme.steepness, 2.0), (scheme.rate, 1.0)):
+        assert 0 <= parameter.min() < 0.01
+        assert most - 0.01 < parameter.max() <= most
+        assert parameter.mean().item() == pytest.approx(most / 2, rel=0.05)
+
+
+def test_is_even_and_falls_with_the_distance() -> None:
+    offsets = torch.arange(-500, 501)
+    bias = make(noise=0.3).offset_bias(offsets)
+    assert torch.equal(bias, bias.flip(1))
+    assert (bias[:, 500] == 0).all()
+    assert (bias[:, 500:].diff(dim=1) < 0).all()
+
+
+@pytest.mark.parametrize(("value", "kept"), [(-3.0, 0.01), (0.5, 0.5)])
+def test_bounds_hold_in_the_kernel_and_pass_the_gradient(
+    value: float, kept: float
+) -> None:
+    scheme = make()
+    with torch.no_grad():
+        scheme.rate.fill_(value)
+    scheme.offset_bias(torch.arange(-20, 1)).sum().backward()
+    assert torch.equal(scheme.rate.detach(), torch.full((3,), value).double())
+    assert scheme.rate.grad is not None
+    assert scheme.steepness.grad is not None
+    for h in range(3):
+        # d/dr and d/ds of -s log(1 + r n)
+        steepness = scheme.steepness[h].item()
+        by_rate = sum(-steepness * n / (1 + kept * n) for n in range(21))
+        by_steepness = sum(-math.log(1 + kept * n) for n in range(21))
+        assert scheme.rate.grad[h].item() == pytest.approx(by_rate, rel=1e-12)
+        assert scheme.steepness.grad[h].item() == pytest.approx(by_steepness)
+
+
+def test_bounded() -> None:
+    x = torch.tensor([-7.0, 0.0, 0.01, 0.3, 2.0, 5.0], dtype=torch.float64)
+    got = bounded(x, 0.01, 2.0)
+    assert torch.equal(got[2:5], x[2:5])
+    expected = torch.tensor([0.01, 0.01, 0.01, 0.3, 2.0, 2.0], dtype=torch.float64)
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-15)
+
+
+def test_distances_are_not_rounded_to_bfloat16() -> None:
+    positions = torch.tensor([15_962, 15_966, 15_968])
+    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
+    scheme = make(noise=0.3)
+    logits = attention_logits(
+        zero, zero, scheme=scheme, positions=positions, causal=False
+    )
+    assert logits[0, 0, 0].unique().numel() == 3
+    for n, (i, j) in ((4, (0, 1)), (6, (0, 2)), (2, (1, 2))):
+        expected = slow(scheme.steepness[1].item(), scheme.rate[1].item(), n)
+        assert logits[0, 1, i, j].item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_trained_paths_agree() -> None:
+    scheme, x = make(noise=0.3), normal(1, 3, 12, 8)
+    positions = torch.arange(12)
+    strided, plain = (
+        attention(x, x, x, scheme=scheme, positions=positions, path=path)
+        for path in ("strided", "plain")
+    )
+    torch.testing.assert_close(strided, plain, rtol=0, atol=1e-12)

@@ -1,0 +1,116 @@
+"""KERPLE's power kernel against the formula, one pair at a time."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention_logits
+from posenc_compare.schemes import create
+from posenc_compare.schemes.alibi import slopes
+from posenc_compare.schemes.kerple_power import KerplePower
+
+PLACES = [0, 1, 2, 40, 7, 3000]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(heads: int = 3, noise: float = 0.0) -> KerplePower:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scheme = create("kerple_power", model_dim=8 * heads, heads=heads).double()
+    assert isinstance(scheme, KerplePower)
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter += noise * normal(*parameter.shape, seed=number)
+    return scheme
+
+
+def slow(factor: float, exponent: float, distance: int) -> float:
+    return -max(factor, 0.01) * distance ** min(max(exponent, 0.01), 2.0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("noise", [0.3, 2.0])
+def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
+    scheme = make(heads=6, noise=noise)
+    q, k = normal(2, 6, 6, 8), normal(2, 6, 6, 8, seed=1)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=causal
+    )
+    for h in range(6):
+        numbers = scheme.factor[h].item(), scheme.exponent[h].item()
+        for i in range(6):
+            for j in range(i + 1 if causal else 6):
+                bias = slow(*numbers, abs(PLACES[i] - PLACES[j]))
+                expected = (q[:, h, i] * k[:, h, j]).sum(-1) / math.sqrt(8) + bias
+                # Up to 3000 ** 2: what rounding leaves grows with the bias.
+                torch.testing.assert_close(
+                    got[:, h, i, j], expected, rtol=1e-14, atol=1e-12
+                )
+
+
+def test_the_bounds_are_met_in_the_reference() -> None:
+    scheme = make(heads=6, noise=2.0)
+    assert (scheme.factor < 0.01).any()
+    assert (scheme.exponent < 0.01).any()
+    assert (scheme.exponent > 2).any()
+
+
+@pytest.mark.parametrize("heads", [1, 8, 12])
+def test_exponent_one_is_alibi(heads: int) -> None:
+    scheme = make(heads=heads)
+    with torch.no_grad():
+        scheme.factor.copy_(torch.tensor(slopes(heads)))
+        scheme.exponent.fill_(1.0)
+    offsets = torch.arange(-300, 301)
+    expected = create("alibi", model_dim=8 * heads, heads=heads).offset_bias(offsets)
+    assert expected is not None
+    # Slopes below the least factor of the kernel are raised to it.
+    kept = torch.tensor(slopes(heads)) >= 0.01
+    got = scheme.offset_bias(offsets)
+    torch.testing.assert_close(got[kept], expected[kept], rtol=1e-7, atol=0)
+
+
+def test_starts_as_released() -> None:
+    scheme = make(heads=4000)
+    for parameter, most in ((scheme.factor, 1.0), (scheme.exponent, 2.0)):
+        assert 0 <= parameter.min() < 0.01
+        assert most - 0.01 < parameter.max() <= most
+        assert parameter.mean().item() == pytest.approx(most / 2, rel=0.05)
+
+
+def test_is_even_and_zero_at_the_query() -> None:
+    bias = make(noise=2.0).offset_bias(torch.arange(-500, 501))
+    assert torch.equal(bias, bias.flip(1))
+    assert (bias[:, 500] == 0).all()
+    assert (bias[:, 500:].diff(dim=1) < 0).all()
+
+
+def test_gradients_are_finite_at_distance_zero_and_pass_the_bounds() -> None:
+    scheme = make()
+    with torch.no_grad():
+        scheme.exponent.copy_(torch.tensor([-1.0, 0.5, 7.0]))
+    scheme.offset_bias(torch.arange(-9, 1)).sum().backward()
+    assert scheme.exponent.grad is not None
+    for h, exponent in enumerate((0.01, 0.5, 2.0)):
+        factor = scheme.factor[h].item()
+        # d/dp of -a n ** p, which is 0 at n = 0
+        expected = sum(-factor * n**exponent * math.log(n) for n in range(1, 10))
+        assert scheme.exponent.grad[h].item() == pytest.approx(expected, rel=1e-12)
+    assert scheme.exponent[2].item() == 7.0
+
+
+def test_distances_are_not_rounded_to_bfloat16() -> None:
+    positions = torch.tensor([0, 599, 600])  # 599 is 600 in bfloat16
+    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
+    scheme = make(noise=0.3)
+    logits = attention_logits(zero, zero, scheme=scheme, positions=positions)
+    for h in range(3):
+        for i, n in ((1, 599), (2, 600)):
+            expected = slow(scheme.factor[h].item(), scheme.exponent[h].item(), n)
+            assert logits[0, h, i, 0].item() == pytest.approx(expected, rel=1e-6)

@@ -1,0 +1,194 @@
+"""A mixture against its two schemes, each computed apart."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Geometry, Scheme, Variant
+
+GEOMETRY = Geometry(model_dim=32, heads=4, length=64)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Variant(name, options).build(geometry).double()
+
+
+def parts(scheme: Scheme, first: str, second: str, heads: int) -> tuple[Scheme, Scheme]:
+    """Build the two apart, and give the mixture's parts the same noisy parameters."""
+    one = build(first, replace(GEOMETRY, heads=heads))
+    other = build(second, replace(GEOMETRY, heads=4 - heads))
+    inside = scheme.get_submodule("inner")
+    for place, alone in (("first", one), ("second", other)):
+        with torch.no_grad():
+            for number, parameter in enumerate(alone.parameters()):
+                parameter += 0.3 * normal(*parameter.shape, seed=number)
+        inside.get_submodule(place).load_state_dict(alone.state_dict())
+    return one, other
+
+
+PAIRS = [
+    ("rope", "alibi"),
+    ("alibi", "rope"),
+    ("nope", "shaw"),
+    ("shaw", "kerple_log"),
+    ("cope", "alibi"),
+    ("fox", "rope"),
+    ("dape", "pope"),
+    ("transformer_xl", "nope"),
+    ("nope", "nope"),
+    ("rope", "fox"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.parametrize(("share", "heads"), [(0.25, 1), (0.5, 2), (0.75, 3)])
+def test_by_heads_each_scheme_is_as_it_is_alone(
+    first: str, second: str, share: float, heads: int
+) -> None:
+    scheme = build("mix", first=first, second=second, by="heads", share=share)
+    both = parts(scheme, first, second, heads)
+    x = normal(2, 9, 32, seed=9)
+    q, k, v = (normal(2, 4, 9, 8, seed=seed) for seed in range(3))
+    positions = torch.tensor(
+        [[0, 1, 2, 3, 4, 5, 6, 7, 8], [3, 4, 9, 10, 11, 20, 21, 22, 30]]
+    )
+    got = attention(
+        q, k, v, scheme=scheme, positions=positions, state=scheme.token_state(x)
+    )
+    logits = attention_logits(
+        q, k, scheme=scheme, positions=positions, state=scheme.token_state(x)
+    )
+    for alone, place in zip(both, (slice(0, heads), slice(heads, 4)), strict=True):
+        own = [t[:, place] for t in (q, k, v)]
+        state = alone.token_state(x)
+        expected = attention(*own, scheme=alone, positions=positions, state=state)
+        torch.testing.assert_close(got[:, place], expected, rtol=0, atol=1e-12)
+        expected = attention_logits(
+            *own[:2], scheme=alone, positions=positions, state=state
+        )
+        torch.testing.assert_close(logits[:, place], expected, rtol=0, atol=1e-12)
+
+
+def test_by_heads_rope_and_alibi_pair_by_pair() -> None:
+    q, k = normal(1, 4, 6, 8), normal(1, 4, 6, 8, seed=1)
+    scheme = build("mix", first="rope", second="alibi", by="heads")
+    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(6))
+    for h in range(4):
+        for i in range(6):
+            for j in range(i + 1):
+                a = torch.view_as_complex(q[0, h, i].reshape(4, 2))
+                b = torch.view_as_complex(k[0, h, j].reshape(4, 2))
+                angle = (i - j) * 10_000.0 ** (-torch.arange(4).double() / 4)
+                turn = torch.polar(
+                    torch.ones(4).double(), angle if h < 2 else 0 * angle
+                )
+                expected = float((a * b.conj() * turn).real.sum()) / 8**0.5
+                if h >= 2:  # two heads of their own: slopes 1/16 and 1/256
+                    expected -= 2.0 ** (-4 * (h - 1)) * (i - j)
+                assert got[0, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("path", ["dense", "plain"])
+def test_all_paths_agree(path: Path) -> None:
+    q = normal(2, 4, 7, 8)
+    for first, second in (("alibi", "fire"), ("rope", "kerple_log")):
+        scheme = build("mix", first=first, second=second, by="heads")
+        if path == "dense" and scheme.acts_at("scores"):
+            continue
+        with torch.no_grad():
+            got = attention(
+                q, q, q, scheme=scheme, positions=torch.arange(7), path=path
+            )
+            auto = attention(q, q, q, scheme=scheme, positions=torch.arange(7))
+        torch.testing.assert_close(got, auto, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rope", "alibi", "nope", "pope", "fox", "t5_bias"])
+@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+def test_by_layers_with_one_scheme_twice_is_that_scheme(name: str, layer: int) -> None:
+    geometry = replace(GEOMETRY, layer=layer, layers=4)
+    scheme = build("mix", geometry, first=name, second=name, every=2)
+    alone, x, q = build(name, geometry), normal(2, 7, 32), normal(2, 4, 7, 8)
+    results = [
+        attention(
+            q, q, q, scheme=each, positions=torch.arange(7), state=each.token_state(x)
+        )
+        for each in (scheme, alone)
+    ]
+    assert torch.equal(*results)
+    assert scheme.scale(8) == alone.scale(8)
+    assert scheme.query_start(8) == alone.query_start(8)
+
+
+@pytest.mark.parametrize(
+    ("every", "chosen"), [(1, "0123456"), (2, "135"), (4, "3"), (9, "")]
+)
+def test_by_layers_every_so_many_th_has_the_first(every: int, chosen: str) -> None:
+    model = Decoder(
+        Variant("mix", {"every": every, "second": "alibi"}), 7, GEOMETRY, seed=0
+    )
+    assert len(model.schemes) == 7
+    found = [s.acts_at("offset_bias") for s in model.schemes if isinstance(s, Scheme)]
+    assert found == [str(layer) not in chosen for layer in range(7)]
+
+
+def test_facts_follow_the_parts() -> None:
+    assert build("mix").per_layer
+    assert not build("mix", by="heads").per_layer
+    assert build("mix", by="heads", second="fox").per_layer
+    assert build("mix", by="heads", second="fox").causal_only
+    assert not build("mix", by="heads", second="alibi").causal_only
+    assert build("mix", second="xpos").causal_only
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"second": "alibi"},
+        {"by": "heads"},
+        {"every": 1},
+        {"every": 1, "first": "alibi"},
+        {"by": "heads", "share": 0.25},
+    ],
+)
+def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
+    q, positions = normal(1, 4, 9, 8), torch.arange(9) * 5
+    got = attention(q, q, q, scheme=build("mix", **options), positions=positions)
+    plain = attention(q, q, q, scheme=build("mix"), positions=positions)
+    assert (got - plain).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": 0}, "mix: every must be at least 1, got 0"),
+        ({"by": "heads", "share": 0.0}, "mix: share must leave heads of 4 .* got 0.0"),
+        ({"by": "heads", "share": 0.9}, "mix: share must leave heads of 4 .* got 0.9"),
+        ({"second": "sinusoidal"}, "must act inside the layers, got sinusoidal"),
+        ({"first": "shape", "by": "heads"}, "must act inside the layers, got shape"),
+        (
+            {"first": "t5_bias", "by": "heads"},
+            "scale products alike, got t5_bias and rope",
+        ),
+        ({"first": "fox", "second": "path", "by": "heads"}, "may have a token state"),
+        ({"second": "rope_2d"}, "rope_2d: needs positions of 2 axes"),
+        ({"second": "ropes"}, "unknown scheme 'ropes'"),
+        ({"by": "rows"}, "mix: by must be layers or heads"),
+    ],
+)
+def test_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build("mix", **options)

@@ -1,0 +1,138 @@
+"""The perceptron of the signed distance against loops over hidden units."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.mlp_bias import MlpBias
+
+PLACES = [0, 1, 2, 19, 25, 400]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(noise: float = 0.0, length: int = 30, **options: str | int | bool) -> MlpBias:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scheme = create(
+            "mlp_bias", options=options, model_dim=24, heads=3, length=length
+        ).double()
+    assert isinstance(scheme, MlpBias)
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter += noise * normal(*parameter.shape, seed=number)
+    return scheme
+
+
+def slow(scheme: MlpBias, head: int, query: int, key: int, length: int) -> float:
+    """Swin V2: sign(d) log2(1 + |8 d / (M - 1)|) / log2(8), then 16 sigmoid(MLP)."""
+    share = (query - key) / max(length - 1, 1)
+    if scheme.inputs == "log":
+        share = math.copysign(math.log2(1 + abs(8 * share)) / math.log2(8), share)
+    out = 0.0
+    for unit in range(scheme.rise.out_features):
+        z = scheme.rise.weight[unit, 0].item() * share + scheme.rise.bias[unit].item()
+        out += scheme.fall.weight[head, unit].item() * max(z, 0)
+    return 16 / (1 + math.exp(-out)) if scheme.bounded else out
+
+
+@pytest.mark.parametrize("length", [30, 1])
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("inputs", ["log", "linear"])
+def test_equals_the_slow_reference(inputs: str, bounded: bool, length: int) -> None:
+    scheme = make(0.5, length, inputs=inputs, bounded=bounded, hidden=7)
+    q, k = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1)
+    positions = torch.tensor(PLACES)
+    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    for h in range(3):
+        for i in range(6):
+            for j in range(6):
+                bias = slow(scheme, h, PLACES[i], PLACES[j], length)
+                expected = (q[:, h, i] * k[:, h, j]).sum(-1) / math.sqrt(8) + bias
+                torch.testing.assert_close(
+                    got[:, h, i, j], expected, rtol=1e-14, atol=1e-12
+                )
+
+
+def test_starts_as_released() -> None:
+    scheme = make(hidden=4000)
+    assert scheme.rise.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert scheme.fall.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert not scheme.rise.bias.any()
+    assert scheme.fall.bias is None
+    assert make().rise.out_features == 512
+    middle = make().offset_bias(torch.tensor([0]))
+    assert torch.equal(middle, torch.full((3, 1), 8.0).double())
+
+
+def test_log_inputs_spread_short_distances() -> None:
+    scheme = make(length=9, bounded=False)
+    with torch.no_grad():
+        scheme.rise.weight.fill_(0.0)
+        scheme.rise.weight[0] = 1.0
+        scheme.fall.weight.fill_(0.0)
+        scheme.fall.weight[:, 0] = 1.0
+    got = scheme.offset_bias(torch.tensor([0, -1, -3, -7, -63, 1]))[0]
+    expected = torch.tensor([0, 1 / 3, 2 / 3, 1, 2, 0]).double()
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-7)
+
+
+def test_tells_the_past_from_the_future() -> None:
+    offsets = torch.arange(-9, 10)
+    bias = make(0.5).offset_bias(offsets)
+    assert (bias - bias.flip(1))[:, :9].abs().min() > 1e-6
+    assert ((bias > 0) & (bias < 16)).all()
+
+
+def test_all_parameters_are_trained() -> None:
+    scheme = make(0.1)
+    bias = scheme.offset_bias(torch.arange(-9, 10))
+    (bias * normal(*bias.shape)).sum().backward()
+    for name, parameter in scheme.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().max() > 1e-6, name
+
+
+@pytest.mark.parametrize(
+    "options", [{"inputs": "linear"}, {"hidden": 64}, {"bounded": False}]
+)
+def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
+    offsets = torch.arange(-20, 1)
+    change = make(**options).offset_bias(offsets) - make().offset_bias(offsets)
+    assert (change - change[:, -1:]).abs().max() > 1e-3  # by more than a constant
+
+
+def test_the_length_is_the_unit() -> None:
+    near = make(0.5, length=11).offset_bias(torch.arange(-10, 11))
+    far = make(0.5, length=101).offset_bias(torch.arange(-100, 101, 10))
+    torch.testing.assert_close(near, far, rtol=0, atol=1e-12)
+
+
+def test_low_precision_keeps_close_positions_apart() -> None:
+    positions = torch.tensor([15_962, 15_966, 15_968])
+    scheme = make(0.5, hidden=9).float()
+    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = attention_logits(
+            zero, zero, scheme=scheme, positions=positions, causal=False
+        )
+    wide = scheme.double()
+    for i in range(3):
+        for j in range(3):
+            expected = slow(wide, 0, int(positions[i]), int(positions[j]), 30)
+            assert got[0, 0, i, j].item() == pytest.approx(expected, abs=1e-5)
+    assert got[0, 0, 0].unique().numel() == 3
+
+
+def test_hidden_out_of_range() -> None:
+    with pytest.raises(ConfigError, match="mlp_bias: hidden must be at least 1, got 0"):
+        make(hidden=0)

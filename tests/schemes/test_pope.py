@@ -1,0 +1,121 @@
+"""PoPE against the sum over channels, one cosine at a time."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.schemes import Variant, create
+from posenc_compare.schemes.base import Geometry
+from posenc_compare.schemes.pope import Pope
+
+PLACES = [3, 0, 7, 100, 4096, 8]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(heads: int = 2, **options: Any) -> Pope:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scheme = create("pope", options=options, model_dim=8 * heads, heads=heads)
+    assert isinstance(scheme, Pope)
+    return scheme.double()
+
+
+def trained(seed: int = 5, **options: Any) -> Pope:
+    scheme = make(**options)
+    with torch.no_grad():  # some phases beyond both ends of the range
+        scheme.phase.copy_(-3 + 4 * normal(*scheme.phase.shape, seed=seed))
+    assert (scheme.phase > 0).any()
+    assert (scheme.phase < -2 * math.pi).any()
+    return scheme
+
+
+def slow(
+    q: list[float], k: list[float], ahead: int, phase: list[float], base: float
+) -> float:
+    total = 0.0
+    for c, (a, b, turn) in enumerate(zip(q, k, phase, strict=True)):
+        held = min(0.0, max(-2 * math.pi, turn))
+        angle = ahead * base ** (-c / len(q)) + held
+        total += math.log1p(math.exp(a)) * math.log1p(math.exp(b)) * math.cos(angle)
+    return total / math.sqrt(len(q))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("base", [10_000.0, 100.0])
+def test_equals_the_slow_reference(base: float, causal: bool) -> None:
+    q, k = normal(2, 2, 6, 8), normal(2, 2, 6, 8, seed=1)
+    scheme = trained(base=base)
+    positions = torch.tensor(PLACES)
+    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
+    for b in range(2):
+        for h in range(2):
+            for i in range(6):
+                for j in range(i + 1 if causal else 6):
+                    expected = slow(
+                        q[b, h, i].tolist(),
+                        k[b, h, j].tolist(),
+                        PLACES[j] - PLACES[i],
+                        scheme.phase[h, 0].tolist(),
+                        base,
+                    )
+                    assert got[b, h, i, j].item() == pytest.approx(expected, abs=1e-11)
+
+
+def test_phases_start_at_zero_or_uniform() -> None:
+    assert make().phase.shape == (2, 1, 8)
+    assert (make().phase == 0).all()
+    drawn = make(64, start="uniform").phase
+    assert drawn.min() >= -2 * math.pi
+    assert drawn.max() <= 0
+    assert drawn.mean().item() == pytest.approx(-math.pi, abs=0.4)
+    assert drawn.std().item() == pytest.approx(2 * math.pi / 12**0.5, abs=0.2)
+
+
+def test_phases_at_zero_can_still_move() -> None:
+    scheme, q = make(), normal(1, 2, 6, 8)
+    attention(
+        q, q, q, scheme=scheme, positions=torch.arange(6)
+    ).square().sum().backward()
+    assert scheme.phase.grad is not None
+    assert (scheme.phase.grad != 0).all()
+
+
+def test_the_sign_of_a_channel_is_no_angle() -> None:
+    # Equal content at all places: without phases, the nearest key is the best.
+    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
+    rows = attention_logits(q, q, scheme=make(), positions=torch.arange(30))
+    assert (rows[0, :, -1].argmax(dim=-1) == 29).all()
+
+
+@pytest.mark.parametrize("options", [{"base": 9_000.0}, {"start": "uniform"}])
+def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
+    q, positions = normal(1, 2, 6, 8), torch.tensor(PLACES)
+    got = attention_logits(q, q, scheme=make(**options), positions=positions)
+    plain = attention_logits(q, q, scheme=make(), positions=positions)
+    assert (got - plain).nan_to_num().abs().max() > 1e-4
+
+
+def test_close_positions_in_bfloat16() -> None:
+    q = normal(1, 2, 1, 8).bfloat16().expand(1, 2, 2, 8)
+    scheme = trained().bfloat16()
+    for places in ([15_950, 15_962], [15_950, 15_966]):
+        ids = torch.tensor(places)
+        got = attention_logits(q, q, scheme=scheme, positions=ids)[0, :, 1, 0]
+        for h in range(2):
+            row = q[0, h, 0].tolist()
+            phase = scheme.phase[h, 0].tolist()
+            expected = slow(row, row, places[0] - places[1], phase, 10_000.0)
+            # The phase is clamped in bfloat16, to -2 pi rounded.
+            assert got[h].item() == pytest.approx(expected, abs=0.02)
+
+
+def test_every_layer_has_phases_of_its_own() -> None:
+    assert Variant("pope").build(Geometry(model_dim=16, heads=2)).per_layer

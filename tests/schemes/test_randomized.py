@@ -1,0 +1,181 @@
+"""Randomized positions against a slow draw, and the ids themselves."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes import Scheme, create
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(**options: object) -> Scheme:
+    return create("randomized", options=options, model_dim=16, heads=2, length=64)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def slow_ids(rows: list[list[int]], longest: int, generator: torch.Generator) -> Tensor:
+    """The p-th smallest of as many numbers as the row has positions."""
+    out = []
+    for row in rows:
+        shuffled = torch.randperm(longest, generator=generator).tolist()
+        sample = sorted(shuffled[: max(row) + 1])
+        out.append([sample[p] for p in row])
+    return torch.tensor(out)
+
+
+@pytest.mark.parametrize("longest", [10, 64, 2048])
+def test_ids_equal_the_slow_draw(longest: int) -> None:
+    rows = [
+        list(range(10)),
+        [0, 1, 2, 0, 1, 2, 3, 4, 5, 6],
+        [3, 0, 9, 1, 2, 2, 2, 4, 5, 6],
+    ]
+    got = make(longest=longest).positions(torch.tensor(rows), seeded(3))
+    assert torch.equal(got, slow_ids(rows, longest, seeded(3)))
+
+
+@pytest.mark.parametrize("length", [1, 2, 60, 64])
+def test_ids_are_sorted_distinct_and_below_the_longest(length: int) -> None:
+    for seed in range(20):
+        ids = make(longest=64).positions(
+            torch.arange(length).expand(4, -1), seeded(seed)
+        )
+        assert ids.dtype == torch.int64
+        assert (ids.diff(dim=1) > 0).all()
+        assert ids.min() >= 0
+        assert ids.max() < 64
+
+
+def test_every_id_is_drawn_as_often_as_any_other() -> None:
+    ids = make(longest=8).positions(torch.arange(3).expand(8000, -1), seeded())
+    counts = ids.flatten().bincount(minlength=8)
+    assert (counts - 3000).abs().max() < 250  # five standard deviations
+    smallest = (ids[:, 0] == 0).double().mean().item()
+    assert smallest == pytest.approx(3 / 8, abs=0.03)
+
+
+def test_ids_are_a_function_of_the_generator_alone() -> None:
+    before = torch.get_rng_state()
+    rows = torch.arange(9).expand(3, -1)
+    one, other = make(), make()
+    first = one.positions(rows, seeded(5))
+    one.positions(rows, seeded(6))
+    one.eval()
+    assert torch.equal(first, one.positions(rows, seeded(5)))  # also in testing
+    assert torch.equal(first, other.positions(rows, seeded(5)))
+    assert not torch.equal(first, other.positions(rows, seeded(6)))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_every_sequence_has_its_own_unless_shared() -> None:
+    rows = torch.arange(9).expand(3, -1)
+    own = make().positions(rows, seeded())
+    assert not torch.equal(own[0], own[1])
+    shared = make(shared=True).positions(rows, seeded())
+    assert torch.equal(shared, own[:1].expand(3, -1))
+    assert torch.equal(make().positions(rows[0], seeded()), own[0])
+
+
+def test_without_a_generator_ids_stay() -> None:
+    assert torch.equal(make().positions(torch.arange(5)), torch.arange(5))
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi", "learned", "fox"])
+def test_with_as_many_ids_as_positions_it_is_the_scheme_inside(scheme: str) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        outer = make(scheme=scheme, longest=9).double()
+        torch.manual_seed(0)
+        inner = create(scheme, model_dim=16, heads=2, length=64).double()
+    ids = outer.positions(torch.arange(9), seeded())
+    assert torch.equal(ids, torch.arange(9))
+    x = normal(2, 9, 16)
+    results = []
+    for each in (outer, inner):
+        y = each.embed(x, ids)
+        q = y.unflatten(-1, (2, 8)).transpose(1, 2)
+        results.append(
+            attention(q, q, q, scheme=each, positions=ids, state=each.token_state(y))
+        )
+    assert torch.equal(*results)
+
+
+def test_around_nope_it_is_nope() -> None:
+    outer, q = make(scheme="nope"), normal(2, 2, 7, 8)
+    ids = outer.positions(torch.arange(7).expand(2, -1), seeded())
+    assert ids.max() > 7
+    got = attention(q, q, q, scheme=outer, positions=ids)
+    assert torch.equal(got, attention(q, q, q, scheme=create("nope"), positions=ids))
+
+
+def test_logits_are_those_of_the_drawn_ids() -> None:
+    q, k = normal(2, 2, 7, 8), normal(2, 2, 7, 8, seed=1)
+    outer = make(scheme="alibi")
+    rows = torch.arange(7).expand(2, -1)
+    ids = outer.positions(rows, seeded())
+    got = attention_logits(q, k, scheme=outer, positions=ids, causal=False)
+    slopes = [2.0**-4, 2.0**-8]
+    for b in range(2):
+        for h in range(2):
+            for i in range(7):
+                for j in range(7):
+                    product = float(q[b, h, i] @ k[b, h, j]) / 8**0.5
+                    distance = abs(int(ids[b, i]) - int(ids[b, j]))
+                    expected = product - slopes[h] * distance
+                    assert got[b, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_decoding_with_slices_of_the_ids_is_the_whole_pass() -> None:
+    q, outer = normal(2, 2, 9, 8), make(scheme="rope")
+    ids = outer.positions(torch.arange(9).expand(2, -1), seeded())
+    whole = attention(q, q, q, scheme=outer, positions=ids)
+    for stop in range(1, 10):
+        k = q[:, :, :stop]
+        last = attention(
+            q[:, :, stop - 1 : stop],
+            k,
+            k,
+            scheme=outer,
+            positions=ids[:, stop - 1 : stop],
+            key_positions=ids[:, :stop],
+        )
+        torch.testing.assert_close(
+            last[:, :, 0], whole[:, :, stop - 1], rtol=0, atol=1e-12
+        )
+
+
+def test_a_position_past_the_longest() -> None:
+    with pytest.raises(
+        UndefinedPositionError,
+        match="randomized: positions must be from 0 to 7, got 8",
+    ):
+        make(longest=8).positions(torch.arange(9), seeded())
+
+
+def test_the_scheme_inside_refuses_in_its_own_name() -> None:
+    outer = make(scheme="learned", longest=2048)
+    ids = outer.positions(torch.arange(9), seeded())
+    with pytest.raises(UndefinedPositionError, match="learned: positions must be"):
+        outer.embed(normal(1, 9, 16), ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"longest": 0}, "randomized: longest must be at least 1, got 0"),
+        ({"scheme": "rop"}, "unknown scheme 'rop'; did you mean rope"),
+        ({"scheme": "rope_2d"}, "randomized: needs positions of 2 axes"),
+    ],
+)
+def test_errors(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(**options)

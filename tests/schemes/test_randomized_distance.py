@@ -1,0 +1,145 @@
+"""Randomized distances against a slow table, pair by pair."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes import Scheme, create
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(**options: object) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return create(
+            "randomized_distance", options=options, model_dim=16, heads=2, length=64
+        ).double()
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def table(length: int, longest: int, seed: int) -> list[int]:
+    """0, then `length - 1` of the numbers 1 ... longest - 1, in order."""
+    shuffled = torch.randperm(longest - 1, generator=seeded(seed)).tolist()
+    return [0, *sorted(1 + n for n in shuffled[: length - 1])]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("longest", [7, 100, 2048])
+def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
+    q, k = normal(2, 2, 7, 8), normal(2, 2, 7, 8, seed=1)
+    outer = make(longest=longest)
+    ids = outer.positions(torch.arange(7).expand(2, -1) + 3, seeded(4))
+    assert torch.equal(ids, torch.arange(7).expand(2, -1) + 3)
+    got = attention_logits(q, k, scheme=outer, positions=ids, causal=causal)
+    distances, slopes = table(7, longest, 4), [2.0**-4, 2.0**-8]
+    for b in range(2):
+        for h in range(2):
+            for i in range(7):
+                for j in range(i + 1 if causal else 7):
+                    product = float(q[b, h, i] @ k[b, h, j]) / 8**0.5
+                    expected = product - slopes[h] * distances[abs(i - j)]
+                    assert got[b, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_bias_has_equal_diagonals_and_falls() -> None:
+    q = torch.zeros(1, 2, 30, 8, dtype=torch.float64)
+    outer = make()
+    ids = outer.positions(torch.arange(30), seeded())
+    bias = attention_logits(q, q, scheme=outer, positions=ids, causal=False)[0]
+    assert torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
+    assert torch.equal(bias, bias.mT)
+    assert (bias[:, -1].diff(dim=-1) > 0).all()
+    assert (bias.diagonal(dim1=1, dim2=2) == 0).all()
+
+
+def test_it_is_not_the_bias_of_random_ids() -> None:
+    q = torch.zeros(1, 2, 9, 8, dtype=torch.float64)
+    outer = create("randomized", options={"scheme": "alibi"}, model_dim=16, heads=2)
+    ids = outer.positions(torch.arange(9), seeded())
+    bias = attention_logits(q, q, scheme=outer, positions=ids, causal=False)[0]
+    assert not torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("scheme", ["alibi", "t5_bias", "kerple_log", "sandwich"])
+def test_with_as_many_distances_as_tokens_it_is_the_scheme_inside(
+    scheme: str, causal: bool
+) -> None:
+    q, ids = normal(2, 2, 9, 8), torch.arange(9)
+
+    def read(each: Scheme) -> Tensor:
+        each.positions(ids, seeded())
+        return attention(q, q, q, scheme=each, positions=ids, causal=causal)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        inner = create(scheme, model_dim=16, heads=2, length=64).double()
+    assert torch.equal(read(make(scheme=scheme, longest=9)), read(inner))
+    assert not torch.equal(read(make(scheme=scheme, longest=2000)), read(inner))
+
+
+def test_every_call_of_positions_draws_anew_or_not_at_all() -> None:
+    outer, q = make(), normal(1, 2, 5, 8)
+    ids, before = torch.arange(5), torch.get_rng_state()
+
+    def read(generator: torch.Generator | None) -> Tensor:
+        outer.positions(ids, generator)
+        return attention(q, q, q, scheme=outer, positions=ids)
+
+    first, second = read(seeded(1)), read(seeded(2))
+    assert not torch.equal(first, second)
+    outer.eval()
+    assert torch.equal(first, read(seeded(1)))
+    plain = create("alibi", model_dim=16, heads=2)
+    assert torch.equal(read(None), attention(q, q, q, scheme=plain, positions=ids))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_decoding_keeps_the_distances_of_the_whole() -> None:
+    q, outer = normal(2, 2, 9, 8), make()
+    ids = outer.positions(torch.arange(9).expand(2, -1), seeded())
+    whole = attention(q, q, q, scheme=outer, positions=ids)
+    for stop in range(1, 10):
+        k = q[:, :, :stop]
+        last = attention(
+            q[:, :, stop - 1 : stop],
+            k,
+            k,
+            scheme=outer,
+            positions=ids[:, stop - 1 : stop],
+            key_positions=ids[:, :stop],
+        )
+        torch.testing.assert_close(
+            last[:, :, 0], whole[:, :, stop - 1], rtol=0, atol=1e-12
+        )
+
+
+def test_a_sequence_past_the_longest() -> None:
+    with pytest.raises(
+        UndefinedPositionError,
+        match="randomized_distance: positions must be from 0 to 7, got 8",
+    ):
+        make(longest=8).positions(torch.arange(9), seeded())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"longest": 0}, "randomized_distance: longest must be at least 1, got 0"),
+        ({"scheme": "rope"}, "must have a bias of the offset alone .* got rope"),
+        ({"scheme": "nope"}, "must have a bias of the offset alone .* got nope"),
+        ({"scheme": "mlp_bias"}, "one instance for all layers, got mlp_bias"),
+    ],
+)
+def test_errors(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(**options)

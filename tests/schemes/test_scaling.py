@@ -1,0 +1,392 @@
+"""Scaled RoPE against the formulas of the papers, one pair at a time."""
+
+import cmath
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.frequencies import position_angles
+from posenc_compare.schemes.rope import Rope
+from posenc_compare.schemes.scaling import RULES
+
+every_rule = pytest.mark.parametrize("rule", RULES)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(head_dim: int = 16, trained: int = 64, **options: Any) -> Rope:
+    scheme = create(
+        "rope", options=options, model_dim=2 * head_dim, heads=2, length=trained
+    )
+    assert isinstance(scheme, Rope)
+    return scheme
+
+
+def speeds(scheme: Rope) -> list[float]:
+    return scheme.angles(torch.tensor([1]))[0].tolist()
+
+
+def slow_ntk(d: int, base: float, s: float) -> list[float]:
+    larger = base * s ** (d / (d - 2))
+    return [larger ** (-2 * m / d) for m in range(d // 2)]
+
+
+def slow_by_parts(
+    d: int, base: float, s: float, length: int, alpha: float, beta: float
+) -> list[float]:
+    found = []
+    for m in range(d // 2):
+        theta = base ** (-2 * m / d)
+        turns = length / (2 * math.pi / theta)
+        if turns < alpha:
+            gamma = 0.0
+        elif turns > beta:
+            gamma = 1.0
+        else:
+            gamma = (turns - alpha) / (beta - alpha)
+        found.append((1 - gamma) * theta / s + gamma * theta)
+    return found
+
+
+def slow_yarn_index(
+    d: int, base: float, s: float, length: int, alpha: float, beta: float
+) -> list[float]:
+    def dim(turns: float) -> float:
+        return d * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low = max(math.floor(dim(beta)), 0)
+    high = float(min(math.ceil(dim(alpha)), d - 1))
+    if low == high:
+        high += 0.001
+    found = []
+    for m in range(d // 2):
+        theta = base ** (-2 * m / d)
+        mask = 1 - min(1.0, max(0.0, (m - low) / (high - low)))
+        found.append(theta / s * (1 - mask) + theta * mask)
+    return found
+
+
+def slow_llama3(d: int, base: float, s: float, length: int) -> list[float]:
+    found = []
+    for m in range(d // 2):
+        theta = base ** (-2 * m / d)
+        wavelength = 2 * math.pi / theta
+        if wavelength < length / 4:
+            found.append(theta)
+        elif wavelength > length / 1:
+            found.append(theta / s)
+        else:
+            smooth = (length / wavelength - 1) / (4 - 1)
+            found.append((1 - smooth) * theta / s + smooth * theta)
+    return found
+
+
+CASES: list[tuple[dict[str, Any], list[float], float]] = [
+    ({"scaling": "pi"}, [1e4 ** (-m / 8) / 4 for m in range(8)], 1),
+    ({"scaling": "ntk"}, slow_ntk(16, 1e4, 4), 1),
+    # factor * length / original - (factor - 1), the length 256 or given
+    ({"scaling": "ntk_dynamic"}, slow_ntk(16, 1e4, 4 * 4 - 3), 1),
+    ({"scaling": "ntk_dynamic", "length": 96}, slow_ntk(16, 1e4, 4 * 1.5 - 3), 1),
+    ({"scaling": "ntk_by_parts"}, slow_by_parts(16, 1e4, 4, 64, 1, 32), 1),
+    (
+        {"scaling": "ntk_by_parts", "alpha": 0.2, "beta": 5.0, "original": 200},
+        slow_by_parts(16, 1e4, 4, 200, 0.2, 5),
+        1,
+    ),
+    (
+        {"scaling": "yarn"},
+        slow_yarn_index(16, 1e4, 4, 64, 1, 32),
+        0.1 * math.log(4) + 1,
+    ),
+    (
+        {"scaling": "yarn", "original": 2048, "base": 5e5},
+        slow_yarn_index(16, 5e5, 4, 2048, 1, 32),
+        0.1 * math.log(4) + 1,
+    ),
+    (
+        {"scaling": "yarn", "ramp": "rotations", "beta": 16.0},
+        slow_by_parts(16, 1e4, 4, 64, 1, 16),
+        0.1 * math.log(4) + 1,
+    ),
+    ({"scaling": "llama3"}, slow_llama3(16, 1e4, 4, 64), 1),
+    (
+        {"scaling": "llama3", "original": 8192, "base": 5e5},
+        slow_llama3(16, 5e5, 4, 8192),
+        1,
+    ),
+    (
+        {"scaling": "longrope"},
+        slow_ntk(16, 1e4, 4),
+        math.sqrt(1 + math.log(4) / math.log(64)),
+    ),
+    (
+        {"scaling": "longrope", "factors": "1/1/1.1/1.2/2/3/3.5/8"},
+        [1e4 ** (-m / 8) / n for m, n in enumerate([1, 1, 1.1, 1.2, 2, 3, 3.5, 8])],
+        math.sqrt(1 + math.log(4) / math.log(64)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "expected", "heat"), CASES, ids=str)
+def test_frequencies_are_those_of_the_paper(
+    options: dict[str, Any], expected: list[float], heat: float
+) -> None:
+    assert speeds(make(factor=4.0, **options)) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("temperature", ["cos_sin", "scale", "none"])
+@pytest.mark.parametrize(("options", "expected", "heat"), CASES, ids=str)
+def test_logits_equal_the_slow_reference(
+    options: dict[str, Any], expected: list[float], heat: float, temperature: str
+) -> None:
+    q, k = normal(1, 2, 6, 16), normal(1, 2, 6, 16, seed=1)
+    places = [0, 1, 7, 60, 200, 255]
+    scheme = make(factor=4.0, temperature=temperature, **options)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=torch.tensor(places), causal=False
+    )
+    squared = 1.0 if temperature == "none" else heat**2
+    for h in range(2):
+        for i, here in enumerate(places):
+            for j, there in enumerate(places):
+                total = 0.0
+                for m, theta in enumerate(expected):
+                    one = complex(*q[0, h, i, 2 * m : 2 * m + 2].tolist())
+                    other = complex(*k[0, h, j, 2 * m : 2 * m + 2].tolist())
+                    turn = cmath.exp(1j * (here - there) * theta)
+                    total += (one * other.conjugate() * turn).real
+                wanted = squared * total / math.sqrt(16)
+                assert got[0, h, i, j].item() == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_without_scaling_rope_is_what_it_was(layout: str, dtype: torch.dtype) -> None:
+    x, positions = normal(2, 2, 5, 16).to(dtype), torch.tensor([0, 3, 77, 15962, 10**6])
+    wide = x.to(torch.promote_types(dtype, torch.float32))
+    angle = position_angles(positions, 6, 1e4)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    turn = turn.to(torch.promote_types(wide.dtype, torch.complex64))
+    shape = (6, 2) if layout == "adjacent" else (2, 6)
+    pairs = wide[..., :12].unflatten(-1, shape)
+    pairs = pairs if layout == "adjacent" else pairs.mT
+    turned = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * turn)
+    turned = (turned if layout == "adjacent" else turned.mT).flatten(-2)
+    expected = torch.cat([turned, wide[..., 12:]], -1).to(dtype)
+    scheme = make(layout=layout, fraction=0.75)
+    assert torch.equal(scheme.query(x, positions), expected)
+    assert torch.equal(scheme.key(x, positions), expected)
+    assert scheme.scale(16) == 16**-0.5
+
+
+@every_rule
+@pytest.mark.parametrize("ramp", ["index", "rotations"])
+@pytest.mark.parametrize("temperature", ["cos_sin", "scale", "none"])
+def test_a_factor_of_one_changes_no_bit(rule: str, ramp: str, temperature: str) -> None:
+    x, positions = normal(1, 2, 4, 16), torch.tensor([1, 50, 4000, 10**6])
+    for length in (8, 64, 4096):
+        scaled = make(trained=length, scaling=rule, ramp=ramp, temperature=temperature)
+        plain = make(trained=length)
+        assert torch.equal(scaled.query(x, positions), plain.query(x, positions))
+        assert scaled.scale(16) == plain.scale(16)
+
+
+def test_dynamic_ntk_is_rope_up_to_the_original_length() -> None:
+    for length in (1, 63, 64):
+        for factor in (1.0, 4.0):
+            scheme = make(scaling="ntk_dynamic", factor=factor, length=length)
+            assert speeds(scheme) == speeds(make())
+    paper = make(scaling="ntk_dynamic", length=160)  # a factor of 1: 160 / 64
+    assert speeds(paper) == pytest.approx(
+        speeds(make(scaling="ntk", factor=2.5)), rel=1e-15
+    )
+
+
+@pytest.mark.parametrize("factor", [1.7, 3.0, 8.0])
+def test_ntk_slows_the_slowest_pair_by_the_factor_alone(factor: float) -> None:
+    plain, scaled = speeds(make()), speeds(make(scaling="ntk", factor=factor))
+    assert scaled[-1] == plain[-1] / factor  # exactly
+    assert scaled[0] == plain[0]
+    ratios = [a / b for a, b in zip(plain, scaled, strict=True)]
+    assert ratios == sorted(ratios)
+
+
+def test_llama3_is_ntk_by_parts_from_one_to_four_rotations() -> None:
+    sizes = {"head_dim": 128, "trained": 8192, "base": 5e5, "factor": 8.0}
+    llama = make(scaling="llama3", **sizes)
+    parts = make(scaling="ntk_by_parts", alpha=1.0, beta=4.0, **sizes)
+    assert speeds(llama) == speeds(parts)
+    assert speeds(llama) != speeds(make(scaling="ntk_by_parts", **sizes))
+
+
+def test_ramps_of_yarn_differ_in_the_middle_band_alone() -> None:
+    sizes = {"head_dim": 64, "trained": 2048, "factor": 4.0, "scaling": "yarn"}
+    index = speeds(make(ramp="index", **sizes))
+    turns = speeds(make(ramp="rotations", **sizes))
+    plain = speeds(make(head_dim=64))
+    ratios = [a / b for a, b in zip(index, turns, strict=True)]
+    assert max(ratios) == pytest.approx(1.80, abs=0.005)
+    rotations = [2048 * theta / (2 * math.pi) for theta in plain]
+    for m, theta in enumerate(plain):
+        if rotations[m] > 32:
+            assert turns[m] == theta
+        if rotations[m] < 1:
+            assert turns[m] == theta / 4
+    # The index ramp ends at the whole pairs around those of 32 and 1 rotations.
+    first = max(m for m in range(32) if rotations[m] >= 32)
+    last = min(m for m in range(32) if rotations[m] <= 1)
+    for m in (*range(first + 1), *range(last, 32)):
+        assert index[m] == turns[m]
+    assert all(ratio > 1 for ratio in ratios[first + 1 : last])
+
+
+def test_a_short_original_length_does_not_break_the_index_ramp() -> None:
+    for length in (7, 16, 20):
+        scheme = make(trained=length, scaling="yarn", factor=4.0)
+        assert speeds(scheme) == pytest.approx(
+            slow_yarn_index(16, 1e4, 4, length, 1, 32), rel=1e-14
+        )
+
+
+@every_rule
+def test_at_length_offers_every_rule(rule: str) -> None:
+    rope = make(base=5e3, layout="half", fraction=0.5, trained=64)
+    found = rope.at_length(160)
+    assert tuple(found) == RULES
+    other = found[rule]
+    assert isinstance(other, Rope)
+    assert list(other.parameters()) == []
+    options = {"base": 5e3, "layout": "half", "fraction": 0.5}
+    named = make(scaling=rule, factor=2.5, **options)
+    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 100, 159])
+    assert torch.equal(other.query(x, positions), named.query(x, positions))
+    assert not torch.allclose(other.query(x, positions), rope.query(x, positions))
+
+
+def test_at_length_offers_nothing_within_training_or_once_scaled() -> None:
+    assert make().at_length(64) == make().at_length(10) == {}
+    assert make(scaling="pi", factor=2.0).at_length(128) == {}
+    one_pair = make(head_dim=2).at_length(128)
+    assert tuple(one_pair) == ("pi", "ntk_by_parts", "yarn", "llama3")
+
+
+@pytest.mark.parametrize(
+    ("base", "changed"),
+    [
+        ({}, {"scaling": "pi"}),
+        ({"scaling": "ntk"}, {"factor": 4.5}),
+        ({"scaling": "yarn"}, {"original": 50}),
+        ({"scaling": "ntk_dynamic"}, {"length": 100}),
+        ({"scaling": "ntk_by_parts"}, {"alpha": 0.5}),
+        ({"scaling": "llama3"}, {"beta": 5.0}),
+        ({"scaling": "yarn"}, {"ramp": "rotations"}),
+        ({"scaling": "yarn"}, {"temperature": "none"}),
+        ({"scaling": "longrope"}, {"temperature": "none"}),
+        ({"scaling": "longrope"}, {"factors": "1/2/3/4/4/4/4/4"}),
+    ],
+    ids=str,
+)
+def test_each_option_changes_the_output(
+    base: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    x, positions = normal(1, 2, 3, 16), torch.tensor([5, 50, 250])
+    one = make(**{"factor": 4.0 if base else 1.0, **base})
+    other = make(**{"factor": 4.0, **base, **changed})
+    assert (one.query(x, positions) - other.query(x, positions)).abs().max() > 1e-4
+
+
+def test_temperature_on_the_scale_reaches_channels_that_do_not_turn() -> None:
+    options = {"scaling": "yarn", "factor": 4.0, "fraction": 0.5}
+    q, k, positions = normal(1, 2, 3, 16), normal(1, 2, 3, 16, seed=1), torch.arange(3)
+    still = q.clone()
+    still[..., :8] = 0
+    plain = (still @ k.mT)[..., 0, 0] / 4
+    heat = (0.1 * math.log(4) + 1) ** 2
+    for temperature, expected in (("scale", heat), ("cos_sin", 1), ("none", 1)):
+        scheme = make(temperature=temperature, **options)
+        got = attention_logits(still, k, scheme=scheme, positions=positions)[..., 0, 0]
+        torch.testing.assert_close(got, expected * plain, rtol=1e-13, atol=0)
+
+
+@every_rule
+def test_close_positions_stay_apart_in_bfloat16(rule: str) -> None:
+    row = normal(1, 1, 1, 16).bfloat16().expand(1, 2, 3, 16)
+    scheme = make(trained=8192, scaling=rule, factor=2.0)
+    got = scheme.query(row, torch.tensor([15962, 15966, 15968]))
+    assert got.dtype == torch.bfloat16
+    assert got[0, 0].unique(dim=0).shape[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"factor": 2.0}, r"rope: factor must be 1 without scaling, got 2\.0"),
+        (
+            {"scaling": "pi", "factor": 0.5},
+            r"rope: factor must be at least 1, got 0\.5",
+        ),
+        (
+            {"scaling": "yarn", "alpha": 40.0},
+            r"rope: alpha must be above 0 and below beta, got 40\.0 and 32\.0",
+        ),
+        (
+            {"scaling": "llama3", "alpha": 4.0},
+            r"rope: alpha must be above 0 and below beta, got 4\.0 and 4\.0",
+        ),
+        (
+            {"original": -1},
+            "rope: original and length must be at least 1, or 0 for the default, "
+            "got -1 and 0",
+        ),
+        (
+            {"scaling": "ntk_dynamic", "length": -5},
+            "rope: original and length must be at least 1, or 0 for the default, "
+            "got 64 and -5",
+        ),
+        (
+            {"scaling": "longrope", "factors": "1/2"},
+            "rope: factors must hold one number for each of 8 pairs, got 2",
+        ),
+        (
+            {"scaling": "longrope", "factors": "1/two"},
+            "rope: factors must be positive numbers parted by /, got '1/two'",
+        ),
+        (
+            {"scaling": "longrope", "factors": "1/0"},
+            "rope: factors must be positive numbers parted by /, got '1/0'",
+        ),
+        (
+            {"scaling": "longrope", "original": 1},
+            "rope: longrope needs an original length of 2, got 1",
+        ),
+    ],
+    ids=str,
+)
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(**options)
+
+
+@pytest.mark.parametrize("rule", ["ntk", "ntk_dynamic", "longrope"])
+def test_one_pair_cannot_be_spread(rule: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"rope: {rule} needs at least 2 pairs, got 1"
+    ):
+        make(head_dim=2, scaling=rule)
+
+
+def test_the_index_ramp_needs_a_base_above_one() -> None:
+    scheme = make(base=1.0, scaling="yarn", factor=2.0)
+    with pytest.raises(
+        ConfigError, match=r"rope: ramp=index needs a base above 1, got 1\.0"
+    ):
+        scheme.query(normal(1, 2, 1, 16), torch.arange(1))

@@ -1,0 +1,88 @@
+"""A wrapper that changes nothing is the scheme inside it, through every door."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention
+from posenc_compare.schemes import DOORS, SCHEMES, Geometry, Scheme, Variant
+from posenc_compare.schemes.wrapper import Wrapper
+
+GEOMETRY = Geometry(model_dim=16, heads=2, length=64)
+LINE = [n for n, e in SCHEMES.entries().items() if e.facts.get("axes", 1) == 1]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def built(name: str) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scheme = Variant(name).build(GEOMETRY).double().eval()
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter += 0.3 * normal(*parameter.shape, seed=number)
+    return scheme
+
+
+def read(scheme: Scheme, x: Tensor, decode: bool) -> Tensor:
+    ids = scheme.positions(torch.arange(7), torch.Generator().manual_seed(1))
+    x = scheme.embed(x, ids)
+    q, k, v = (x.roll(n, -1).unflatten(-1, (2, 8)).transpose(1, 2) for n in range(3))
+    state = scheme.token_state(x)
+    if decode:
+        state = scheme.token_state(x[:, 5:], scheme.token_state(x[:, :5]))
+        q = q[:, :, 5:]
+    return attention(
+        q,
+        k,
+        v,
+        scheme=scheme,
+        positions=ids[7 - q.shape[2] :],
+        key_positions=ids,
+        state=state,
+    )
+
+
+@pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("name", LINE)
+def test_the_scheme_inside_is_unchanged(name: str, decode: bool) -> None:
+    inner, x = built(name), normal(2, 7, 16)
+    outer = Wrapper(GEOMETRY, inner)
+    assert torch.equal(read(outer, x, decode), read(inner, x, decode))
+
+
+@pytest.mark.parametrize("name", LINE)
+def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
+    inner = built(name)
+    outer = Wrapper(GEOMETRY, inner)
+    for fact in ("per_layer", "axes", "causal_only"):
+        assert getattr(outer, fact) == getattr(inner, fact)
+    assert [outer.acts_at(d) for d in DOORS] == [inner.acts_at(d) for d in DOORS]
+    assert outer.scale(8) == inner.scale(8)
+    assert outer.query_start(8) == inner.query_start(8)
+    angles, expected = outer.angles(torch.arange(5)), inner.angles(torch.arange(5))
+    assert (angles is None) == (expected is None)
+    if angles is not None and expected is not None:
+        assert torch.equal(angles, expected)
+
+
+def test_facts_belong_to_the_instance() -> None:
+    Wrapper(GEOMETRY, built("pope"))
+    assert not Wrapper(GEOMETRY, built("rope")).per_layer
+    assert not Wrapper.per_layer
+
+
+def test_readers_at_a_length_are_wrapped_and_share_nothing() -> None:
+    outer = Wrapper(GEOMETRY, built("rope"))
+    inside = outer.inner
+    readers = outer.at_length(256)
+    assert readers.keys() == inside.at_length(256).keys() != set()
+    q = normal(1, 2, 3, 8)
+    for name, reader in readers.items():
+        assert isinstance(reader, Wrapper)
+        expected = inside.at_length(256)[name].query(q, torch.arange(3) * 50)
+        assert torch.equal(reader.query(q, torch.arange(3) * 50), expected)
+    assert outer.inner is inside

@@ -1,0 +1,203 @@
+"""xPos against complex numbers and powers, one pair at a time."""
+
+import cmath
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes import Scheme, create
+
+PLACES = [0, 1, 5, 40, 300, 301, 900]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(head_dim: int = 16, name: str = "xpos", **options: Any) -> Scheme:
+    return create(name, options=options, model_dim=2 * head_dim, heads=2)
+
+
+def logits(scheme: Scheme, places: list[int]) -> Tensor:
+    q, k = normal(1, 2, len(places), 16), normal(1, 2, len(places), 16, seed=1)
+    return attention_logits(q, k, scheme=scheme, positions=torch.tensor(places))
+
+
+CASES = [
+    {},
+    {"layout": "half", "base": 100.0},
+    {"gamma": 0.1, "scale_base": 300.0, "centre": 17},
+]
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_equals_the_slow_reference(options: dict[str, Any]) -> None:
+    q, k = normal(1, 2, 7, 16), normal(1, 2, 7, 16, seed=1)
+    got = logits(make(**options), PLACES)
+    rule = {"base": 1e4, "gamma": 0.4, "scale_base": 512.0, **options}
+    for h in range(2):
+        for i in range(7):
+            for j in range(i + 1):
+                distance, total = PLACES[i] - PLACES[j], 0.0
+                for m in range(8):
+                    half = rule.get("layout") == "half"
+                    two = (m, m + 8) if half else (2 * m, 2 * m + 1)
+                    one = complex(*(q[0, h, i, c].item() for c in two))
+                    other = complex(*(k[0, h, j, c].item() for c in two))
+                    turn = cmath.exp(1j * distance * rule["base"] ** (-2 * m / 16))
+                    zeta = (2 * m / 16 + rule["gamma"]) / (1 + rule["gamma"])
+                    fade = zeta ** (distance / rule["scale_base"])
+                    total += (one * other.conjugate() * turn).real * fade
+                expected = total / math.sqrt(16)
+                assert got[0, h, i, j].item() == pytest.approx(expected, abs=1e-11)
+
+
+@pytest.mark.parametrize("pair", range(8))
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+def test_each_pair_is_that_of_rope_faded(pair: int, layout: str) -> None:
+    q, k = torch.zeros(2, 1, 2, 7, 16, dtype=torch.float64)
+    two = [2 * pair, 2 * pair + 1] if layout == "adjacent" else [pair, pair + 8]
+    q[..., two], k[..., two] = normal(1, 2, 7, 2), normal(1, 2, 7, 2, seed=1)
+    places = torch.tensor(PLACES)
+    faded, plain = (
+        attention_logits(q, k, scheme=make(name=name, layout=layout), positions=places)
+        for name in ("xpos", "rope")
+    )
+    seen = plain.isfinite()
+    zeta = (2 * pair / 16 + 0.4) / 1.4
+    fade = torch.tensor(
+        [[zeta ** ((p - r) / 512) for r in PLACES] for p in PLACES],
+        dtype=torch.float64,
+    )
+    expected = (plain * fade)[seen]
+    torch.testing.assert_close(faded[seen], expected, rtol=1e-12, atol=1e-13)
+
+
+def test_the_centre_cancels_and_is_half_the_length() -> None:
+    x, positions = normal(1, 2, 3, 16), torch.tensor([256, 300, 0])
+    assert torch.equal(make().query(x, positions), make(centre=256).query(x, positions))
+    middle, first = logits(make(), PLACES), logits(make(centre=0), PLACES)
+    torch.testing.assert_close(middle, first, rtol=0, atol=1e-11)
+    rope = make(name="rope")
+    torch.testing.assert_close(
+        make().key(x, positions)[:, :, 0],
+        rope.key(x, positions)[:, :, 0],
+        rtol=1e-15,
+        atol=0,
+    )
+
+
+def test_queries_lose_what_keys_gain() -> None:
+    x, positions = normal(1, 2, 2, 16), torch.tensor([0, 2000])
+    size = x.unflatten(-1, (8, 2)).norm(dim=-1)
+    q, k = (
+        door(x, positions).unflatten(-1, (8, 2)).norm(dim=-1) / size
+        for door in (make().query, make().key)
+    )
+    torch.testing.assert_close(q * k, torch.ones_like(q), rtol=1e-12, atol=0)
+    assert (q[:, :, 1] < 1).all()
+    assert (k[:, :, 1] > 1).all()
+    fades = q[0, 0, 1].tolist()
+    assert fades == sorted(fades)  # fast pairs sooner than slow ones
+
+
+def test_decoding_in_pieces_equals_the_whole() -> None:
+    q, k, v = (normal(1, 2, 7, 16, seed=seed) for seed in range(3))
+    places = torch.tensor(PLACES)
+    whole = attention(q, k, v, scheme=make(), positions=places)
+    for start, stop in ((0, 3), (3, 4), (4, 7)):
+        piece = attention(
+            q[:, :, start:stop],
+            k[:, :, :stop],
+            v[:, :, :stop],
+            scheme=make(),
+            positions=places[start:stop],
+            key_positions=places[:stop],
+        )
+        torch.testing.assert_close(piece, whole[:, :, start:stop], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [1, 64, 4096])
+def test_logits_do_not_change_under_a_shift(shift: int) -> None:
+    moved = logits(make(), [place + shift for place in PLACES])
+    torch.testing.assert_close(moved, logits(make(), PLACES), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"base": 9_000.0},
+        {"layout": "half"},
+        {"gamma": 0.5},
+        {"scale_base": 500.0},
+        {"centre": 0},
+    ],
+)
+def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
+    x, positions = normal(1, 2, 3, 16), torch.tensor([5, 50, 400])
+    change = make(**options).query(x, positions) - make().query(x, positions)
+    assert change.abs().max() > 1e-4
+
+
+def test_close_positions_stay_apart_in_bfloat16() -> None:
+    positions = torch.tensor([15962, 15966, 15968])  # the first two collide
+    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
+    got, wide = make().key(x, positions), make().key(x.double(), positions)
+    assert got.dtype == torch.bfloat16
+    assert got[0, 0].unique(dim=0).shape[0] == 3
+    size = wide.unflatten(-1, (8, 2)).norm(dim=-1, keepdim=True)
+    bound = 2.0**-8 * wide.abs() + 1e-6 * size.expand(1, 2, 3, 8, 2).flatten(-2)
+    assert ((got.double() - wide).abs() <= bound).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "reach"),
+    # log(largest / 256) * 512 / log(1.4 / 0.4)
+    [(torch.float16, 2266), (torch.float32, 33_994), (torch.bfloat16, 33_992)],
+)
+def test_positions_out_of_range_are_refused(dtype: torch.dtype, reach: int) -> None:
+    x = normal(1, 2, 1, 16).to(dtype)
+    scheme = make(centre=0)
+    assert scheme.key(x, torch.tensor([reach])).isfinite().all()
+    assert scheme.query(x, torch.tensor([-reach])).isfinite().all()
+    with pytest.raises(
+        UndefinedPositionError,
+        match=f"xpos: positions must be from 0 to {reach}, got {reach + 1}",
+    ):
+        scheme.query(x, torch.tensor([reach + 1]))
+
+
+def test_a_causal_mask_is_required() -> None:
+    q = normal(1, 2, 3, 16)
+    with pytest.raises(ConfigError, match="xpos: needs a causal mask"):
+        attention(q, q, q, scheme=make(), positions=torch.arange(3), causal=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"gamma": 0.0},
+            r"xpos: gamma and scale_base must be above 0, got 0\.0 and 512\.0",
+        ),
+        (
+            {"scale_base": -1.0},
+            r"xpos: gamma and scale_base must be above 0, got 0\.4 and -1\.0",
+        ),
+        ({"centre": -2}, "xpos: centre must be at least -1, got -2"),
+    ],
+)
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(**options)
+
+
+def test_odd_head() -> None:
+    with pytest.raises(ConfigError, match="xpos: head_dim must be even, got 7"):
+        make(7)
