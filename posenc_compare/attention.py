@@ -205,7 +205,7 @@ class _OffsetVector:
         values = scheme.offset_bias(offsets)
         if values is None:
             return None
-        wanted = (call.q.shape[1], len(offsets))
+        wanted = (call.q.shape[1], last - first + 1)
         check_returned(scheme, "offset_bias", values, wanted, offsets)
         return cls(values, first)
 
@@ -356,13 +356,13 @@ def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
     def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         added = pair(b, h, i, j)
         if i.dim():  # else the fused kernel asks for one pair, and checks itself
-            full = call.q.shape[:2] + call.sizes
+            full = (*call.q.shape[:2], *call.sizes)
+            shape = tuple(getattr(added, "shape", ()))
             # What depends on no batch or no head may lack those axes.
-            shape = getattr(added, "shape", full)
-            lead = zip(shape[:-2][::-1], full[1::-1], strict=False)
-            fits = len(shape) <= 4 and all(n in (1, size) for n, size in lead)
-            wanted = shape[:-2] + full[2:] if fits else full
-            check_returned(scheme, "pair_bias", added, wanted, i)
+            lead = zip(shape[-3::-1], full[1::-1], strict=False)
+            fits = len(shape) <= 4 and shape[-2:] == full[2:]
+            fits = fits and all(n in (1, size) for n, size in lead)
+            check_returned(scheme, "pair_bias", added, shape if fits else full, i)
         return added
 
     return bias

@@ -30,7 +30,7 @@ def number(text: str, kind: type[int] | type[float]) -> Any:
     As in Python and TOML, `1_000` and `1e3` are numbers.
     """
     try:
-        return kind(text) if text.isascii() else text
+        return kind(text) if str(text).isascii() else text
     except ValueError:
         return text
 
@@ -42,7 +42,7 @@ def read_regular(path: Path, limit: int) -> bytes:
         OSError: if it cannot be read.
         ValueError: if it is a pipe or a device, or has more than `limit` bytes.
     """
-    with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123
+    with open(path, "rb", opener=_without_waiting) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise ValueError("no regular file")

@@ -188,7 +188,7 @@ class Registry(Generic[T]):
         Raises:
             ConfigError: if the name is not valid, or another module declares it.
         """
-        self._check_name(name)
+        self._check_name(name, module)
         if name not in self.entries():
             self._known[name] = Entry(name, summary, facts, module, module, None)
         if self._known[name].module != module:
@@ -250,7 +250,7 @@ class Registry(Generic[T]):
     def _declare(self, path: Path, module: str, origin: str) -> list[str]:
         names = []
         for name, summary, facts in read_declarations(path, self.decorator):
-            self._check_name(name)
+            self._check_name(name, origin)
             known = self._known.get(name)
             if known is not None and (known.module != module or name in names):
                 raise self._twice(known, origin)
@@ -263,7 +263,7 @@ class Registry(Generic[T]):
         try:
             if not point.pattern.match(point.value):
                 raise ConfigError("its entry point must read module:Class")
-            self._check_name(point.name)
+            self._check_name(point.name, origin)
             path = _module_path(point.module)
             declared = read_declarations(path, self.decorator)
             found = {name: (summary, facts) for name, summary, facts in declared}
@@ -282,11 +282,11 @@ class Registry(Generic[T]):
             point.name, summary, facts, point.module, origin, path
         )
 
-    def _check_name(self, name: str) -> None:
+    def _check_name(self, name: str, origin: str) -> None:
         if not NAME.fullmatch(name):
             raise ConfigError(
-                f"{self.kind} {name[:80]!r}: a name must be 1 to 64 of the characters "
-                f"a-z 0-9 _ . - and begin with a letter or digit"
+                f"{self.kind} {name[:80]!r} of {origin}: a name must be 1 to 64 of the "
+                f"characters a-z 0-9 _ . - and begin with a letter or digit"
             )
 
     def _twice(self, known: Entry, origin: str) -> ConfigError:

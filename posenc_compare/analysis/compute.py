@@ -115,7 +115,8 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
         status = "unsupported"
     elif out_of_memory(problem, message):
         status = "lost"
-        message = f"oom: {message}; the setting was {cell.setting.spec()}"
+        what = message or type(problem).__name__
+        message = f"oom: {what}; the setting was {cell.setting.spec()}"
     else:
         message = f"{type(problem).__name__}: {message}"
     frames = traceback.extract_tb(problem.__traceback__)[-FRAMES:]

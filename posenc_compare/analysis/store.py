@@ -162,6 +162,7 @@ class Store:
                 data == _sealed(body)  # every byte of it
                 and spec_key(body["spec"]) == key
                 and body["schema"] == SCHEMA
+                and isinstance(body["status"], str)
             )
         except FileNotFoundError:
             return None
