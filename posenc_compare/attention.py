@@ -25,8 +25,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.base import Call, PairBias, Scheme, index_grid
+from posenc_compare.errors import ConfigError, DoorError, ShapeError
+from posenc_compare.schemes.base import (
+    Call,
+    PairBias,
+    Scheme,
+    ask,
+    check_returned,
+    index_grid,
+)
 
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
 
@@ -194,15 +201,12 @@ class _OffsetVector:
                 f"an offset bias, got offsets from {first} to {last}"
             )
         device = call.q_positions.device
-        values = scheme.offset_bias(torch.arange(first, last + 1, device=device))
+        offsets = torch.arange(first, last + 1, device=device)
+        values = scheme.offset_bias(offsets)
         if values is None:
             return None
         wanted = (call.q.shape[1], last - first + 1)
-        if values.shape != wanted:
-            raise ShapeError(
-                f"{scheme.name}: offset_bias must return (heads, offset) {wanted}, "
-                f"got {tuple(values.shape)}"
-            )
+        check_returned(scheme, "offset_bias", values, wanted, offsets)
         return cls(values, first)
 
 
@@ -221,10 +225,10 @@ class _Run:
 
     @classmethod
     def of(cls, scheme: Scheme, call: Call, v: Tensor) -> "_Run":
-        q = scheme.query(call.q, call.q_positions).to(v.dtype)
-        k = scheme.key(call.k, call.k_positions).to(v.dtype)
+        q = ask(scheme, "query", call.q, call.q_positions).to(v.dtype)
+        k = ask(scheme, "key", call.k, call.k_positions).to(v.dtype)
         vector = _OffsetVector.of(scheme, call)
-        pair = scheme.pair_bias(call)
+        pair = _pairwise(scheme, call)
         bias = pair if vector is None else _gathered(vector, call, pair)
         scale = scheme.scale(call.q.shape[-1])
         return cls(scheme, call, q, k, v, scale, vector, bias)
@@ -313,6 +317,8 @@ class _Run:
         weights = self.logits().softmax(dim=-1)
         out = weights @ self.v.to(weights.dtype)
         more = self.scheme.values(weights, self.call)
+        if more is not None and getattr(more, "ndim", 1):
+            check_returned(self.scheme, "values", more, out.shape, self.v)
         return (out if more is None else out + more).to(self.v.dtype)
 
     def logits(self) -> Tensor:
@@ -321,7 +327,9 @@ class _Run:
         logits = self.q.to(wide) @ self.k.to(wide).mT * self.scale
         if self.bias is not None:
             logits = logits + self._added().to(wide)
+        shape = logits.shape
         logits = self.scheme.scores(logits, self.call)
+        check_returned(self.scheme, "scores", logits, shape, self.q)
         return logits.masked_fill(~self.call.keep(), -math.inf)
 
     def _added(self) -> Tensor:
@@ -332,6 +340,32 @@ class _Run:
             batch = 1
         grid = index_grid(batch, heads, *self.call.sizes, self.q.device)
         return self.bias(*grid).expand(batch, heads, *self.call.sizes)
+
+
+def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
+    """Return the pair bias of a scheme, made to refuse what is not pairwise."""
+    pair = scheme.pair_bias(call)
+    if pair is None:
+        return None
+    if not callable(pair):
+        raise DoorError(
+            f"{scheme.name}: pair_bias must return a function or None, "
+            f"got {type(pair).__name__}"
+        )
+
+    def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        added = pair(b, h, i, j)
+        if i.dim():  # else the fused kernel asks for one pair, and checks itself
+            full = (*call.q.shape[:2], *call.sizes)
+            shape = tuple(getattr(added, "shape", ()))
+            # What depends on no batch or no head may lack those axes.
+            lead = zip(shape[-3::-1], full[1::-1], strict=False)
+            fits = len(shape) <= 4 and shape[-2:] == full[2:]
+            fits = fits and all(n in (1, size) for n, size in lead)
+            check_returned(scheme, "pair_bias", added, shape if fits else full, i)
+        return added
+
+    return bias
 
 
 def _gathered(vector: _OffsetVector, call: Call, pair: PairBias | None) -> PairBias:

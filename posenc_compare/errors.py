@@ -17,6 +17,10 @@ class ShapeError(PosencError):
     """A tensor does not have the axes, sizes or dtype it must have."""
 
 
+class DoorError(ShapeError):
+    """A door of a scheme returned what attention must not go on with."""
+
+
 class PluginError(PosencError):
     """A plugin cannot be imported, or does not declare what it promises."""
 

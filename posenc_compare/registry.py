@@ -7,7 +7,6 @@ stranger's code. The file is imported when its entry is first asked for.
 """
 
 import ast
-import difflib
 import fnmatch
 import hashlib
 import importlib
@@ -21,10 +20,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
+from posenc_compare.inputs import hint, read_regular
 
 T = TypeVar("T")
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+SOURCE = 1 << 24  # bytes of a file of source
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def parse(path: Path) -> ast.Module:
         ConfigError: if it cannot be read.
     """
     try:
-        return ast.parse(path.read_bytes(), filename=str(path))
+        return ast.parse(read_regular(path, SOURCE), filename=str(path))
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path.name}: must be readable Python source, got "
@@ -148,10 +149,8 @@ class Registry(Generic[T]):
         """
         entries = self.entries()
         if name not in entries:
-            near = difflib.get_close_matches(name, entries, n=3, cutoff=0.6)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise ConfigError(
-                f"unknown {self.kind} {name[:80]!r}{hint} "
+                f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
                 f"(`posenc-compare list` shows all)"
             )
         return entries[name]
@@ -189,11 +188,7 @@ class Registry(Generic[T]):
         Raises:
             ConfigError: if the name is not valid, or another module declares it.
         """
-        if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"{self.kind} {name!r}: a name must be 1 to 64 of the characters "
-                f"a-z 0-9 _ . - and begin with a letter or digit"
-            )
+        self._check_name(name, module)
         if name not in self.entries():
             self._known[name] = Entry(name, summary, facts, module, module, None)
         if self._known[name].module != module:
@@ -212,6 +207,7 @@ class Registry(Generic[T]):
         self.entries()
         if source.endswith(".py"):
             path = Path(source)
+            parse(path)  # names what is wrong with it, before the path is resolved
             place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
             module = f"posenc_plugin_{place}_{path.stem}"
         else:
@@ -254,6 +250,7 @@ class Registry(Generic[T]):
     def _declare(self, path: Path, module: str, origin: str) -> list[str]:
         names = []
         for name, summary, facts in read_declarations(path, self.decorator):
+            self._check_name(name, origin)
             known = self._known.get(name)
             if known is not None and (known.module != module or name in names):
                 raise self._twice(known, origin)
@@ -266,6 +263,7 @@ class Registry(Generic[T]):
         try:
             if not point.pattern.match(point.value):
                 raise ConfigError("its entry point must read module:Class")
+            self._check_name(point.name, origin)
             path = _module_path(point.module)
             declared = read_declarations(path, self.decorator)
             found = {name: (summary, facts) for name, summary, facts in declared}
@@ -283,6 +281,13 @@ class Registry(Generic[T]):
         self._known[point.name] = Entry(
             point.name, summary, facts, point.module, origin, path
         )
+
+    def _check_name(self, name: str, origin: str) -> None:
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"{self.kind} {name[:80]!r} of {origin}: a name must be 1 to 64 of the "
+                f"characters a-z 0-9 _ . - and begin with a letter or digit"
+            )
 
     def _twice(self, known: Entry, origin: str) -> ConfigError:
         return ConfigError(

@@ -8,12 +8,12 @@ that a list of variants is checked without importing a scheme.
 
 import ast
 import inspect
-import math
+import sys
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.inputs import near, number
 from posenc_compare.registry import SCHEMES, declared, parse
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -22,10 +22,26 @@ KINDS = {"bool": bool, "int": int, "float": float, "str": str}
 
 @dataclass(frozen=True)
 class Variant:
-    """A scheme by name, with the options that differ from its defaults."""
+    """A scheme by name, with the options that differ from its defaults.
+
+    However the options are written, as 1 or 1.0 and in whatever order, variants that
+    are the same are equal and have one label and one key.
+
+    Raises:
+        ConfigError: if an option is unknown, or a value has the wrong type.
+    """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = option_types(self.name) if self.options else {}
+        fitted = {
+            key: _fitted(self.name, key, value, known)
+            for key, value in self.options.items()
+        }
+        changed = {k: v for k, v in fitted.items() if v != known[k][1]}
+        object.__setattr__(self, "options", dict(sorted(changed.items())))
 
     @property
     def label(self) -> str:
@@ -43,9 +59,6 @@ class Variant:
 
         Its parameters come from torch's global generator.
         """
-        known = option_types(self.name)
-        for key, value in self.options.items():
-            _check(self.name, key, value, known)
         return SCHEMES.get(self.name)(geometry, **self.options)
 
 
@@ -142,47 +155,45 @@ def _read_options(name: str, written: str) -> dict[str, Any]:
             raise ConfigError(
                 f"{name}: option {key[:80]!r} must be given once, not twice"
             )
-        value = _read(text, known[key][0]) if key in known else text
-        _check(name, key, value, known)
-        options[key] = value
-    changed = {k: v for k, v in options.items() if v != known[k][1]}
-    return dict(sorted(changed.items()))
+        options[key] = _read(text, known[key][0]) if key in known else text
+    return options
 
 
 def _read(text: str, kind: Any) -> Any:
-    """Turn text into a value of `kind`, or leave the text for `_check` to refuse."""
+    """Turn text into a value of `kind`, or leave it for `_fitted` to refuse."""
     if get_origin(kind) is Literal:
         return next((value for value in get_args(kind) if str(value) == text), text)
-    try:
-        if kind is bool:
-            return WORDS.get(text.lower(), text)
-        if kind in (int, float):
-            return kind(text)
-    except ValueError:
-        pass
-    return text
+    if kind is bool:
+        return WORDS.get(text.lower(), text)
+    return number(text, kind) if kind in (int, float) else text
 
 
-def _check(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) -> None:
+def _fitted(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) -> Any:
+    """Return a value as its option has it: 1 for a float is 1.0."""
     if key not in known:
-        near = get_close_matches(key, known, n=3) or sorted(known)
-        hint = f"; it takes {', '.join(near)}" if near else "; it takes none"
-        raise ConfigError(f"{name}: no option {key[:80]!r}{hint}")
+        takes = near(key, known) or sorted(known) or ["none"]
+        raise ConfigError(
+            f"{name}: no option {key[:80]!r}; it takes {', '.join(takes)}"
+        )
     kind = known[key][0]
     if get_origin(kind) is Literal:
-        fits, wanted = value in get_args(kind), " or ".join(map(str, get_args(kind)))
+        choices = get_args(kind)
+        fits = any(type(value) is type(c) and value == c for c in choices)
+        wanted = " or ".join(map(str, choices))
     elif kind is float:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
-        fits, wanted = fits and math.isfinite(value), "a finite number"
-    elif kind is bool:
-        fits, wanted = isinstance(value, bool), "true or false"
+        # Neither NaN, nor infinite, nor a whole number that no float comes near.
+        fits = fits and abs(value) <= sys.float_info.max
+        wanted = "a finite number"
     elif kind is int:
         fits = isinstance(value, int) and not isinstance(value, bool)
         wanted = "a whole number"
     else:
-        fits, wanted = isinstance(value, str), "text"
+        fits = isinstance(value, kind)
+        wanted = "true or false" if kind is bool else "text"
     if not fits:
         raise ConfigError(f"{name}: {key} must be {wanted}, got {str(value)[:80]!r}")
+    return value + 0.0 if kind is float else value  # -0.0 is 0.0 too
 
 
 def _write(value: Any) -> str:

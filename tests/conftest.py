@@ -3,11 +3,13 @@
 import contextlib
 import io
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,24 @@ class Done:
 
 
 Command = Callable[..., Done]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network() -> Iterator[None]:
+    """Let no test reach beyond this machine's own pipes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, name, _local(getattr(socket.socket, name)))
+        yield
+
+
+def _local(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def local(self: socket.socket, address: Any) -> Any:
+        if self.family != socket.AF_UNIX:
+            pytest.fail(f"a test connects to {address}")
+        return connect(self, address)
+
+    return local
 
 
 @pytest.fixture(scope="session")

@@ -114,15 +114,17 @@ def curve(label: str, values: list[float], **changes: Any) -> dict[str, Any]:
     return made
 
 
-def hostile(text: str, seed: int = 0) -> dict[str, Any]:
+def hostile(text: str, seed: int = 0, *, curve: bool = False) -> dict[str, Any]:
     """Return a record with that text wherever a text can stand."""
     made = record(text, text, seed=seed, status="ok", device=text, dtype=text)
     made["spec"] |= {"package": text, "torch": text}
     made["spec"]["scheme"] |= {"options": {text: text}, "source_sha256": text}
     made |= {"family": text, "source": text, "error": text, "trace": [text]}
     made["quantities"] = {
-        text: fact([text, None], name=text, unit=text, zero=text, x=text, title=text)
+        text: fact("curve" if curve else [text, None], unit=text, zero=text, x=text)
     }
-    made["rows"] = [row(1.0, quantity=text, case=text, note=text)]
+    made["quantities"][text] |= {"name": text, "title": text}
+    point = 1.0 if curve else None
+    made["rows"] = [row(1.0, quantity=text, case=text, note=text, x=point)]
     made["corpus"] = made["provenance"] = {text: text}
     return made

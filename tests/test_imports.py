@@ -12,6 +12,7 @@ ROOT = Path(posenc_compare.__file__).parent
 FLOORS = {
     "posenc_compare": 0,  # the version only
     "posenc_compare.errors": 0,
+    "posenc_compare.inputs": 0,
     "posenc_compare.registry": 0,
     "posenc_compare.variants": 0,
     "posenc_compare.schemes": 1,
@@ -133,6 +134,7 @@ def test_the_lowest_floor_does_without_torch() -> None:
     for module in (
         "posenc_compare",
         "posenc_compare.errors",
+        "posenc_compare.inputs",
         "posenc_compare.registry",
         "posenc_compare.variants",
     ):

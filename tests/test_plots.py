@@ -199,7 +199,7 @@ def test_hostile_cases_and_units_are_drawn_as_text() -> None:
 
 
 def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
-    records = full("rope")
+    records = full("rope", seeds=1)
     paths = draw_all(records, tmp_path / "new" / "one")
     again = draw_all(records, tmp_path / "two")
     assert [path.name for path in paths] == [
@@ -211,13 +211,13 @@ def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_svg_keeps_text_and_png_has_300_dpi(tmp_path: Path) -> None:
-    png, svg = draw_all(full("a$b_{"), tmp_path)[:2]
+    png, svg = draw_all(full("a$b_{", seeds=1)[:1], tmp_path)[:2]
     assert ">a$b_{</text>" in svg.read_text()
     assert plt.imread(png).shape[1] == 3.4 * 300
 
 
 def test_mathematics_is_off_whatever_the_text() -> None:
-    text = "$\\frac{1}{2}$ $x^2$"
+    text = "$\\frac{ x$ $x^2$"
     figure = drawn("extrapolation", full(text))
     figure.draw_without_rendering()
     assert text in texts(figure)
@@ -259,9 +259,9 @@ def test_plots_are_written_by_name_alone(tmp_path: Path) -> None:
 
 
 def test_the_users_own_style_does_not_matter() -> None:
-    plain = images(full("rope"), dpi=30)
+    plain = images(full("rope"), endings=("png",), dpi=30)
     with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "text.usetex": True}):
-        assert images(full("rope"), dpi=30) == plain
+        assert images(full("rope"), endings=("png",), dpi=30) == plain
         assert mpl.rcParams["font.size"] == 30
 
 

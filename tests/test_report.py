@@ -43,6 +43,7 @@ class Page(HTMLParser):
         self.words += f" {' '.join(data.split())}" if data.strip() else ""
 
     def check(self) -> None:
+        assert all(char.isprintable() or char == "\n" for char in self.text)
         assert self.elements["script"] == 0
         assert self.elements["meta"] == 3
         assert ("content", POLICY) in self.attributes
@@ -58,7 +59,7 @@ def page(records: list[dict[str, Any]], title: str = "title") -> Page:
 
 
 def some_records(texts: list[str]) -> list[dict[str, Any]]:
-    made = [hostile(text, seed) for seed, text in enumerate(texts)]
+    made = [hostile(text, i, curve=i % 4 > 1) for i, text in enumerate(texts)]
     for one in made[::2]:
         one.update(status="failed", rows=[])
     return made
@@ -96,7 +97,7 @@ def test_half_of_a_grid_failed() -> None:
     ]
     records += [record("d", seed=seed, status="unsupported") for seed in (0, 1)]
     text = page(records).words
-    assert "3 of 8 cells ok, 2 failed, 1 lost, 2 unsupported" in text
+    assert "title 3 of 8 cells ok, 2 failed, 1 lost, 2 unsupported" in text
     assert "b 1.500 (n = 1)" in text
     assert "c failed: E0; failed: E1" in text
     assert "d unsupported: boom" in text
@@ -146,6 +147,10 @@ def test_a_report_of_a_folder_leaves_the_folder_alone(tmp_path: Path) -> None:
     write_report(records, "title", path, plots=False)
     first = path.read_bytes()
     write_report(records, "title", path, plots=False)
+    assert path.read_bytes() == first
+    link = tmp_path / "link.html"
+    link.symlink_to(path)
+    write_report(records, "other", link, plots=False)
     assert path.read_bytes() == first
     assert {path: path.stat() for path in store.folder.rglob("*")} == before
     with pytest.raises(ConfigError, match="must take a report"):

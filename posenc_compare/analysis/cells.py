@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import posenc_compare
+from posenc_compare.analysis.checks import check_whole
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.variants import Variant
@@ -45,7 +46,7 @@ class Cell:
             "setting": self.setting.spec(),
             "threads": self.threads,
             "package": posenc_compare.__version__,
-            "torch": importlib.metadata.version("torch"),
+            "torch": _torch_version(),
         }
 
     def key(self) -> str:
@@ -71,6 +72,7 @@ def cell_of(spec: dict[str, Any], corpus: str) -> Cell:
     """
     setting = spec["setting"]
     name = spec["measure"]["name"]
+    check_whole("threads", spec["threads"], 1, 1024)
     return Cell(
         Variant(spec["scheme"]["name"], spec["scheme"]["options"]),
         name,
@@ -100,6 +102,11 @@ def source_sha256(path: Path | None) -> str:
     A scheme defined outside any file has none, and gets the empty string.
     """
     return "" if path is None else _code_sha256(path.read_bytes())
+
+
+@functools.cache
+def _torch_version() -> str:
+    return importlib.metadata.version("torch")
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,9 +1,9 @@
 """Checks of single values, with one form of message."""
 
-import math
 from typing import Any
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.inputs import LONGEST, hint
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> None:
@@ -18,7 +18,7 @@ def check_whole(name: str, value: Any, low: int, high: int) -> None:
 def check_number(name: str, value: Any, low: float, high: float) -> None:
     """Raise `ConfigError` unless `value` is a finite number from `low` to `high`."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not low <= value <= high:
+    if not number or not low <= value <= high:
         raise ConfigError(
             f"{name} must be a number from {low:g} to {high:g}, got {_short(value)}"
         )
@@ -28,7 +28,8 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise `ConfigError` unless `value` is one of `choices`."""
     if not any(type(value) is type(c) and value == c for c in choices):
         wanted = " or ".join(str(choice).lower() for choice in choices)
-        raise ConfigError(f"{name} must be {wanted}, got {_short(value)}")
+        meant = hint(str(value), map(str, choices))
+        raise ConfigError(f"{name} must be {wanted}, got {_short(value)}{meant}")
 
 
 def check_heads(width: int, heads: int) -> None:
@@ -41,4 +42,4 @@ def check_heads(width: int, heads: int) -> None:
 
 
 def _short(value: Any) -> str:
-    return repr(value)[:80]
+    return repr(value)[:LONGEST]

@@ -15,6 +15,7 @@ from torch import Tensor
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import DOORS, Scheme
+from posenc_compare.schemes.base import ask, check_returned
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,14 @@ def code_of(scheme: Scheme, probe: Probe, count: int) -> Code:
     width, geometry = probe.width, probe.geometry
     if scheme.acts_at("embed"):
         zeros = probe.zeros(1, count, width)
-        return Code(scheme.embed(zeros, steps)[0], "position")
+        return Code(ask(scheme, "embed", zeros, steps)[0], "position")
     parts = []
     if scheme.acts_at("key"):
         ones = probe.zeros(1, geometry.heads, count, geometry.head_dim) + 1
-        turned = scheme.key(ones, steps[None])
+        turned = ask(scheme, "key", ones, steps[None])
         parts.append(rearrange(turned, "1 head step d -> step (head d)"))
-    if scheme.acts_at("offset_bias"):
-        bias = scheme.offset_bias(-steps)
-        assert bias is not None
+    if (bias := scheme.offset_bias(-steps)) is not None:
+        check_returned(scheme, "offset_bias", bias, (geometry.heads, count), steps)
         parts.append(bias.T.to(probe.torch_dtype))
     if parts:
         return Code(torch.cat(parts, dim=1), "distance")

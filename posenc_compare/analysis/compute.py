@@ -23,6 +23,7 @@ from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.checkpoints import Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import (
+    DoorError,
     NonFiniteError,
     PluginError,
     PosencError,
@@ -108,13 +109,14 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
     status = "failed"
     if isinstance(problem, NonFiniteError):
         message = f"non-finite: {message}"
-    elif isinstance(problem, PluginError):
+    elif isinstance(problem, PluginError | DoorError):
         pass
     elif isinstance(problem, PosencError):
         status = "unsupported"
-    elif out_of_memory(problem):
+    elif out_of_memory(problem, message):
         status = "lost"
-        message = f"oom: {message}; the setting was {cell.setting.spec()}"
+        what = message or type(problem).__name__
+        message = f"oom: {what}; the setting was {cell.setting.spec()}"
     else:
         message = f"{type(problem).__name__}: {message}"
     frames = traceback.extract_tb(problem.__traceback__)[-FRAMES:]
@@ -126,10 +128,10 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
     }
 
 
-def out_of_memory(problem: BaseException) -> bool:
+def out_of_memory(problem: BaseException, message: str) -> bool:
     """Return whether an exception says that memory was not enough."""
     return isinstance(problem, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(problem, RuntimeError) and OUT_OF_MEMORY in str(problem)
+        isinstance(problem, RuntimeError) and OUT_OF_MEMORY in message
     )
 
 

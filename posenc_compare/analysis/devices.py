@@ -11,8 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from posenc_compare.analysis.checks import check_choice
 from posenc_compare.errors import ConfigError
 
+DEVICES = ("auto", "cpu", "cuda")
 ASK = "import torch; print(torch.cuda.is_available())"
 
 
@@ -22,8 +24,7 @@ def resolve_device(name: str) -> str:
     Raises:
         ConfigError: if the name is unknown, or CUDA is asked for and not there.
     """
-    if name not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"device must be auto, cpu or cuda, got {name!r}")
+    check_choice("device", name, DEVICES)
     if name == "cpu" or _cuda_is_there():
         return "cpu" if name == "cpu" else "cuda"
     if name == "cuda":

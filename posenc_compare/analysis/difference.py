@@ -10,7 +10,8 @@ from typing import Any
 from posenc_compare.analysis.cells import canonical
 
 Record = dict[str, Any]
-UNTOLD = ("key", "provenance")  # of a record; the key stands for its specification
+# Of a record: key and label stand for its specification.
+UNTOLD = ("key", "label", "provenance")
 
 
 def same_cell(record: Record) -> bytes:

@@ -16,6 +16,7 @@ from posenc_compare.analysis.checks import (
 from posenc_compare.analysis.training.corpus import STDLIB
 from posenc_compare.errors import ConfigError
 
+SEEDS = (1 << 63) - 1  # the largest seed
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 
 
@@ -46,7 +47,9 @@ class ProbeSetting:
         check_whole("heads", self.heads, 1, 1024)
         check_heads(self.width, self.heads)
         check_whole("positions", self.positions, 2, 1 << 20)
-        check_choice("dtype", self.dtype, DTYPES)
+        check_whole("tokens", self.tokens, 1, 1 << 20)
+        check_whole("seed", self.seed, 0, SEEDS)
+        check_choice("probe_dtype", self.dtype, DTYPES)
 
     work = 5  # units of progress that one measure counts for
 
@@ -109,6 +112,7 @@ class Training:
         check_whole("length", self.length, 1, 1 << 20)
         check_whole("steps", self.steps, 1, 10**9)
         check_whole("batch", self.batch, 1, 1 << 20)
+        check_whole("seed", self.seed, 0, SEEDS)
         check_number("learning_rate", self.learning_rate, 1e-12, 100)
         check_number("weight_decay", self.weight_decay, 0, 100)
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))

@@ -4,6 +4,7 @@ The file is the only state: it appears whole, by a rename, or not at all. Whatev
 shown is made from these files, on any machine, without running a scheme.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from posenc_compare.errors import StoreError
 SCHEMA = 2
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
+LITTER = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{16}")  # as `write_file` names it
 STALE = 86_400  # seconds after which an unfinished file is litter
 
 
@@ -84,12 +86,15 @@ class Store:
         damaged: names of files that `read` found damaged.
 
     Raises:
-        StoreError: if the folder is a file.
+        StoreError: if the folder is a file, or cannot be reached.
     """
 
     def __init__(self, folder: Path, files: Any = os) -> None:
-        if folder.exists() and not folder.is_dir():
-            raise StoreError(f"{folder}: must be a folder, and is a file")
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise StoreError(f"{folder}: must be a folder, and is a file")
+        except OSError as error:
+            raise StoreError(f"{folder}: must be a folder, got {error}") from error
         self.folder = folder
         self.cells = folder / "cells"
         self.checkpoints = folder / "ckpt"
@@ -103,22 +108,27 @@ class Store:
         Raises:
             StoreError: if it does not, or holds something that is no run.
         """
-        if not self.cells.exists() and self.folder.exists():
-            if next(self.folder.iterdir(), None) is not None:
+        probe = self.cells / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
+        try:
+            held = {path.name for path in self.folder.glob("*")}
+            if held and self.cells.name not in held:
                 raise StoreError(
                     f"{self.folder}: must be empty or the folder of a run, and holds "
                     f"other files; a new folder would work"
                 )
-        probe = self.cells / ".probe"
-        try:
+            for part in (self.cells, self.checkpoints, self.quarantine):
+                if part.is_symlink():
+                    raise StoreError(f"{part}: must be a folder, and is a link")
             self.cells.mkdir(parents=True, exist_ok=True)
             write_file(probe, b"", self.files)
             # The folder's own clock says what is old, not this machine's.
             now = probe.stat().st_mtime
             probe.unlink()
             for path in self.cells.glob(".*"):
-                if now - path.stat().st_mtime > STALE:
-                    path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # another run may be faster
+                    old = now - path.lstat().st_mtime > STALE
+                    if old and LITTER.fullmatch(path.name):
+                        path.unlink()
         except OSError as error:
             raise StoreError(
                 f"{self.folder}: must be a folder to write to, got {error}"
@@ -132,8 +142,7 @@ class Store:
         """
         body = {"schema": SCHEMA, **body}
         key = spec_key(body["spec"])
-        digest = hashlib.sha256(canonical(body)).hexdigest()
-        data = canonical({"sha256": digest, "body": body}) + b"\n"
+        data = _sealed(body)
         try:
             write_file(self.cells / f"{key}.json", data, self.files)
         except OSError as error:
@@ -147,12 +156,13 @@ class Store:
         """Return the record of that key, or None if there is none that is intact."""
         path = self.cells / f"{key}.json"
         try:
-            envelope = parse_strictly(read_file(path, LIMIT))
-            body = envelope["body"]
+            data = read_file(path, LIMIT)
+            body = parse_strictly(data)["body"]
             intact = (
-                envelope["sha256"] == hashlib.sha256(canonical(body)).hexdigest()
+                data == _sealed(body)  # every byte of it
                 and spec_key(body["spec"]) == key
                 and body["schema"] == SCHEMA
+                and isinstance(body["status"], str)
             )
         except FileNotFoundError:
             return None
@@ -168,25 +178,39 @@ class Store:
         shutil.rmtree(self.checkpoints / key, ignore_errors=True)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every intact record, in the order of their keys."""
-        names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
+        """Yield every intact record, in the order of their keys.
+
+        Raises:
+            StoreError: if the folder cannot be read.
+        """
+        try:
+            names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
+        except OSError as error:
+            raise StoreError(f"{self.folder}: must be readable, got {error}") from error
         for name in sorted(filter(RECORD.fullmatch, names)):
             if (record := self.read(name.removesuffix(".json"))) is not None:
                 yield record
 
     def set_aside(self) -> list[str]:
         """Move damaged files out of the way and return their names."""
-        moved, self.damaged = self.damaged, []
+        moved, self.damaged = list(dict.fromkeys(self.damaged)), []
         for name in moved:
             try:
                 self.quarantine.mkdir(exist_ok=True)
                 aside = self.quarantine / f"{name}.{secrets.token_hex(4)}"
-                (self.cells / name).replace(aside)
+                with contextlib.suppress(FileNotFoundError):  # another run was faster
+                    (self.cells / name).replace(aside)
             except OSError as error:
                 raise StoreError(
                     f"{self.folder}: must let damaged files be moved, got {error}"
                 ) from error
         return moved
+
+
+def _sealed(body: dict[str, Any]) -> bytes:
+    """Return the bytes of a record's file."""
+    digest = hashlib.sha256(canonical(body)).hexdigest()
+    return canonical({"sha256": digest, "body": body}) + b"\n"
 
 
 def parse_strictly(data: bytes) -> Any:

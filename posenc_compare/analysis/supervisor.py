@@ -208,9 +208,10 @@ class Supervisor:
         if job is None:
             return
         match message:
-            case {"token": job.token, "progress": int(done)} if done >= job.done:
-                self.progress(job.cell, done - job.done)
-                job.done = done
+            case {"token": job.token, "progress": int(done)}:
+                # A cell that began again is not further until it has caught up.
+                self.progress(job.cell, max(0, done - job.done))
+                job.done = max(done, job.done)
             case {"token": job.token, "body": {**body}} if self._fits(body, job):
                 if body["status"] == "lost":
                     self._end(worker)

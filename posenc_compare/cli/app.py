@@ -14,11 +14,11 @@ import typer
 
 from posenc_compare import __version__
 from posenc_compare.errors import PosencError, StoreError
+from posenc_compare.inputs import hint, number
 
 app = typer.Typer(
     name="posenc-compare",
     help="Compare positional schemes for transformers behind one attention hook.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -34,20 +34,22 @@ class Format(StrEnum):
     md = "md"
 
 
-class Preset(StrEnum):
-    """Size of the trained comparison."""
-
-    quick = "quick"
-    standard = "standard"
-    gpu = "gpu"
+# Whatever typer raises for a wrong command line.
+UsageError: Any = typer.BadParameter.__base__
 
 
-class Device(StrEnum):
-    """Where to compute."""
+def whole(help: str) -> Any:
+    """Return an option for a whole number; what is none is left for a check."""
+    return typer.Option(
+        help=help, parser=lambda text: number(text, int), metavar="INTEGER"
+    )
 
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
+
+def real(help: str) -> Any:
+    """Return an option for a number; what is none is left for a check."""
+    return typer.Option(
+        help=help, parser=lambda text: number(text, float), metavar="FLOAT"
+    )
 
 
 Schemes = Annotated[
@@ -65,17 +67,13 @@ Plugins = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
-Devices = Annotated[Device, typer.Option(help="Where to compute.")]
-Threads = Annotated[int, typer.Option(help="CPU threads of one worker.")]
-Workers = Annotated[
-    int, typer.Option(help="Processes; 0: one for each core, or one on a GPU.")
+Devices = Annotated[
+    str, typer.Option(help="Where to compute.", metavar="[auto|cpu|cuda]")
 ]
-Timeout = Annotated[
-    float, typer.Option(help="Seconds a cell may go on without progress.")
-]
-Memory = Annotated[
-    float, typer.Option(help="GiB of data a worker may hold; 0: as the machine has.")
-]
+Threads = Annotated[int, whole("CPU threads of one worker.")]
+Workers = Annotated[int, whole("Processes; 0: one for each core, or one on a GPU.")]
+Timeout = Annotated[float, real("Seconds a cell may go on without progress.")]
+Memory = Annotated[float, real("GiB of data a worker may hold; 0: as the machine has.")]
 Retry = Annotated[
     str, typer.Option(help="Compute these again: failed, lost, or both by comma.")
 ]
@@ -96,14 +94,22 @@ Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
 
 def main() -> None:
-    """Run the command line; errors made on purpose become one line and exit code 2."""
+    """Run the command line; what is wrong with it becomes one line and an exit code."""
     try:
-        app()
-    except PosencError as error:
+        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
+    except (PosencError, UsageError) as error:
         from posenc_compare.cli.say import say
 
-        say(f"error: {error}")
+        say(f"error: {_usage(error) if isinstance(error, UsageError) else error}")
         sys.exit(3 if isinstance(error, StoreError) else 2)
+
+
+def _usage(error: Any) -> str:
+    """Return what typer says of a wrong command line; the nearest option first."""
+    if not getattr(error, "possibilities", None):
+        return error.format_message()
+    names = [name.strip("-") for p in error.ctx.command.params for name in p.opts]
+    return f"{error.message}{hint(error.option_name.strip('-'), names)}"
 
 
 def _version(wanted: bool) -> None:
@@ -126,7 +132,10 @@ def options(
 def run(
     schemes: Schemes = "all",
     measures: Annotated[str, typer.Option(help="Comma-separated, or `all`.")] = "all",
-    preset: Annotated[Preset | None, typer.Option(help="quick by default.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="quick by default.", metavar="[quick|standard|gpu]"),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -136,21 +145,17 @@ def run(
     corpus: Annotated[
         str | None, typer.Option(help="File or folder of text; default: stdlib.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of paired seeds.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Layers of the decoder.")] = None,
-    width: Annotated[int | None, typer.Option(help="Channels of a token.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Attention heads.")] = None,
-    length: Annotated[int | None, typer.Option(help="Training length, bytes.")] = None,
-    longest: Annotated[
-        int | None, typer.Option(help="Longest test, in training lengths.")
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Sequences per step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak rate.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of matrices.")] = None,
-    test_bytes: Annotated[
-        int | None, typer.Option(help="Held-out bytes per test length.")
-    ] = None,
+    seeds: Annotated[int | None, whole("Number of paired seeds.")] = None,
+    layers: Annotated[int | None, whole("Layers of the decoder.")] = None,
+    width: Annotated[int | None, whole("Channels of a token.")] = None,
+    heads: Annotated[int | None, whole("Attention heads.")] = None,
+    length: Annotated[int | None, whole("Training length, bytes.")] = None,
+    longest: Annotated[int | None, whole("Longest test, in training lengths.")] = None,
+    steps: Annotated[int | None, whole("Optimiser steps.")] = None,
+    batch: Annotated[int | None, whole("Sequences per step.")] = None,
+    learning_rate: Annotated[float | None, real("Peak rate.")] = None,
+    weight_decay: Annotated[float | None, real("Of matrices.")] = None,
+    test_bytes: Annotated[int | None, whole("Held-out bytes per test length.")] = None,
     dtype: Annotated[
         str | None, typer.Option(help="Of training: float32 or bfloat16 (autocast).")
     ] = None,
@@ -159,15 +164,15 @@ def run(
         typer.Option("--compiled/--not-compiled", help="Use torch.compile."),
     ] = None,
     positions: Annotated[
-        int | None, typer.Option(help="Positions that codes are measured over.")
+        int | None, whole("Positions that codes are measured over.")
     ] = None,
-    device: Devices = Device.auto,
+    device: Devices = "auto",
     threads: Threads = 1,
     workers: Workers = 0,
     timeout: Timeout = 3600.0,
     memory: Memory = 0.0,
     checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints of a training.")
+        float, real("Seconds between checkpoints of a training.")
     ] = 180.0,
     retry: Retry = "",
     overwrite: Overwrite = False,
@@ -188,7 +193,7 @@ def run(
     from posenc_compare.cli import commands, settings
 
     given = {
-        "preset": preset and preset.value,
+        "preset": preset,
         "corpus": corpus,
         "seeds": seeds,
         "layers": layers,
@@ -205,7 +210,7 @@ def run(
         "compiled": compiled,
         "positions": positions,
     }
-    setting = settings.settle(config, given, device.value, threads)
+    setting = settings.settle(config, given, device, threads)
     work = commands.Work(
         workers,
         timeout,
@@ -230,16 +235,16 @@ def measure(
     measures: Annotated[
         str, typer.Option(help="Comma-separated; `all` would train too.")
     ] = "untrained",
-    seeds: Annotated[int | None, typer.Option(help="Number of paired seeds.")] = 1,
-    width: Annotated[int | None, typer.Option(help="Channels of a token.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Attention heads.")] = None,
+    seeds: Annotated[int | None, whole("Number of paired seeds.")] = 1,
+    width: Annotated[int | None, whole("Channels of a token.")] = None,
+    heads: Annotated[int | None, whole("Attention heads.")] = None,
     positions: Annotated[
-        int | None, typer.Option(help="Positions that codes are measured over.")
+        int | None, whole("Positions that codes are measured over.")
     ] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float64, float32, bfloat16 or float16.")
     ] = None,
-    device: Devices = Device.auto,
+    device: Devices = "auto",
     threads: Threads = 1,
     workers: Workers = 0,
     timeout: Timeout = 3600.0,
@@ -263,7 +268,7 @@ def measure(
         "positions": positions,
         "probe_dtype": dtype,
     }
-    setting = settings.settle(None, given, device.value, threads)
+    setting = settings.settle(None, given, device, threads)
     where = out or Path("runs/measure")
     work = commands.Work(
         workers=workers,

@@ -198,9 +198,11 @@ def _compute(
             elif not console.is_terminal and seconds >= 1:
                 say(f"{done}/{len(todo)} {what} seed {seed} {seconds:.0f} s")
 
-        return Supervisor(
+        stopped_by = Supervisor(
             shuffled(todo), store, plugins, limits, retry, advance, report
         ).run()
+    say(f"computed {done} of {len(todo)} cells")
+    return stopped_by
 
 
 def _show_plan(cells: list[Cell], todo: dict[str, Cell], format: str) -> None:

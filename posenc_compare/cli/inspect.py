@@ -10,6 +10,7 @@ from posenc_compare.analysis.difference import difference, same_cell
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.text import clean
 from posenc_compare.cli.say import say
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
@@ -46,7 +47,8 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
     """Compute the cell of one record again and say whether the result is the same."""
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
-    old = _record(key, folder)
+    shown = _record(key, folder)
+    old = Store(folder).read(shown["key"]) or shown  # before its text was cleaned
     try:
         cell = cell_of(old["spec"], corpus)
         wanted = cell.key()
@@ -73,7 +75,7 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
         return 130
     differing = difference(old, new)
     same = "the same" if not differing else "; ".join(differing)
-    print(f"{_name(old)}: {new['status']}, {same}")
+    print(clean(f"{_name(shown)}: {new['status']}, {same}"))
     return int(bool(differing))
 
 

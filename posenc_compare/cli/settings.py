@@ -4,7 +4,7 @@ A flag wins over the file, the file over the preset. Every key is checked agains
 settings that exist.
 """
 
-import difflib
+import re
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,8 +14,10 @@ from posenc_compare.analysis.checks import check_choice, check_whole
 from posenc_compare.analysis.devices import resolve_device
 from posenc_compare.analysis.settings import PRESETS, ProbeSetting, Training
 from posenc_compare.errors import ConfigError
+from posenc_compare.inputs import hint, read_regular
 
 OWN = ("seed", "device", "corpus_sha256")  # a run sets these itself
+LONG = 1 << 20  # bytes of a file of settings
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,19 @@ def settle(
     Raises:
         ConfigError: if a key is unknown, or a value has the wrong type or range.
     """
-    chosen = _read(config) if config else {}
-    chosen |= {key: value for key, value in given.items() if value is not None}
+    chosen, places = _read(config) if config else ({}, {})
+    flags = {key: value for key, value in given.items() if value is not None}
+    try:
+        return _settled({**chosen, **flags}, device, threads)
+    except ConfigError as error:
+        # Messages begin with what is wrong; where the file says so, it is named.
+        name = str(error).partition(" ")[0]
+        if name in places and name not in flags:
+            raise ConfigError(f"{places[name]}: {error}") from error
+        raise
+
+
+def _settled(chosen: dict[str, Any], device: str, threads: int) -> Settings:
     preset = chosen.pop("preset", "quick")
     check_choice("preset", preset, tuple(PRESETS))
     training, seeds = PRESETS[preset]
@@ -63,31 +76,30 @@ def settle(
     return Settings(preset, training, probe, seeds, threads)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of a TOML file by name, and where it has each."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, LONG).decode("utf-8-sig")
         read = tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: must be readable TOML, got {error}") from error
+        line = re.search(r"at line (\d+)", str(error))
+        place = f"{path}:{line[1]}" if line else path
+        raise ConfigError(f"{place}: must be readable TOML, got {error}") from error
     known = {"preset", "seeds", "positions", "probe_dtype"}
     known |= {field.name for field in fields(Training)} - set(OWN)
-    chosen = {}
+    chosen, places = {}, {}
     for key, value in read.items():
-        name = key.replace("-", "_")
-        if name not in known or name in chosen:
-            near = difflib.get_close_matches(name, known, n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            what = "repeated" if name in chosen else "unknown"
-            raise ConfigError(
-                f"{path}:{_line(text, key)}: {what} key {key[:80]!r}{hint}"
-            )
-        chosen[name] = value
-    return chosen
+        name, place = key.replace("-", "_"), f"{path}:{_line(text, key)}"
+        if name not in known:
+            raise ConfigError(f"{place}: unknown key {key[:80]!r}{hint(name, known)}")
+        if name in chosen:
+            raise ConfigError(f"{place}: repeated key {key[:80]!r}")
+        chosen[name], places[name] = value, place
+    return chosen, places
 
 
 def _line(text: str, key: str) -> int:
-    """Return the number of the first line that begins with a key or its table."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip().lstrip("['\"").startswith(key):
-            return number
-    return 1
+    """Return the number of the first line that gives a key a value or is its table."""
+    given = re.compile(rf"\s*\[*\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]")
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if given.match(line)), 1)

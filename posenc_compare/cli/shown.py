@@ -18,6 +18,7 @@ from posenc_compare.analysis.tables import (
     as_markdown,
     display_tables,
     long_table,
+    without_result,
     write_tables,
 )
 from posenc_compare.cli.say import say
@@ -32,8 +33,7 @@ def show_run(cells: list[Cell], store: Store, format: str) -> Counter[str]:
     everything = load_records(store.folder, say)
     write_tables(everything, store.folder)
     draw_all(everything, store.folder, say)
-    write_report(everything, store.folder.resolve().name, store.folder / "report.html")
-    say(f"tables, plots and report.html in {store.folder}")
+    say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
     return Counter(record["status"] for record in records)
 
 
@@ -68,7 +68,7 @@ def _show_tables(records: list[dict[str, Any]], format: str) -> None:
             rows = long.astype(object).where(long.notna(), None)
             print(json.dumps(rows.to_dict(orient="records"), indent=2))
     elif format == "md":
-        print(as_markdown(display_tables(records)), end="")
+        print(as_markdown(display_tables(records) + without_result(records)), end="")
     else:
-        for part in display_tables(records):
+        for part in display_tables(records) + without_result(records):
             show(part.title, part.head, part.body)

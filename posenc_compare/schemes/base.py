@@ -6,14 +6,14 @@ attention without positional encoding (NoPE), and the attention code needs no
 branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import ConfigError, DoorError, UndefinedPositionError
 from posenc_compare.registry import FAMILIES, SCHEMES
 
 DOORS = (
@@ -28,6 +28,16 @@ DOORS = (
     "scores",
     "values",
 )
+
+AXES = {
+    "embed": "(batch, seq, model_dim)",
+    "query": "(batch, heads, query, head_dim)",
+    "key": "(batch, heads, key, head_dim)",
+    "offset_bias": "(heads, offset)",
+    "pair_bias": "(batch, heads, query, key)",
+    "scores": "(batch, heads, query, key)",
+    "values": "(batch, heads, query, head_dim)",
+}
 
 PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -252,6 +262,62 @@ class Scheme(nn.Module):
         Not a door: it lets measures and plots see a rotation as angles.
         """
         return None
+
+
+def ask(scheme: Scheme, door: str, x: Tensor, positions: Tensor) -> Tensor:
+    """Return what `embed`, `query` or `key` makes of `x`, in the dtype of `x`.
+
+    Raises:
+        DoorError: as `check_returned`, or if `x` loses its gradient, or what is
+            returned has one that leads to no parameter.
+    """
+    got = getattr(scheme, door)(x, positions)
+    check_returned(scheme, door, got, x.shape, x)
+    fault = ""
+    if x.requires_grad and not got.requires_grad and torch.is_grad_enabled():
+        fault = "with the gradient of its input, got one without"
+    elif got.requires_grad and not x.requires_grad:
+        if not any(parameter.requires_grad for parameter in scheme.parameters()):
+            fault = "without a gradient of its own, got one that is no parameter's"
+    if fault:
+        raise DoorError(f"{scheme.name}: {door} must return a tensor {fault}")
+    return got.to(x.dtype)
+
+
+def check_returned(
+    scheme: Scheme, door: str, got: Any, shape: Sequence[int], like: Tensor
+) -> None:
+    """Refuse what would broadcast, or be rounded, where nobody sees it.
+
+    Args:
+        scheme: whose door it is.
+        door: what was called.
+        got: what it returned.
+        shape: it must have, with the axes of `AXES`.
+        like: tensor on the right device; if it is of floating point, the least
+            exact dtype.
+
+    Raises:
+        DoorError: if `got` is not a dense tensor of real numbers that fits.
+    """
+    least = like.dtype if like.is_floating_point() else None
+    if not isinstance(got, Tensor):
+        found = type(got).__name__
+    elif got.shape != torch.Size(shape):
+        found = str(tuple(got.shape))
+    elif got.device != like.device:
+        found = f"it on {got.device} and not on {like.device}"
+    elif got.layout != torch.strided:
+        found = f"{got.layout} and not {torch.strided}"
+    elif not got.is_floating_point():
+        found = f"{got.dtype} and not floating point"
+    elif least and torch.promote_types(got.dtype, least) != got.dtype:
+        found = f"{got.dtype} and not {least} or wider"
+    else:
+        return
+    raise DoorError(
+        f"{scheme.name}: {door} must return {AXES[door]} {tuple(shape)}, got {found}"
+    )
 
 
 def check_positions(scheme: str, positions: Tensor, limit: int) -> None:

@@ -73,8 +73,9 @@ class Rope(Scheme):
         factors: str = "",
     ) -> None:
         super().__init__(geometry)
-        self.turned = round(geometry.head_dim * fraction)
-        if not 0 < fraction <= 1 or self.turned < 2:
+        within = 0 < fraction <= 1
+        self.turned = round(geometry.head_dim * fraction) if within else 0
+        if self.turned < 2:
             raise ConfigError(
                 f"rope: fraction must be in (0, 1] and turn at least one pair of "
                 f"{geometry.head_dim} channels, got {fraction}"

@@ -19,6 +19,7 @@ from posenc_compare.analysis.base import (
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.base import ask
 
 SEQUENCES = 8
 DISTANCES = 256
@@ -78,7 +79,7 @@ def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     """Return the mean logit at distances `0 ... count - 1`, in float64."""
     positions = probe.ids(scheme, count)
     tokens = probe.normal("tokens", SEQUENCES, 1, probe.width)
-    x = scheme.embed(tokens.expand(-1, count, -1), positions)
+    x = ask(scheme, "embed", tokens.expand(-1, count, -1), positions)
     same = probe.heads_of(x, "query")
     logits = attention_logits(
         same * scheme.query_start(probe.geometry.head_dim),

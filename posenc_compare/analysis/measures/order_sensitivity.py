@@ -19,6 +19,7 @@ from posenc_compare.analysis.base import (
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.attention import attention
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.base import ask
 
 SEQUENCES = 8
 LAYERS = 2
@@ -69,7 +70,7 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
 def _last(scheme: Scheme, probe: Probe, x: Tensor, causal: bool) -> Tensor:
     """Return the output of the last token, `(batch, width)`."""
     ids = probe.ids(scheme, x.shape[1])
-    x = scheme.embed(x, ids)
+    x = ask(scheme, "embed", x, ids)
     for layer in range(LAYERS):
         seen = F.layer_norm(x, x.shape[-1:])
         q = probe.queries_of(scheme, seen, f"query {layer}")

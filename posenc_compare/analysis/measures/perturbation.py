@@ -18,6 +18,7 @@ from posenc_compare.analysis.base import (
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.base import ask
 
 VOCABULARY = 1000
 
@@ -85,9 +86,9 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
         rows += _tokens(scheme, probe, std * probe.width**0.5, f"{name} sqrt(d)")
     positions = probe.ids(scheme, probe.positions)[None]
     x = probe.normal("tokens", 1, probe.positions, probe.width)
-    for case, door in (("query", scheme.query), ("key", scheme.key)):
-        before = probe.heads_of(x, case)
-        rows += _change(before, door(before, positions), case)
+    for door in ("query", "key"):
+        before = probe.heads_of(x, door)
+        rows += _change(before, ask(scheme, door, before, positions), door)
     rows.append(Row(BIAS.name, _bias_spread(scheme, probe)))
     return Result(rows)
 
@@ -96,7 +97,7 @@ def _tokens(scheme: Scheme, probe: Probe, std: float, case: str) -> list[Row]:
     vocabulary = probe.normal("vocabulary", VOCABULARY, probe.width) * std
     own = probe.arange(probe.positions) % VOCABULARY
     x = vocabulary[own][None]
-    y = scheme.embed(x, probe.ids(scheme, probe.positions))
+    y = ask(scheme, "embed", x, probe.ids(scheme, probe.positions))
     nearest = _nearest(y[0], vocabulary)
     before, after = (F.layer_norm(z, z.shape[-1:]) for z in (x, y))
     left = (after - before).norm(dim=-1) / before.norm(dim=-1)

@@ -19,8 +19,14 @@ from torch import Tensor
 from posenc_compare.analysis.base import Progress, Result, register_measure
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.attention import attention_logits
-from posenc_compare.errors import ConfigError, PosencError, UndefinedPositionError
+from posenc_compare.errors import (
+    ConfigError,
+    DoorError,
+    PosencError,
+    UndefinedPositionError,
+)
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.base import ask
 
 CODE = (128, 512)  # positions, channels
 SMALL_CODE = (16, 32)  # positions, channels
@@ -60,6 +66,8 @@ def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
     for name, draw in PARTS.items():
         try:
             values = draw(variant, probe)
+        except DoorError:
+            raise
         except PosencError as error:  # a size that this scheme does not come in
             refused = error
         else:
@@ -157,13 +165,13 @@ PARTS: dict[str, Callable[[Variant, Probe], Tensor | None]] = {
 
 def _embedded(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     zeros = probe.zeros(1, count, probe.width)
-    return scheme.embed(zeros, probe.arange(count)[None])[0]
+    return ask(scheme, "embed", zeros, probe.arange(count)[None])[0]
 
 
 def _turned(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     geometry = probe.geometry
     ones = probe.zeros(1, geometry.heads, count, geometry.head_dim) + 1
-    return scheme.key(ones, probe.arange(count)[None])[0]
+    return ask(scheme, "key", ones, probe.arange(count)[None])[0]
 
 
 def _up_to_limit(draw: Callable[[int], Tensor], count: int) -> Tensor:

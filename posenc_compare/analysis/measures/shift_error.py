@@ -21,6 +21,7 @@ from posenc_compare.analysis.probe import Probe
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.base import ask
 
 SEQUENCES = 4
 
@@ -63,7 +64,7 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
 def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
     positions = probe.ids(scheme, min(probe.tokens, probe.positions), shift)
     x = probe.normal("tokens", SEQUENCES, len(positions), probe.width)
-    x = scheme.embed(x, positions)
+    x = ask(scheme, "embed", x, positions)
     if normed:
         x = F.layer_norm(x, x.shape[-1:])
     return attention_logits(

@@ -19,7 +19,7 @@ from posenc_compare.analysis.base import (
 )
 from posenc_compare.analysis.codes import code_of
 from posenc_compare.analysis.probe import Probe
-from posenc_compare.errors import ConfigError, NoCodeError, ShapeError
+from posenc_compare.errors import ConfigError, DoorError, NoCodeError, ShapeError
 from posenc_compare.schemes import Scheme, Variant
 
 BLOCK_ENTRIES = 1 << 26  # distances held at once
@@ -98,6 +98,8 @@ def _length_row(
     half = (len(codes) + 1) // 2
     try:
         other = code_of(build(), probe, half).values.double()
+    except DoorError:
+        raise
     except (ConfigError, ShapeError) as error:
         return Row(LENGTH.name, None, case=case, note=str(error))
     same = other.shape[1] == codes.shape[1] and torch.equal(other, codes[:half])

@@ -5,13 +5,16 @@ last two with their checksums; a file that it does not list, or that has changed
 not read. Resuming never depends on how the training ended.
 """
 
+import contextlib
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -22,6 +25,9 @@ from posenc_compare.errors import StoreError
 FORMAT = 1
 LIMIT = 1 << 40  # bytes of a file of tensors
 KEPT = 2
+NAME = re.compile(r"[0-9]+-[0-9a-f]{8}\.safetensors")
+# Of a save that was cut off, as `write_file` names it.
+LITTER = re.compile(r"\.([0-9]+-[0-9a-f]{8}|manifest)\.[0-9]+\.[0-9a-f]{16}")
 
 Tensors = dict[str, Tensor]
 
@@ -57,6 +63,7 @@ class Checkpoints:
         self.files = files
         self.refused: list[str] = []
         self.resumed_from = 0
+        self._damaged: list[dict[str, Any]] = []
         self._last = time.monotonic()
 
     def due(self) -> bool:
@@ -77,6 +84,12 @@ class Checkpoints:
             data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
             try:
                 self._publish(self.folder, step, data)
+            except FileNotFoundError:
+                if not self.folder.parent.parent.is_dir():
+                    raise StoreError(
+                        f"{self.folder.parent.parent}: must be there, and is gone"
+                    ) from None
+                # Another run has finished this training and removed its checkpoints.
             except OSError as error:
                 raise StoreError(
                     f"{self.folder}: must take a checkpoint of {len(data)} bytes, got "
@@ -93,19 +106,27 @@ class Checkpoints:
                 data = read_file(self._path(entry), LIMIT)
                 if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                     raise ValueError("its checksum is another")
-                self.resumed_from = entry["step"]
-                return self.resumed_from, load(data)
-            except (OSError, ValueError) as error:
+                tensors = load(data)
+            except (OSError, ValueError, KeyError, SafetensorError) as error:
                 self.refused.append(f"checkpoint of step {entry['step']}: {error}")
+                self._damaged.append(entry)
+                continue
+            self.resumed_from = entry["step"]
+            return self.resumed_from, tensors
         return 0, {}
 
     def _publish(self, folder: Path, step: int, data: bytes) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = self._listed()[: KEPT - 1]
+        for place in (folder.parent, folder):  # the run's own folder is there, or lost
+            place.mkdir(exist_ok=True)
+        if folder.is_symlink():
+            raise NotADirectoryError("it is a link")
+        kept = [e for e in self._listed() if e not in self._damaged][: KEPT - 1]
         names = {self._path(entry).name for entry in kept}
-        for path in folder.glob("*.safetensors"):
-            if path.name not in names:
-                self.files.unlink(path)
+        for path in list(folder.iterdir()):
+            ours = NAME.fullmatch(path.name) or LITTER.fullmatch(path.name)
+            if ours and path.name not in names:
+                with contextlib.suppress(FileNotFoundError):  # another run was faster
+                    self.files.unlink(path)
         entry = {"step": step, "sha256": hashlib.sha256(data).hexdigest()}
         write_file(self._path(entry), data, self.files)
         listed = [entry, *(old for old in kept if old != entry)]
@@ -129,7 +150,10 @@ class Checkpoints:
                 raise ValueError("its checksum is another")
             if (body["format"], body["key"]) != (FORMAT, self.folder.name):
                 raise ValueError("it belongs to another training or format")
-            return list(body["checkpoints"])
+            listed = list(body["checkpoints"])
+            if not all(NAME.fullmatch(self._path(entry).name) for entry in listed):
+                raise ValueError("it lists what is no checkpoint")
+            return listed
         except FileNotFoundError:
             return []
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

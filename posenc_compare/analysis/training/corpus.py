@@ -6,6 +6,7 @@ about ten megabytes, on every machine. Any file or folder can take its place.
 
 import functools
 import hashlib
+import os
 import platform
 import sysconfig
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.errors import ConfigError
+from posenc_compare.inputs import read_regular
 
 STDLIB = "stdlib"
 HELD_OUT = 0.1  # least share of all bytes that is held out
@@ -97,7 +99,30 @@ def load_corpus(source: str) -> Corpus:
         source: a file, a folder (each file below it is a document), or `stdlib`.
 
     Raises:
-        ConfigError: if the source is not a readable file or folder, or is empty.
+        ConfigError: if the source is not a readable file or folder, is empty, or does
+            not fit into memory.
+    """
+    try:
+        name, named = _read(source)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigError(
+            f"corpus {source!r}: every file must be readable, got {error}"
+        ) from error
+    documents = {name: text for name, text in sorted(named.items()) if text}
+    if not documents:
+        raise ConfigError(f"corpus {source!r}: must hold at least one byte, got none")
+    whole = hashlib.sha256()
+    for text in documents.values():
+        whole.update(len(text).to_bytes(8, "little") + text)
+    train, held_out = _split(list(documents.values()))
+    joined = np.frombuffer(b"\0".join(train), np.uint8)
+    return Corpus(name, whole.hexdigest(), joined, tuple(held_out))
+
+
+def _read(source: str) -> tuple[str, dict[str, bytes]]:
+    """Return the name of a corpus, and its documents by theirs.
+
+    They must fit into memory twice, since they are joined.
     """
     if source == STDLIB:
         folder = Path(sysconfig.get_path("stdlib"))
@@ -121,21 +146,16 @@ def load_corpus(source: str) -> Corpus:
             raise ConfigError(
                 f"corpus {source!r}: must be a file or a folder, and is neither"
             )
-    try:
-        named = {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
-    except OSError as error:
+    size = sum(path.stat().st_size for path in paths)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 2 * size > memory:
         raise ConfigError(
-            f"corpus {source!r}: every file must be readable, got {error}"
-        ) from error
-    documents = {name: text for name, text in sorted(named.items()) if text}
-    if not documents:
-        raise ConfigError(f"corpus {source!r}: must hold at least one byte, got none")
-    whole = hashlib.sha256()
-    for text in documents.values():
-        whole.update(len(text).to_bytes(8, "little") + text)
-    train, held_out = _split(list(documents.values()))
-    joined = np.frombuffer(b"\0".join(train), np.uint8)
-    return Corpus(name, whole.hexdigest(), joined, tuple(held_out))
+            f"corpus {source!r}: must fit twice into {memory / 2**30:.1f} GiB of "
+            f"memory, and has {size / 2**30:.1f} GiB"
+        )
+    return name, {
+        path.relative_to(folder).as_posix(): read_regular(path, size) for path in paths
+    }
 
 
 def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:

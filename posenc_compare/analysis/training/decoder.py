@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.attention import attention
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
+from posenc_compare.schemes.base import ask
 
 VOCABULARY = 256
 
@@ -130,7 +131,8 @@ class Decoder(nn.Module):
             each = positions.expand(tokens.shape)
             positions = self.scheme.positions(each, generator)
         x = self.embedding(tokens) * self.embedding.embedding_dim**0.5
-        x = self.scheme.embed(x, positions)
+        with torch.autocast(x.device.type, enabled=False):
+            x = ask(self.scheme, "embed", x, positions)
         for layer in self.layers:
             x = layer(x, positions)
         return F.linear(self.final_norm(x), self.embedding.weight)

@@ -107,8 +107,12 @@ class Trainer:
         )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self._check_finite(loss, norm, step)
+        parameters = list(self.model.parameters())
+        norm = nn.utils.get_total_norm(
+            [p.grad for p in parameters if p.grad is not None]
+        )
+        self._check_finite(loss, norm, step)  # clipping spreads a NaN to all gradients
+        nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
         self.optimiser.step()
         self.losses.append(loss.detach())
 

@@ -1,0 +1,672 @@
+"""Wrong input: one line that says what is wrong, an exit code, and nothing computed."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import handmade
+import pytest
+
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.plan import plan
+from posenc_compare.analysis.settings import ProbeSetting, Training
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Variant
+
+DRY = ["run", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
+SIZES = ("width", "heads", "length", "layers", "steps", "batch", "test-bytes")
+SCHEME = "@register({name!a}, family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
+HOSTILE = ["\x1b[31mred", "two\nlines", "nul\0", "x" * 10_000, "\udcff", "\u202e", ""]
+
+
+def refused(done: Any, code: int = 2) -> str:
+    """Return the one line that says what is wrong."""
+    assert done.returncode == code, done
+    assert done.stdout == ""
+    (line,) = done.stderr.split("\n")[:-1]
+    assert line.startswith("error: ")
+    assert line.isprintable()
+    assert len(line) <= 2010
+    return line
+
+
+# --- numbers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [*SIZES, "positions", "seeds", "threads", "workers"])
+@pytest.mark.parametrize("value", ["-1", str(2**63), "1.5", "true", "x", "", "nan"])
+def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -> None:
+    line = refused(posenc(*DRY, f"--{size}={value}"))
+    assert f"{size.replace('-', '_')} must be a whole number from " in line
+    assert f"got {value}" in line or f"got {value!r}" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--length", "0"], ["--positions", "0"], ["--positions", "1"], ["--width", "0"]],
+)
+def test_sizes_that_are_too_small(posenc, words: list[str]) -> None:
+    assert f"{words[0][2:]} must be a whole number" in refused(posenc(*DRY, *words))
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**31, 2**63, 10**400, 8.0, True, "8", None])
+def test_sizes_given_in_python(value: Any) -> None:
+    with pytest.raises(ConfigError, match="positions must be a whole number from 2"):
+        ProbeSetting(positions=value)
+    with pytest.raises(ConfigError, match="length must be a whole number from 1"):
+        Training(length=value)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, True, 0.0, None, "0"])
+def test_seeds_are_from_0_to_the_largest_that_torch_takes(seed: Any) -> None:
+    for setting in (ProbeSetting, Training):
+        with pytest.raises(ConfigError, match="seed must be a whole number from 0"):
+            setting(seed=seed)
+        assert setting(seed=2**63 - 1).seed == 2**63 - 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1", -1])
+def test_rates_given_in_python(value: Any) -> None:
+    with pytest.raises(ConfigError, match="learning_rate must be a number from"):
+        Training(learning_rate=value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--shard", "0/3"], "shard must be I/N with I from 1 to N, got '0/3'"),
+        (["--shard", "4/3"], "got '4/3'; 1/4 would work"),
+        (["--shard", "a/b"], "got 'a/b'; 1/4 would work"),
+        (["--retry", "nonsense"], "retry must be failed or lost, got 'nonsense'"),
+        (["--retry", "faild"], "got 'faild'; did you mean failed?"),
+        (["--timeout", "0"], "timeout must be a number from 0.1"),
+        (["--timeout", "nan"], "timeout must be a number from 0.1"),
+        (["--timeout", "inf"], "timeout must be a number from 0.1"),
+        (["--memory", "-1"], "memory must be a number from 0"),
+        (["--checkpoint-every", "-1"], "checkpoint-every must be a number from 0"),
+        (["--checkpoint-every", "nan"], "checkpoint-every must be a number from 0"),
+        (["--learning-rate", "nan"], "learning_rate must be a number from"),
+        (["--learning-rate", "x"], "learning_rate must be a number from"),
+        (["--threads", "0"], "threads must be a whole number from 1"),
+        (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
+        (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
+        (["--format", "jsn"], "'jsn' is not one of 'table', 'json'"),
+        (["--dtype", "float16"], "dtype must be float32 or bfloat16, got 'float16'"),
+        (["--longest", "3"], "longest must be 1 or 2 or 4"),
+        (["--stepz", "1"], "No such option: --stepz; did you mean steps?"),
+        (["--zzzzz", "1"], "No such option: --zzzzz"),
+        (["--steps"], "'--steps' requires an argument"),
+        (["extra"], "unexpected extra argument"),
+        (["--width", "9", "--heads", "10"], "width must be a multiple of heads"),
+        (["--schemes", "contextual"], "no scheme named"),
+        (["--schemes", ","], "no scheme named"),
+        (["--measures", ","], "no measure named"),
+        (["--schemes", "rope:base=1e400"], "rope: base must be a finite number"),
+        (["--schemes", "rope:base=0x10"], "base must be a finite number, got '0x10'"),
+        (["--schemes", "rope:base=٣"], "base must be a finite number, got '٣'"),
+    ],
+)
+def test_wrong_options(posenc, words: list[str], message: str) -> None:
+    assert message in refused(posenc(*DRY, *words))
+
+
+def test_cuda_is_refused_where_there_is_none_whatever_the_preset(posenc) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    line = refused(posenc(*DRY, "--preset", "gpu", "--device", "cuda"))
+    assert "`--device cpu` would work" in line
+
+
+def test_no_arguments_show_the_help(posenc) -> None:
+    done = posenc()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ")
+    assert "No such command 'rnu'" in refused(posenc("rnu"))
+
+
+# --- memory -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "least"),
+    [
+        (["measure", "--positions", "1048576", "--width", "65536"], "1024.0 GiB"),
+        (["run", "--measures", "extrapolation", "--batch", "1048576"], "768.0 GiB"),
+    ],
+)
+def test_what_cannot_fit_is_refused_with_an_estimate(
+    posenc, tmp_path: Path, words: list[str], least: str
+) -> None:
+    line = refused(posenc(*words, "--schemes", "rope", "--out", tmp_path / "out"))
+    assert f"needs at least {least}" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_may_fit_is_not_refused(posenc) -> None:
+    words = [*DRY, "--positions", "131072", "--width", "512", "--memory"]
+    assert posenc(*words, "1.1").returncode == 0
+    assert "must fit into 0.9 GiB of memory, and needs" in refused(posenc(*words, 0.9))
+
+
+PEAKS = """
+import json, os, resource, sys
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.settings import ProbeSetting, Training
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.variants import Variant
+text = sys.argv[1]
+train = dict(corpus=text, corpus_sha256=load_corpus(text).sha256, test_bytes=4096)
+tiny = dict(length=8, longest=1, layers=1, steps=1, batch=1, width=16, heads=2)
+wide = dict(length=128, longest=1, layers=2, steps=1, batch=32, width=256)
+cells = (
+    ("smoothness", "sinusoidal", {"positions": 16384, "width": 256}),
+    ("smoothness", "rope", {"positions": 16384, "width": 256, "dtype": "bfloat16"}),
+    ("perturbation", "alibi", {"positions": 8192, "width": 256, "dtype": "float16"}),
+    ("extrapolation", "rope", {**train, **wide}),
+)
+def run(name, variant, options):
+    kind = Training if name == "extrapolation" else ProbeSetting
+    cell = Cell(Variant(variant), name, kind(**options), 1)
+    record = compute(cell, Progress())
+    assert record["status"] == "ok", record["error"]
+    return cell.setting.memory
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+for name, variant, options in cells:
+    small = {**train, **tiny} if name == "extrapolation" else {"positions": 8}
+    run(name, variant, small)
+for name, variant, options in cells:
+    if os.fork() == 0:
+        before = peak()
+        least = run(name, variant, options)
+        print(json.dumps([name, least, peak() - before]), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+
+
+def test_estimates_are_less_than_what_is_needed_and_not_much(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(os.urandom(100_000))
+    done = subprocess.run(
+        [sys.executable, "-c", PEAKS, tmp_path / "text"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 4
+    for name, least, needed in found:
+        assert least <= needed <= 8 * least, (name, least, needed)
+
+
+MANY = ",".join(f"rope:base={base}" for base in range(2, 127))
+REFUSED = [
+    ["measure", "--positions", str(2**63)],
+    ["measure", "--positions", "1048576", "--width", "65536"],
+    ["run", "--batch", "1048576", "--length", "1048576", "--test-bytes", "1000000000"],
+    ["run", "--length", "0"],
+    ["run", "--schemes", "rope:bas=1"],
+    ["run", "--schemes", MANY, "--seeds", "10000"],
+    ["run", "--plugin", "loud.py", "--schemes", "loud,rope:layout=x"],
+    ["status", "none"],
+]
+IN_TURN = """
+import json, sys, time
+from pathlib import Path
+from posenc_compare.cli import main
+
+def command(words):
+    sys.argv = ["posenc-compare", *words]
+    start = time.process_time()
+    try:
+        main()
+    except SystemExit as end:
+        return end.code, time.process_time() - start, peak()
+
+def peak():  # MiB
+    line = next(x for x in open("/proc/self/status") if x.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+start = [None, None, peak()]
+print(json.dumps([start, *map(command, json.loads(sys.argv[1])), list(sys.modules)]))
+"""
+
+
+def test_a_refusal_takes_less_than_a_second_and_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(f"print('ran')\n{SCHEME.format(name='loud')}")
+    done = subprocess.run(
+        [sys.executable, "-c", IN_TURN, json.dumps(REFUSED)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    *told, modules = json.loads(done.stdout)
+    assert len(done.stderr.splitlines()) == len(REFUSED)
+    for words, (_, _, before), (code, seconds, after) in zip(
+        REFUSED, told, told[1:], strict=False
+    ):
+        assert code == 2, words
+        assert seconds < 1, words
+        assert after - before < 50, words  # the first brings the modules with it
+    assert told[-1][2] < 100
+    assert not {"torch", "pandas", "matplotlib"} & set(modules)
+
+
+@pytest.mark.parametrize("words", [["run", "--schemes", "rop"], ["run", "--steps=0"]])
+def test_a_whole_process_takes_less_than_a_second(posenc_process, words: Any) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    refused(posenc_process(*words))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Its own time, however busy the machine is.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+# --- the grid ---------------------------------------------------------------------
+
+
+def test_cells_that_are_named_twice_are_computed_once(posenc) -> None:
+    words = ["measure", "--dry-run", "--format", "json", "--schemes"]
+    words += ["rope,rotary,rope:base=1e4,rope:layout=adjacent;base=10000"]
+    words += ["--measures", "smoothness,smoothness,smooth*"]
+    assert len(json.loads(posenc(*words).stdout)) == 1
+
+
+def test_ten_million_cells_are_counted_and_refused(posenc) -> None:
+    words = ["measure", "--schemes", MANY, "--measures", "all", "--seeds", "10000"]
+    line = refused(posenc(*words, "--dry-run"))
+    assert "at most 100000 cells, got 10000125" in line  # portrait: one seed
+    assert "`--yes` would compute them all" in line
+
+
+def test_yes_lifts_the_limit_of_cells(posenc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_compare.cli.commands.MANY", 1)
+    words = ["measure", "--dry-run", "--schemes", "rope,nope", "--measures"]
+    assert "got 2" in refused(posenc(*words, "smoothness"))
+    assert posenc(*words, "smoothness", "--yes").returncode == 0
+
+
+# --- a file of settings -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"steps = \n", "x.toml:1: must be readable TOML, got Invalid value"),
+        (b"\n\nsteps 3\n", "x.toml:3: must be readable TOML"),
+        (b"steps = 1\nsteps = 2\n", "x.toml:2: must be readable TOML"),
+        (b"a = '''", "x.toml: must be readable TOML"),
+        (b"\xff\xfe", "x.toml: must be readable TOML"),
+        (b"\x7fELF\0", "must be readable TOML"),
+        (b"seeds = 1\nstepz = 7\n", "x.toml:2: unknown key 'stepz'; did you mean step"),
+        (b"steps = 1\nstep = 7\n", "x.toml:2: unknown key 'step'; did you mean steps"),
+        (b"seed = 1\n", "x.toml:1: unknown key 'seed'; did you mean seeds"),
+        (b"# b\n[train]\nsteps = 1\n", "x.toml:2: unknown key 'train'"),
+        (b"[[runs]]\n", "x.toml:1: unknown key 'runs'"),
+        (b"a.b = 1\n", "x.toml:1: unknown key 'a'"),
+        (b"'two\\nlines' = 1\n", r"unknown key 'two\\nlines'"),
+        (b"test-bytes = 1\ntest_bytes = 1\n", "x.toml:2: repeated key 'test_bytes'"),
+        (b"\nsteps = 'x'\n", "x.toml:2: steps must be a whole number from 1"),
+        (b"steps = 7.0\n", "x.toml:1: steps must be a whole number from 1"),
+        (b"steps = true\n", "x.toml:1: steps must be a whole number from 1"),
+        (b"steps = 1979-05-27\n", "x.toml:1: steps must be a whole number from 1"),
+        (b"[steps]\nof = 1\n", "x.toml:1: steps must be a whole number from 1"),
+        (b"steps = [1]\n", "x.toml:1: steps must be a whole number from 1"),
+        (b"seeds = 0\n", "x.toml:1: seeds must be a whole number from 1"),
+        (b"heads = 0\n", "x.toml:1: heads must be a whole number from 1"),
+        (b"positions = 1\n", "x.toml:1: positions must be a whole number from 2"),
+        (b"learning-rate = nan\n", "x.toml:1: learning_rate must be a number"),
+        (b"learning_rate = inf\n", "x.toml:1: learning_rate must be a number"),
+        (b"weight_decay = -inf\n", "x.toml:1: weight_decay must be a number"),
+        (b"weight_decay = 1" + b"0" * 400, "x.toml:1: weight_decay must be a number"),
+        (b"steps = 1" + b"0" * 5000, "x.toml: must be readable TOML"),
+        (b"compiled = 1\n", "x.toml:1: compiled must be true or false, got 1"),
+        (b"dtype = 'float64'\n", "x.toml:1: dtype must be float32 or bfloat16"),
+        (b"dtype = 'float32'\nprobe_dtype = 1\n", "x.toml:2: probe_dtype must be"),
+        (b"preset = 'huge'\n", "x.toml:1: preset must be quick or standard or gpu"),
+        (b"preset = ['quick']\n", "x.toml:1: preset must be quick or standard or gpu"),
+        (b"corpus = 1\n", "x.toml:1: corpus must be text, got 1"),
+        (b"device = 'cpu'\n", "x.toml:1: unknown key 'device'"),
+        (b"#" * (1 << 20) + b"\n", "1048577 bytes, more than 1048576"),
+    ],
+)
+def test_wrong_settings_in_a_file(
+    posenc, tmp_path: Path, text: bytes, message: str
+) -> None:
+    (tmp_path / "x.toml").write_bytes(text)
+    assert message in refused(posenc(*DRY, "--config", tmp_path / "x.toml"))
+
+
+def test_a_file_of_settings_must_be_a_file(posenc, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", tmp_path / "none", "/dev/zero"):
+        line = refused(posenc(*DRY, "--config", path))
+        assert f"{path}: must be readable TOML" in line
+
+
+def test_a_file_of_settings_may_be_a_link_with_a_mark_and_any_line_ends(
+    posenc, tmp_path: Path
+) -> None:
+    (tmp_path / "x.toml").write_bytes(b"\xef\xbb\xbfseeds = 2\r\nheads = 0\r\n")
+    (tmp_path / "link").symlink_to("x.toml")
+    words = [*DRY, "--config", tmp_path / "link"]
+    assert "link:2: heads must be" in refused(posenc(*words))
+    assert "2 cells" in posenc(*words, "--heads", "2").stdout
+    line = refused(posenc(*words, "--heads", "-1"))  # the flag is wrong, not the file
+    assert line.startswith("error: heads must be")
+
+
+# --- the corpus -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bytes(range(256)) * 20,
+        b"\xef\xbb\xbf" + b"mark " * 500,
+        b"line\r\n" * 500,
+        b"\0" * 3000,
+        "é€\U0001f600".encode()[1:] * 500,
+        b"\xed\xa0\x80" * 900,
+    ],
+)
+def test_a_corpus_is_bytes(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(text)
+    corpus = load_corpus(str(path))
+    assert corpus.train.tobytes() + corpus.held_out[0] == text
+    assert corpus.batch(2, 8, seed=0, step=0).max() < 256
+
+
+TRAIN = ["run", "--dry-run", "--schemes", "nope", "--measures", "extrapolation"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "must hold at least one byte, got none"),
+        (b"x", "must hold out"),
+        (b"x" * 1000, "must hold out"),
+    ],
+)
+def test_a_corpus_that_is_too_small(
+    posenc, tmp_path: Path, text: bytes, message: str
+) -> None:
+    (tmp_path / "text").write_bytes(text)
+    assert message in refused(posenc(*TRAIN, "--corpus", tmp_path / "text"))
+
+
+def test_a_corpus_must_be_a_file_or_a_folder(posenc, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for source in (tmp_path / "pipe", "/dev/zero", tmp_path / "loop", "none", ""):
+        line = refused(posenc(*TRAIN, "--corpus", source))
+        assert "corpus " in line
+
+
+def test_what_is_no_document_in_a_folder_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for i in range(12):
+        (folder / f"{i}").write_bytes(bytes([i]) * 100)
+    plain = load_corpus(str(folder))
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to("loop")
+    (folder / "up").symlink_to("..")
+    (folder / "gone").symlink_to("none")
+    (folder / "zero").symlink_to("/dev/zero")
+    (folder / "empty").touch()
+    load_corpus.cache_clear()
+    assert load_corpus(str(folder)).sha256 == plain.sha256
+
+
+def test_a_corpus_larger_than_memory_is_refused_unread(posenc, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "small").write_bytes(b"x" * 100)
+    for i in range(4):
+        with (folder / f"{i}").open("wb") as file:
+            file.truncate(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 7)
+    assert "must fit twice into" in refused(posenc(*TRAIN, "--corpus", folder))
+    line = refused(posenc(*DRY, "--measures", "all", "--corpus", folder))
+    assert "must fit twice into" in line
+
+
+def test_another_text_is_another_cell(posenc, tmp_path: Path) -> None:
+    path, keys = tmp_path / "text", set()
+    small = ["--length", "8", "--longest", "1", "--test-bytes", "64"]
+    for text in (b"ab" * 2000, b"ac" * 2000):
+        path.write_bytes(text)
+        load_corpus.cache_clear()
+        done = posenc(*TRAIN, *small, "--corpus", path, "--format", "json")
+        keys |= {cell["record"] for cell in json.loads(done.stdout)}
+    assert len(keys) == 6
+
+
+def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"ab" * 2000)
+    setting = Training(
+        length=8, longest=1, test_bytes=64, steps=1, width=16, corpus=str(path)
+    )
+    (cell,) = plan([Variant("nope")], ["extrapolation"], ProbeSetting(), setting, 1, 1)
+    for change in (lambda: path.write_bytes(b"ac" * 2000), path.unlink):
+        change()
+        load_corpus.cache_clear()
+        record = compute(cell, Progress())
+        assert record["status"] != "ok"
+        assert record["rows"] == []
+        assert "corpus" in record["error"]
+
+
+# --- folders of records -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with twenty records."""
+    store = Store(tmp_path_factory.mktemp("records"))
+    store.create()
+    for seed in range(20):
+        store.write({**handmade.record(seed=seed), "schema": 2})
+    return store.folder
+
+
+@pytest.mark.parametrize("command", ["table", "plot", "report", "status"])
+def test_folders_that_hold_no_records(posenc, tmp_path: Path, command: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    for name in ("none", "empty"):
+        line = refused(posenc(command, tmp_path / name))
+        assert f"{name}: must hold records of a run" in line
+    assert "must be a folder" in refused(posenc(command, tmp_path / "file"), 3)
+
+
+def test_folders_that_cannot_be_compared(posenc, tmp_path: Path, records: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert "none: must hold" in refused(posenc("diff", records, tmp_path / "none"))
+    assert "none: must hold" in refused(posenc("diff", tmp_path / "none", records))
+    line = refused(posenc("diff", records, tmp_path / "file"), 3)
+    assert "must be a folder" in line
+
+
+def test_a_key_must_name_one_record(posenc, records: Path, tmp_path: Path) -> None:
+    first = min(path.name for path in (records / "cells").iterdir())[0]
+    for key in ("zz", "", *HOSTILE):
+        line = refused(posenc("rerun", key, records))
+        assert "must hold one record whose key begins with" in line
+    digits = [path.name[0] for path in (records / "cells").iterdir()]
+    twice = next(digit for digit in digits if digits.count(digit) > 1)
+    assert f"and holds {digits.count(twice)};" in refused(
+        posenc("rerun", twice, records)
+    )
+    assert "must hold records" in refused(posenc("rerun", first, tmp_path))
+
+
+def test_folders_that_cannot_take_records(posenc, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").write_text("x")
+    words = ["measure", "--schemes", "nope", "--measures", "smoothness", "--out"]
+    for name, message in (
+        ("file", "file: must be a folder"),
+        ("other", "holds other files; a new folder would work"),
+        ("file/below", "below: must be a folder to write to"),
+        ("x" * 300, "File name too long"),
+    ):
+        assert message in refused(posenc(*words, tmp_path / name), 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "other"]
+
+
+def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for command in ("table", "plot", "report"):
+        done = posenc(command, records, "--out", tmp_path / "file" / "below")
+        assert done.returncode == 2
+        (line,) = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
+        assert "below" in line
+
+
+# --- plugins ----------------------------------------------------------------------
+
+OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "must declare a scheme with @register"),
+        (b"x = 1\n", "must declare a scheme with @register"),
+        (b"class (:\n", "must be readable Python source, got SyntaxError"),
+        (b"x = '\xff'\n", "must be readable Python source, got SyntaxError"),
+        (b"\0", "must be readable Python source"),
+        (b"(" * 5000, "must be readable Python source"),
+        (SCHEME.format(name="rope").encode(), "scheme 'rope' is declared twice, by"),
+        (SCHEME.format(name="../x").encode(), "scheme '../x' of "),
+        (SCHEME.format(name="\x1b[31m").encode(), "a name must be 1 to 64"),
+        (SCHEME.format(name="x" * 9000).encode(), "a name must be 1 to 64"),
+    ],
+)
+def test_files_that_are_no_plugins(
+    posenc, tmp_path: Path, text: bytes, message: str
+) -> None:
+    (tmp_path / "plugin.py").write_bytes(text)
+    line = refused(posenc(*DRY, "--plugin", tmp_path / "plugin.py"))
+    assert message in line
+    assert "plugin" in line
+
+
+def test_a_plugin_must_be_a_file(posenc, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    for name in ("pipe.py", "folder.py", "loop.py", "none.py", "nul\0.py"):
+        line = refused(posenc(*DRY, "--plugin", tmp_path / name))
+        assert "must be readable Python source" in line
+    for name in ("no.such", "..x", ".", ""):
+        assert "must be a .py file" in refused(posenc(*DRY, "--plugin", name))
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["size: 'int' = 1", "size = 1", "size: list = []", "size: int", "n: int=K"],
+)
+def test_options_of_a_plugin_must_be_written_out(
+    posenc, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_registry(monkeypatch)
+    text = SCHEME.format(name="mine") + OPTION.format(option=option)
+    (tmp_path / "plugin.py").write_text(text)
+    words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes"]
+    line = refused(posenc(*words, "mine:size=1"))
+    assert "must be annotated as int, float, bool, str or Literal" in line
+    assert posenc(*words, "mine").returncode == 0
+
+
+def test_a_plugin_may_be_given_twice(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_registry(monkeypatch)
+    path = tmp_path / "plugin.py"
+    path.write_text(SCHEME.format(name="mine"))
+    (tmp_path / "link.py").symlink_to("plugin.py")
+    words = ["--plugin", path, "--plugin", path, "--schemes", "mine"]
+    assert posenc(*DRY, *words).returncode == 0
+
+
+def keep_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what a test declares be forgotten after it."""
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES.entries()))
+
+
+# --- hostile text -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--schemes"],
+        ["run", "--measures"],
+        ["run", "--schemes", "rope", "--preset"],
+        ["run", "--shard"],
+        ["run", "--steps"],
+        ["run", "--dtype"],
+        ["run", "--device"],
+        ["run", "--format"],
+        ["run", "--config"],
+        ["run", "--plugin"],
+        [*TRAIN, "--corpus"],
+        ["measure", "--dtype"],
+        ["describe"],
+        ["table"],
+        ["status"],
+    ],
+)
+def test_hostile_text_stays_in_one_line(
+    posenc, words: list[str], text: str, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = posenc(*words, text)
+    refused(done, 3 if done.returncode == 3 else 2)
+
+
+def test_bytes_that_are_no_text_stay_in_one_line(posenc_process) -> None:
+    done = posenc_process("run", "--schemes", "\udcff\x1b[31m\nrope")
+    assert refused(done).startswith("error: no scheme matches '\\udcff")
+
+
+# --- heads ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"), [(1, 1), (2, 1), (7, 1), (9, 3), (12, 12), (24, 12), (36, 12)]
+)
+def test_odd_and_small_heads_are_measured_or_unsupported(
+    width: int, heads: int
+) -> None:
+    setting = ProbeSetting(width=width, heads=heads, positions=16, tokens=8)
+    size = width // heads
+    reasons = {
+        "binary": width < 4 and "must hold 4 bits",  # 16 positions are 4 bits
+        "rope": size % 2 and ("must be even, got" if size > 1 else "at least one pair"),
+        "sinusoidal": width % 2 and "width must be even, got",
+    }
+    for name in SCHEMES.entries():
+        for measure in ("smoothness", "shift_error", "order_sensitivity"):
+            record = compute(Cell(Variant(name), measure, setting, 1), Progress())
+            reason = reasons.get(name) or ""
+            assert record["status"] == ("unsupported" if reason else "ok"), record
+            assert reason in record["error"]

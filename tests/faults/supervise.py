@@ -1,0 +1,87 @@
+"""Compute cells under a supervisor, as `run` does, without its tables and plots.
+
+Takes one JSON text and prints one: what stopped it, by how many bytes this process
+grew at its largest, and when each record was written.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.plan import missing, plan
+from posenc_compare.analysis.settings import ProbeSetting, Training
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.registry import SCHEMES
+from posenc_compare.variants import parse_variants
+
+
+def cells(asked: dict[str, Any]) -> list[Cell]:
+    """Return the cells that `posenc-compare run` plans with the same sizes."""
+    for plugin in asked.get("plugins", []):
+        SCHEMES.add_plugin(plugin)
+    training = Training(
+        layers=1,
+        width=16,
+        heads=2,
+        length=8,
+        steps=asked.get("steps", 5),
+        batch=2,
+        longest=2,
+        test_bytes=64,
+        corpus=asked.get("corpus", ""),
+    )
+    probe = ProbeSetting(width=16, heads=2, positions=64)
+    variants = parse_variants(asked["schemes"])
+    return plan(variants, asked["measures"], probe, training, asked.get("seeds", 1), 1)
+
+
+def forget_plugins() -> None:
+    """Remove all that plugins given as files have declared in this process."""
+    for name, entry in SCHEMES.entries().items():
+        if entry.module.startswith("posenc_plugin"):
+            SCHEMES._known.pop(name)
+            SCHEMES._items.pop(name, None)
+            sys.modules.pop(entry.module, None)
+
+
+def largest() -> int:
+    """Return the most memory that this process ever had, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("no VmHWM")
+
+
+def main() -> None:
+    """Compute what is missing."""
+    asked = json.loads(sys.argv[1])
+    store = Store(Path(asked["out"]))
+    store.create()
+    todo = missing(cells(asked), store)
+    if asked.get("reversed"):
+        todo = dict(reversed(todo.items()))
+    modules, before, times = set(sys.modules), largest(), {}
+
+    def report(record: dict[str, Any]) -> None:
+        times[record["label"]] = time.time()
+
+    stopped_by = Supervisor(
+        todo,
+        store,
+        asked.get("plugins", []),
+        Limits(**asked["limits"]),
+        (),
+        lambda cell, units: None,
+        report,
+    ).run()
+    grown = largest() - before
+    imported = sorted(set(sys.modules) - modules)
+    print(json.dumps([stopped_by, grown, times, imported]))
+
+
+if __name__ == "__main__":
+    main()

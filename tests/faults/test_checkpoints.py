@@ -1,0 +1,566 @@
+"""Checkpoints: the last good one is used, whatever happens to files and machines."""
+
+import errno
+import hashlib
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from faulty import KINDS, Crash, Seam, become, sealed, snapshot, within
+from safetensors.torch import save as to_bytes
+
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.cells import Cell, canonical
+from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.settings import Training
+from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import StoreError
+from posenc_compare.variants import Variant
+
+KEY = "0123456789abcdef" * 2
+WRITE = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
+CALLS = ["unlink", *WRITE, *WRITE]  # data, then manifest
+PUBLISHED = len(CALLS) - 3  # the manifest's rename
+every_call = pytest.mark.parametrize("at", range(1, len(CALLS) + 1))
+
+
+def tensors(step: int) -> dict[str, torch.Tensor]:
+    """Return what a training of so many steps would keep."""
+    return {"losses": torch.arange(step) / 7, "weight": torch.full((9, 9), step / 3)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with checkpoints of steps 10 and 20."""
+    made = tmp_path / "run" / "ckpt" / KEY
+    made.parent.mkdir(parents=True)
+    for step in (10, 20):
+        keep(made, step)
+    return made
+
+
+def keep(folder: Path, step: int, **options: Any) -> None:
+    Checkpoints(folder, **{"files": Seam(), **options}).save(step, tensors(step))
+
+
+def resumed(folder: Path) -> tuple[int, list[str]]:
+    """Return the step that a new process goes on from, and what it refused."""
+    checkpoints = Checkpoints(folder)
+    step, found = checkpoints.load()
+    wanted = tensors(step) if step else {}
+    assert checkpoints.resumed_from == step
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+    return step, checkpoints.refused
+
+
+def generation(folder: Path, step: int) -> Path:
+    (path,) = folder.glob(f"{step}-*.safetensors")
+    return path
+
+
+def held(folder: Path) -> list[int]:
+    """Return the steps on disk; nothing but them and the manifest may be there."""
+    names = {path.name for path in folder.iterdir()} - {"manifest.json"}
+    return sorted(int(name.partition("-")[0]) for name in names)
+
+
+# Crashes, full disks, and other errors of a file system
+
+
+def test_a_checkpoint_is_kept_by_these_calls(folder: Path) -> None:
+    # If this changes, `every_call` below no longer is every call.
+    seam = Seam()
+    keep(folder, 30, files=seam)
+    assert seam.calls == CALLS
+    assert held(folder) == [20, 30]
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+@every_call
+def test_a_crash_leaves_the_last_good_checkpoint(
+    folder: Path, at: int, when: str
+) -> None:
+    with pytest.raises(Crash):
+        keep(folder, 30, files=Seam(at, when=when))
+    published = at >= PUBLISHED + (when == "before")
+    assert resumed(folder) == (30 if published else 20, [])
+    assert len(list(folder.glob("*.safetensors"))) <= 2
+    keep(folder, 40)
+    assert held(folder) == [30 if published else 20, 40]
+    assert resumed(folder) == (40, [])
+
+
+def test_crashes_in_a_row_fill_no_disk(folder: Path) -> None:
+    for at in range(1, PUBLISHED):
+        with pytest.raises(Crash):
+            keep(folder, 100 + at, files=Seam(at))
+        assert resumed(folder) == (20, [])
+        assert len(list(folder.iterdir())) <= 4  # manifest, old, new, cut off
+
+
+@pytest.mark.parametrize("at", range(1, len(CALLS)))
+def test_a_crash_of_the_very_first_save_begins_from_zero(
+    tmp_path: Path, at: int
+) -> None:
+    folder = tmp_path / "ckpt" / KEY
+    with pytest.raises(Crash):
+        keep(folder, 10, files=Seam(at))
+    assert resumed(folder) == (10 if at > PUBLISHED - 1 else 0, [])
+    keep(folder, 20)
+    assert resumed(folder) == (20, [])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("when", ["before", "half"])
+@every_call
+def test_an_error_of_the_file_system_is_told_and_harms_nothing(
+    folder: Path, at: int, number: int, when: str
+) -> None:
+    size = len(to_bytes(tensors(30)))
+    says = f"{folder}: must take a checkpoint of {size} bytes, got .Errno {number}."
+    with pytest.raises(StoreError, match=says):
+        keep(folder, 30, files=Seam(at, number, when))
+    step, refused = resumed(folder)
+    assert step == (30 if at > PUBLISHED else 20) or (at, when) == (PUBLISHED, "half")
+    assert refused == []
+    assert not list(folder.glob(".*"))
+    keep(folder, 40)
+    assert held(folder) == [step, 40]
+    assert resumed(folder) == (40, [])
+
+
+@pytest.mark.parametrize("most", [1, 13, 64])
+def test_short_writes_are_continued(folder: Path, most: int) -> None:
+    keep(folder, 30, files=Seam(most=most))
+    assert resumed(folder) == (30, [])
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import torch
+from posenc_compare.analysis.training.checkpoints import Checkpoints
+from posenc_compare.errors import StoreError
+
+folder = Path(sys.argv[1])
+Checkpoints(folder).save(1, {"weight": torch.ones(100)})
+free = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, free[1]))
+try:
+    Checkpoints(folder).save(2, {"weight": torch.ones(10_000)})
+except StoreError as error:
+    print(error)
+print(Checkpoints(folder).load()[0])
+resource.setrlimit(resource.RLIMIT_FSIZE, free)
+Checkpoints(folder).save(3, {"weight": torch.ones(10_000)})
+print(Checkpoints(folder).load()[0], len(list(folder.iterdir())))
+"""
+
+
+def test_a_real_limit_of_file_size_is_as_a_full_disk(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / KEY)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    error, before, after = done.stdout.splitlines()
+    assert error.startswith(f"{tmp_path / KEY}: must take a checkpoint of 40")
+    assert "File too large" in error
+    assert (before, after) == ("1", "3 3")
+
+
+def test_a_run_that_vanishes_is_not_made_again(folder: Path) -> None:
+    run = folder.parent.parent
+    shutil.rmtree(run)
+    with pytest.raises(StoreError, match="run: must be there, and is gone"):
+        keep(folder, 30)
+    assert not run.exists()
+
+
+@every_call
+def test_a_run_that_vanishes_during_a_save_is_told(folder: Path, at: int) -> None:
+    run = folder.parent.parent
+    seam = Seam(at, lambda: shutil.rmtree(run))
+    if at > PUBLISHED + 1:  # it was complete
+        keep(folder, 30, files=seam)
+    else:
+        with pytest.raises(StoreError, match="run: must be there, and is gone"):
+            keep(folder, 30, files=seam)
+    assert not run.exists()
+
+
+def test_a_file_in_place_of_the_folder_is_told(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("mine")
+    assert resumed(folder)[0] == 0
+    with pytest.raises(StoreError, match="must take a checkpoint"):
+        keep(folder, 30)
+    assert folder.read_text() == "mine"
+
+
+# Two runs that train one cell
+
+
+@every_call
+def test_another_run_may_finish_the_cell_at_any_time(folder: Path, at: int) -> None:
+    keep(folder, 30, files=Seam(at, lambda: shutil.rmtree(folder)))
+    assert resumed(folder)[0] == 0
+    keep(folder, 40)
+    assert resumed(folder) == (40, [])
+
+
+@pytest.mark.parametrize("theirs", [10, 30, 50])
+@every_call
+def test_another_run_may_save_at_any_time(folder: Path, at: int, theirs: int) -> None:
+    keep(folder, 30, files=Seam(at, lambda: keep(folder, theirs)))
+    assert resumed(folder)[0] in (10, 20, 30, theirs)
+    assert len(list(folder.glob("*.safetensors"))) <= 3
+    keep(folder, 60)
+    assert resumed(folder) == (60, [])
+    assert len(held(folder)) <= 2
+
+
+# Damaged checkpoints
+
+
+def flips(data: bytes, count: int) -> Iterator[bytes]:
+    draw = random.Random(0)
+    for _ in range(count):
+        place = draw.randrange(len(data))
+        flipped = data[place] ^ 1 << draw.randrange(8)
+        yield data[:place] + bytes([flipped]) + data[place + 1 :]
+
+
+def cuts(data: bytes, count: int) -> Iterator[bytes]:
+    for part in range(count):
+        yield data[: part * len(data) // count]
+
+
+DAMAGE: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "cut": lambda data: cuts(data, 200),
+    "bit flipped": lambda data: flips(data, 200),
+    "end zeroed": lambda data: iter([data[:-200] + bytes(200)]),
+    "longer": lambda data: iter([data + b"\0", data * 2]),
+    "other tensors": lambda data: iter([to_bytes(tensors(21))]),
+    "an older one": lambda data: iter([to_bytes(tensors(10))]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_checkpoint_is_refused_and_the_older_one_used(
+    folder: Path, name: str
+) -> None:
+    path = generation(folder, 20)
+    for damaged in DAMAGE[name](path.read_bytes()):
+        path.write_bytes(damaged)
+        says = "checkpoint of step 20: its checksum is another"
+        assert resumed(folder) == (10, [says])
+
+
+def test_without_an_older_one_training_begins_from_zero(folder: Path) -> None:
+    generation(folder, 20).write_bytes(b"")
+    generation(folder, 10).unlink()
+    step, (newer, older) = resumed(folder)
+    assert step == 0
+    assert newer == "checkpoint of step 20: its checksum is another"
+    assert older.startswith("checkpoint of step 10: [Errno 2] No such file")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@every_call
+def test_a_crash_after_a_damaged_checkpoint_leaves_the_good_one(
+    folder: Path, at: int, when: str
+) -> None:
+    generation(folder, 20).write_bytes(b"damaged")
+    checkpoints = Checkpoints(folder, files=Seam(at, when=when))
+    assert checkpoints.load()[0] == 10
+    with pytest.raises(Crash):
+        checkpoints.save(30, tensors(30))
+    assert resumed(folder)[0] in (10, 30)
+    keep(folder, 40)
+    assert resumed(folder)[0] == 40
+
+
+def entry(folder: Path, step: int) -> dict[str, Any]:
+    data = generation(folder, step).read_bytes()
+    return {"step": step, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def manifest(folder: Path, **changes: Any) -> bytes:
+    """Return the manifest of a folder with changes, and a checksum that fits."""
+    body = {"format": 1, "key": KEY, "checkpoints": [entry(folder, 20)], **changes}
+    return sealed(canonical(body))
+
+
+def test_a_manifest_made_by_hand_is_read(folder: Path) -> None:
+    (folder / "manifest.json").write_bytes(manifest(folder))
+    assert resumed(folder) == (20, [])
+
+
+ENTRY = {"step": 20, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 2},
+        {"format": None},
+        {"key": "f" * 32},
+        {"checkpoints": 5},
+        {"checkpoints": None},
+        {"checkpoints": [5]},
+        {"checkpoints": [{}]},
+        {"checkpoints": ["entry"]},
+        {"checkpoints": [{**ENTRY, "step": "20"}]},
+        {"checkpoints": [{**ENTRY, "step": 20.0}]},
+        {"checkpoints": [{**ENTRY, "step": -20}]},
+        {"checkpoints": [{**ENTRY, "step": None}]},
+        {"checkpoints": [{**ENTRY, "sha256": 5}]},
+        {"checkpoints": [{**ENTRY, "sha256": "/../../x"}]},
+        {"checkpoints": [{**ENTRY, "sha256": "../../../x"}]},
+        {"checkpoints": [{**ENTRY, "sha256": ""}]},
+        {"checkpoints": [{"step": 20}]},
+    ],
+    ids=str,
+)
+def test_a_malformed_manifest_is_refused_though_its_checksum_fits(
+    folder: Path, changes: dict[str, Any]
+) -> None:
+    (folder / "manifest.json").write_bytes(manifest(folder, **changes))
+    step, (reason,) = resumed(folder)
+    assert step == 0
+    assert reason.startswith("manifest of checkpoints: ")
+    keep(folder, 30)
+    assert resumed(folder) == (30, [])
+    assert held(folder) == [30]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b"\xff",
+        b"[" * 30_000,
+        sealed(b"9" * 5000),
+        sealed(b'{"format":1,"format":1}'),
+        sealed(b"NaN"),
+        b" " * (1 << 17),
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_a_manifest_that_is_none_is_refused(folder: Path, text: bytes) -> None:
+    (folder / "manifest.json").write_bytes(text)
+    step, (reason,) = resumed(folder)
+    assert step == 0
+    assert reason.startswith("manifest of checkpoints: ")
+    keep(folder, 30)
+    assert resumed(folder) == (30, [])
+
+
+def test_a_key_that_is_given_twice_is_refused(folder: Path) -> None:
+    path = folder / "manifest.json"
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b'"format":1', b'"format":1,"format":1'))
+    assert resumed(folder) == (0, ["manifest of checkpoints: a key is given twice"])
+
+
+def test_any_damage_of_a_manifest_is_noticed(folder: Path) -> None:
+    path = folder / "manifest.json"
+    text = path.read_bytes()
+    damaged = [text[:length] for length in range(len(text))]
+    damaged += [
+        text[:place] + bytes([text[place] ^ 1 << bit]) + text[place + 1 :]
+        for place in range(len(text))
+        for bit in range(8)
+    ]
+    for one in damaged:
+        path.write_bytes(one)
+        step, reasons = resumed(folder)
+        assert (step, len(reasons)) == (0, 1), one
+
+
+def test_checkpoints_of_another_cell_are_refused(folder: Path) -> None:
+    other = folder.with_name("f" * 32)
+    folder.rename(other)
+    says = "manifest of checkpoints: it belongs to another training or format"
+    assert resumed(other) == (0, [says])
+
+
+SMALL = to_bytes({"a": torch.zeros(8)})
+NOT_TENSORS = {
+    "nothing": b"",
+    "a pickle": b"\x80\x04\x8c\x05posix.",
+    "a size beyond the file": b"\xff" * 100,
+    "a large size": (1 << 40).to_bytes(8, "little") + b"{}",
+    "a deep header": (200_000).to_bytes(8, "little") + b"[" * 200_000,
+    "cut": SMALL[:-1],
+    "a dtype of none": SMALL.replace(b'"F32"', b'"E99"'),
+    "a dtype of others": SMALL.replace(b'"F32"', b'"F4" '),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TENSORS)
+def test_what_is_not_safetensors_is_refused_though_its_checksum_fits(
+    folder: Path, name: str
+) -> None:
+    data = NOT_TENSORS[name]
+    digest = hashlib.sha256(data).hexdigest()
+    entries = [{"step": 15, "sha256": digest}, entry(folder, 10)]
+    (folder / f"15-{digest[:8]}.safetensors").write_bytes(data)
+    (folder / "manifest.json").write_bytes(manifest(folder, checkpoints=entries))
+    step, (reason,) = resumed(folder)
+    assert step == 10
+    assert reason.startswith("checkpoint of step 15: ")
+
+
+# Files that are not files
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("which", ["newest", "manifest"])
+def test_only_regular_files_are_read_and_nothing_outside_is_written(
+    folder: Path, tmp_path: Path, which: str, kind: str
+) -> None:
+    outside = tmp_path / "outside"
+    newest = which == "newest"
+    path = generation(folder, 20) if newest else folder / "manifest.json"
+    become(path, kind, outside)
+    before = snapshot(outside)
+    with within(5):
+        step, refused = resumed(folder)
+    good = kind == "hard link"
+    assert step == (20 if good else 10 if newest else 0)
+    assert len(refused) == (not good)
+    with within(5):
+        if newest:
+            keep(folder, 30)
+        if kind == "folder":
+            with pytest.raises(StoreError, match="must take a checkpoint"):
+                keep(folder, 40)
+        else:
+            keep(folder, 40)
+            keep(folder, 50)
+            assert resumed(folder) == (50, [])
+            assert held(folder) == [40, 50]
+    assert snapshot(outside) == before
+
+
+def test_a_link_in_place_of_the_folder_leads_nowhere(
+    folder: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    folder.rename(outside)
+    (outside / "1-01234567.safetensors").write_text("mine")
+    folder.symlink_to(outside)
+    before = snapshot(outside)
+    with pytest.raises(StoreError, match=r"must take .* got it is a link"):
+        keep(folder, 30)
+    assert snapshot(outside) == before
+
+
+def test_files_of_others_are_left_alone(folder: Path) -> None:
+    names = ["model.safetensors", "30.safetensors", ".nfs01", ".hidden.1.2", "x.pt"]
+    for name in names:
+        (folder / name).write_text("mine")
+    keep(folder, 30)
+    keep(folder, 40)
+    assert all((folder / name).read_text() == "mine" for name in names)
+
+
+# What a training does with all this
+
+
+def test_nothing_is_kept_without_a_folder() -> None:
+    checkpoints = Checkpoints(interval=0)
+    assert not checkpoints.due()
+    checkpoints.save(1, tensors(1))
+    assert checkpoints.load() == (0, {})
+
+
+def test_one_that_is_asked_to_stop_saves_first(folder: Path) -> None:
+    checkpoints = Checkpoints(folder, stop=lambda: True)
+    assert checkpoints.due()
+    with pytest.raises(Stopped):
+        checkpoints.save(30, tensors(30))
+    assert resumed(folder) == (30, [])
+    with pytest.raises(Stopped):
+        Checkpoints(stop=lambda: True).save(30, tensors(30))
+
+
+def test_checkpoints_are_due_by_a_clock_that_no_one_sets(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 5.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("time.time", lambda: 1e12)
+    checkpoints = Checkpoints(folder, interval=60.0, files=Seam())
+    assert not checkpoints.due()
+    now = 64.9
+    assert not checkpoints.due()
+    now = 65.0
+    assert checkpoints.due()
+    checkpoints.save(30, tensors(30))
+    assert not checkpoints.due()
+
+
+def test_one_step_that_is_kept_twice_is_listed_once(folder: Path) -> None:
+    for _ in range(3):
+        keep(folder, 30)
+    assert held(folder) == [30]
+    assert resumed(folder) == (30, [])
+
+
+def test_a_record_says_what_was_refused_and_its_result_is_the_same(
+    tmp_path: Path,
+) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 100)
+    setting = Training(
+        layers=1,
+        width=16,
+        heads=2,
+        length=8,
+        steps=4,
+        batch=2,
+        longest=2,
+        test_bytes=64,
+        corpus=str(corpus),
+        corpus_sha256=load_corpus(str(corpus)).sha256,
+    )
+    cell = Cell(Variant("rope"), "extrapolation", setting, threads=1)
+    whole = compute(cell, Progress())
+    folder = tmp_path / cell.key()
+    steps = 0
+
+    def advance(units: int) -> None:
+        nonlocal steps
+        steps += units
+        if steps == 4:
+            raise Crash
+
+    trainer = Checkpoints(folder, interval=0, stop=lambda: steps == 3)
+    with pytest.raises(Stopped):
+        compute(cell, Progress(advance, trainer))
+    path = generation(folder, 3)
+    path.write_bytes(path.read_bytes()[:-1])
+    again = compute(cell, Progress(checkpoints=Checkpoints(folder)))
+    facts = again.pop("provenance")
+    assert whole.pop("provenance")["resumed_from_step"] == 0
+    assert facts["resumed_from_step"] == 2
+    wanted = "checkpoint of step 3: its checksum is another"
+    assert facts["checkpoints_refused"] == wanted
+    assert again == whole
+    assert again["status"] == "ok"

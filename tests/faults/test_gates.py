@@ -1,0 +1,329 @@
+"""What the source does not do: run what it reads, or write in more than one way."""
+
+import ast
+import hashlib
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty import CELL, body, sealed
+
+import posenc_compare
+from posenc_compare.analysis.cells import canonical
+from posenc_compare.analysis.plan import missing
+from posenc_compare.analysis.reading import load_records
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.training.checkpoints import Checkpoints
+from posenc_compare.analysis.training.corpus import load_corpus
+
+ROOT = Path(posenc_compare.__file__).parent
+TREES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_bytes())
+    for path in sorted(ROOT.rglob("*.py"))
+}
+
+# Nothing that is read is ever run
+
+MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+CALLS = {
+    "eval",
+    "exec",
+    "torch.load",
+    "torch.save",
+    "torch.jit.load",
+    "torch.package",
+    "torch.hub",
+    "yaml.load",
+    "np.load",
+    "np.save",
+    "np.savez",
+    "numpy.load",
+    "numpy.save",
+    "numpy.savez",
+    "pd.read_pickle",
+    "pandas.read_pickle",
+    "os.system",
+    "os.popen",
+}
+METHODS = {"to_pickle", "read_pickle", "load_module", "tofile", "fromfile"}
+
+
+def running(tree: ast.AST) -> Iterator[str]:
+    """Yield every name in a source that can run what it reads."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            names = {ast.unparse(node)} | ({node.attr} & METHODS)
+        elif isinstance(node, ast.Name):
+            names = {node.id}
+        elif isinstance(node, ast.keyword):
+            shell = node.arg == "shell" and ast.unparse(node.value) != "False"
+            names = {f"{node.arg}="} & ({"shell="} if shell else {"allow_pickle="})
+        else:
+            continue
+        for name in names:
+            if name.partition(".")[0] in MODULES | {"shell=", "allow_pickle="}:
+                yield name
+            elif name.removeprefix("builtins.") in CALLS | METHODS:
+                yield name
+
+
+def test_all_sources_are_looked_at() -> None:
+    assert len(TREES) > 50
+    assert "analysis/training/checkpoints.py" in TREES
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_no_source_runs_what_it_reads(path: str) -> None:
+    assert list(running(TREES[path])) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "import dill as json",
+        "from cloudpickle import loads",
+        "from pickle import loads as parse",
+        "torch.load(path)",
+        "load = torch.load",
+        "from torch import load",
+        "torch.save(x, path)",
+        "yaml.load(text)",
+        "from yaml import load",
+        "eval(text)",
+        "run = eval",
+        "exec(text)",
+        "builtins.eval(text)",
+        "from numpy import load",
+        "np.load(path)",
+        "np.save(path, array)",
+        "anything(path, allow_pickle=True)",
+        "frame.to_pickle(path)",
+        "subprocess.run(text, shell=True)",
+    ],
+)
+def test_the_gate_sees(source: str) -> None:
+    assert len(list(running(ast.parse(source)))) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "model.eval()",
+        "ast.literal_eval(text)",
+        "json.loads(text)",
+        "safetensors.torch.load(data)",
+        "subprocess.run(command, shell=False)",
+    ],
+)
+def test_the_gate_lets_pass(source: str) -> None:
+    assert list(running(ast.parse(source))) == []
+
+
+class Payload:
+    """A pickle that makes a folder where it is read."""
+
+    def __init__(self, sentinel: Path) -> None:
+        self.sentinel = sentinel
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.sentinel),)
+
+
+PLANTED = ["planted.pt", "planted.pkl", "planted.npy", "planted.pth", "planted.py"]
+
+
+def test_planted_files_are_never_run(tmp_path: Path) -> None:
+    sentinel = tmp_path / "sentinel"
+    trap = pickle.dumps(Payload(sentinel))
+    pickle.loads(trap)
+    sentinel.rmdir()  # it works
+    array = (
+        b"\x93NUMPY\x01\x00F\x00{'descr': '|O', 'fortran_order': False, 'shape': ()}"
+    )
+    traps = {
+        "planted.npy": array.ljust(80) + trap,
+        "planted.py": f"import os\nos.mkdir({str(sentinel)!r})\n".encode(),
+    }
+    store = Store(tmp_path / "run")
+    store.create()
+    checkpoints = store.checkpoints / CELL.key()
+    checkpoints.mkdir(parents=True)
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "text").write_text("text")
+    for folder in (store.folder, store.cells, checkpoints, corpus):
+        for name in PLANTED:
+            (folder / name).write_bytes(traps.get(name, trap))
+        for name in ("sitecustomize.py", "conftest.py", "__init__.py"):
+            (folder / name).write_bytes(traps["planted.py"])
+    other = "f" * 32
+    (store.cells / f"{other}.json").write_bytes(trap)
+    (store.cells / f"{CELL.key()}.json").write_bytes(
+        sealed(canonical({"schema": 2, **body(trap=trap.decode("latin-1"))}))
+    )
+    (checkpoints / "manifest.json").write_bytes(trap)
+    assert len(load_records(store.folder)) == 1
+    assert missing([CELL], store) == {}
+    assert store.read(other) is None
+    assert store.set_aside() == [f"{other}.json"]
+    store.create()
+    assert Checkpoints(checkpoints).load() == (0, {})
+    assert b"posix" in load_corpus(str(corpus)).train.tobytes() + b"".join(
+        load_corpus(str(corpus)).held_out
+    )
+    store.forget_checkpoints(CELL.key())
+    assert not sentinel.exists()
+
+
+def test_a_planted_checkpoint_with_a_checksum_is_never_run(tmp_path: Path) -> None:
+    sentinel = tmp_path / "sentinel"
+    trap = pickle.dumps(Payload(sentinel))
+    folder = tmp_path / CELL.key()
+    folder.mkdir()
+    digest = hashlib.sha256(trap).hexdigest()
+    (folder / f"5-{digest[:8]}.safetensors").write_bytes(trap)
+    listed = [{"step": 5, "sha256": digest}]
+    text = canonical({"format": 1, "key": CELL.key(), "checkpoints": listed})
+    (folder / "manifest.json").write_bytes(sealed(text))
+    checkpoints = Checkpoints(folder)
+    assert checkpoints.load() == (0, {})
+    assert "step 5" in checkpoints.refused[0]
+    assert not sentinel.exists()
+
+
+# One way to write
+
+WRITING = set(
+    """
+    write_file write_text write_bytes write pwrite writelines touch truncate ftruncate
+    mkdir makedirs rename renames unlink rmdir removedirs rmtree move
+    copy2 copyfile copytree symlink symlink_to link hardlink_to chmod utime
+    savefig to_csv to_json to_parquet to_excel to_html
+    mkdtemp mkstemp TemporaryDirectory NamedTemporaryFile TemporaryFile
+    """.split()
+)
+# Every function of the package that changes a file or a folder, and by what call.
+WRITERS = {
+    "analysis/store.py": {
+        # Where all files come from.
+        "write_file: open",
+        "write_file: write",
+        "write_file: replace",
+        "write_file: unlink",
+        # What goes through it, and what it cannot do.
+        "create: mkdir",
+        "create: write_file",
+        "create: unlink",
+        "write: write_file",
+        "forget_checkpoints: rmtree",
+        "set_aside: mkdir",
+        "set_aside: replace",
+    },
+    "analysis/training/checkpoints.py": {
+        "_publish: mkdir",
+        "_publish: unlink",
+        "_publish: write_file",
+    },
+    "analysis/supervisor.py": {"_publish: write"},  # of its store
+    # Tables, plots and the report.
+    "analysis/tables.py": {"write_tables: write_file"},
+    "analysis/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
+    "analysis/report.py": {"write_report: write_file"},
+}
+# Reading, by flags that have a name; pipes; memory; a folder for a moment.
+OTHERS = {
+    "analysis/store.py": {"read_file: open"},
+    "inputs.py": {"_without_waiting: open"},
+    "analysis/worker.py": {"_answer: write"},
+    "analysis/process.py": {"send: write"},
+    "analysis/plots/style.py": {"render: savefig"},
+    "cli/inspect.py": {"rerun: TemporaryDirectory"},
+}
+
+
+def writes(call: ast.Call) -> str:
+    """Return the name of a call that may change a file or a folder, or nothing."""
+    whole = ast.unparse(call.func)
+    owner, _, name = whole.rpartition(".")
+    given = [ast.unparse(value) for value in call.args]
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    if name == "open" and owner in ("os", "files"):
+        reads = "O_RDONLY" in given[1] and "CREAT" not in given[1]
+        return "" if reads else name
+    if name in ("open", "fdopen"):
+        place = 0 if owner not in ("", "io", "os") else 1
+        mode = named.get("mode", (given[place:] or ["'r'"])[0])
+        return "" if set(mode) <= set("'rbt") else name
+    if name == "replace":  # of a path; text takes two arguments, dataclasses fields
+        path = len(given) == 1 and not named
+        return name if owner and (path or owner in ("os", "files")) else ""
+    if whole in ("os.remove", "shutil.copy"):
+        return name
+    return name if name in WRITING else ""
+
+
+def found_writers(tree: ast.AST, function: str = "") -> Iterator[str]:
+    """Yield `function: call` for every call that writes."""
+    for node in ast.iter_child_nodes(tree):
+        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        inside = node.name if named else function
+        if isinstance(node, ast.Call) and (name := writes(node)):
+            yield f"{inside}: {name}"
+        yield from found_writers(node, inside)
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_files_are_written_in_one_way(path: str) -> None:
+    known = WRITERS.get(path, set()) | OTHERS.get(path, set())
+    assert set(found_writers(TREES[path])) == known
+
+
+def test_the_list_of_writers_is_of_files_there_are() -> None:
+    assert WRITERS.keys() | OTHERS.keys() <= TREES.keys()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path, 'w')",
+        "open(path, mode='ab')",
+        "open(path, mode)",
+        "path.open('r+')",
+        "io.open(path, 'x')",
+        "os.open(path, os.O_WRONLY)",
+        "os.open(path, os.O_RDONLY | os.O_CREAT)",
+        "os.open(path, flags)",
+        "os.replace(one, other)",
+        "one.replace(other)",
+        "path.write_text(text)",
+        "frame.to_csv(path)",
+        "os.remove(path)",
+        "shutil.move(one, other)",
+    ],
+)
+def test_the_gate_sees_what_writes(source: str) -> None:
+    assert len(list(found_writers(ast.parse(source)))) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open(path)",
+        "open(path, 'rb', opener=opener)",
+        "path.open(newline='')",
+        "os.open(path, os.O_RDONLY | os.O_CLOEXEC)",
+        "text.replace('a', 'b')",
+        "replace(cell, threads=2)",
+        "names.remove(name)",
+    ],
+)
+def test_the_gate_lets_pass_what_reads(source: str) -> None:
+    assert list(found_writers(ast.parse(source))) == []

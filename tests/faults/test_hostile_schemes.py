@@ -1,0 +1,667 @@
+"""Schemes of strangers that raise, lie, hang, die and meddle; each in real workers.
+
+`hostile.py` holds them. They run together, so that a worker is started as seldom as
+can be, and beside built-in schemes that must not notice.
+"""
+
+import csv
+import getpass
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from supervise import cells, forget_plugins
+from torch import Tensor
+
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.difference import result
+from posenc_compare.analysis.store import SCHEMA, Store, parse_strictly
+from posenc_compare.attention import attention
+from posenc_compare.errors import DoorError
+from posenc_compare.schemes import Call, Geometry, Scheme
+
+HERE = Path(__file__).parent
+PLUGIN = str(HERE / "hostile.py")
+MEBI = 1 << 20
+DOORS = ("embed", "query", "key", "offset_bias", "pair_bias")
+WRONG = ("scalar", "column", "row", "short", "meta", "sparse", "whole", "bool")
+WRONG += ("complex", "none", "tuple", "text")
+LIKE_INPUT = ("narrow", "leaf")  # what these are depends on what came in
+ADDS_NOTHING = {("offset_bias", "none")}  # which a scheme may say
+TYPES = {
+    "value": "ValueError: at the bottom of file.txt",
+    "deep": "ValueError: at the bottom of file.txt",
+    "long": "ValueError: xxx",
+    "exit": "SystemExit: 0",
+    "interrupt": "KeyboardInterrupt:",
+    "own": "Own: mine",
+    "unprintable": "MuteError: (its message cannot be shown)",
+    "unprintable_runtime": "MuteRuntimeError: (its message cannot be shown)",
+}
+DEATHS = {"exit": "exit: code 0", "segfault": "SIGSEGV", "abort": "SIGABRT"}
+DEATHS["kill"] = "SIGKILL"
+SPEECH = ("print", "fork", "close", "garbage", "endless", "half", "forge")
+
+IMPORTS = '''
+"""Fail at import, every time in another way."""
+import os, sys
+from posenc_compare.schemes import Scheme, register
+
+class Own(BaseException):
+    pass
+
+count = int(os.environ.get("POSENC_TEST_COUNT", "0"))
+os.environ["POSENC_TEST_COUNT"] = str(count + 1)
+if count == 0:
+    sys.exit(3)
+raise [KeyboardInterrupt, Own, ValueError][count - 1](f"in {__file__}")
+
+@register("import_a", family="absolute")
+class A(Scheme): "A."
+@register("import_b", family="absolute")
+class B(Scheme): "B."
+@register("import_c", family="absolute")
+class C(Scheme): "C."
+@register("import_d", family="absolute")
+class D(Scheme): "D."
+'''
+DEAD = """
+import os
+from posenc_compare.schemes import Scheme, register
+os._exit(0)
+@register("dead", family="absolute")
+class Dead(Scheme): "Dead."
+"""
+MEDDLE = '''
+"""Change all that can be changed in a process."""
+import json, os, random, sys
+import torch
+import torch.nn.functional as F
+from posenc_compare.schemes import Scheme, register
+
+@register("NAME", family="absolute")
+class Meddle(Scheme):
+    "Meddle."
+    def embed(self, x, positions):
+        if place := os.environ.get("POSENC_TEST_LOG"):
+            names = [name for name in sys.modules if "posenc_plugin" in name]
+            with open(place, "a") as file:
+                file.write(json.dumps({"pid": os.getpid(), "modules": names}) + "\\n")
+        os.chdir("/")
+        os.environ.clear()
+        torch.set_default_dtype(torch.float16)
+        torch.set_num_threads(7)
+        torch.manual_seed(random.randrange(99))
+        torch.randn = torch.zeros
+        F.layer_norm = lambda x, *_: x
+        torch.Tensor.norm = lambda *_, **__: torch.tensor(1.0)
+        return x
+'''
+
+
+def ask(
+    folder: Path, schemes: list[str], measures: list[str], **asked: Any
+) -> tuple[list[Any], list[dict[str, Any]], dict[tuple[str, str], dict[str, Any]]]:
+    """Run cells under a supervisor; return what it, the schemes and the records say."""
+    limits = {"workers": 2, "timeout": 120.0, "memory": 1 << 36, **asked.pop("limits")}
+    asked = {"plugins": [PLUGIN], "out": str(folder / "run"), "limits": limits, **asked}
+    log = folder / "log"
+    asked |= {"schemes": ",".join(schemes), "measures": measures}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", HERE / "supervise.py", json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "POSENC_TEST_LOG": str(log)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    return json.loads(done.stdout), logged, by_label(Store(folder / "run"))
+
+
+def by_label(store: Store) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return every record by label and measure; all must be intact."""
+    records = list(store.records())
+    assert not store.damaged
+    assert len(records) == len(list(store.cells.glob("*")))
+    return {(r["label"], r["spec"]["measure"]["name"]): r for r in records}
+
+
+def reference(**asked: Any) -> dict[tuple[str, str], bytes]:
+    """Return the results of built-in cells, computed here, without any plugin."""
+    found = {}
+    for cell in cells(asked):
+        record = {"schema": SCHEMA, **compute(cell, Progress())}
+        found[cell.variant.label, cell.measure] = result(record)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs; one that waits to be buried does not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    """Let no plugin of these tests stay."""
+    yield
+    forget_plugins()
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory):
+    """All that comes back at once, in one run beside built-in schemes."""
+    folder = tmp_path_factory.mktemp("zoo")
+    plugins = [PLUGIN]
+    for name, text in (
+        ("imports", IMPORTS),
+        ("dead", DEAD),
+        ("meddle_a", MEDDLE.replace("NAME", "meddle_a")),
+        ("meddle_b", MEDDLE.replace("NAME", "meddle_b")),
+    ):
+        (folder / f"{name}.py").write_text(text)
+        plugins.append(str(folder / f"{name}.py"))
+    schemes = ["nope", "rope", "alibi", "import_*", "dead", "meddle_*"]
+    schemes += [f"raises:what={w};where={p}" for w in TYPES for p in ("init", "door")]
+    schemes += [f"dies:how={how}" for how in DEATHS]
+    schemes += ["hog"]
+    schemes += [f"speaks:how={how}" for how in SPEECH]
+    schemes += [f"bent:door={d};returned={r}" for d in DOORS for r in ("right", *WRONG)]
+    schemes += [f"bent:door={d};returned={r}" for d in DOORS[:3] for r in LIKE_INPUT]
+    schemes += [f"bent:door=scores;returned={r}" for r in ("right", "column", "none")]
+    measures = ["shift_error"]
+    told = ask(folder, schemes, measures, plugins=plugins, limits={})
+    return folder, *told, plugins
+
+
+@pytest.fixture(scope="module")
+def records(zoo) -> dict[str, dict[str, Any]]:
+    return {label: record for (label, _), record in zoo[3].items()}
+
+
+def labelled(records: dict[str, Any], scheme: str) -> dict[str, Any]:
+    """Return the records of a scheme by the values of its options."""
+    return {
+        " ".join(map(str, r["spec"]["scheme"]["options"].values())): r
+        for r in records.values()
+        if r["spec"]["scheme"]["name"] == scheme
+    }
+
+
+# --- F19, F20: what is raised ------------------------------------------------------
+
+
+def test_every_cell_has_a_record_and_built_in_ones_are_untouched(zoo, records) -> None:
+    assert len(records) == len(zoo[3]) >= 110
+    assert zoo[1][0] == ""
+    wanted = reference(schemes="nope,rope,alibi", measures=["shift_error"])
+    assert {k: result(v) for k, v in zoo[3].items() if k in wanted} == wanted
+    assert all(records[name]["status"] == "ok" for name in ("nope", "rope", "alibi"))
+
+
+def test_what_is_raised_is_a_failed_record_with_type_and_calls(records) -> None:
+    found = labelled(records, "raises")
+    assert len(found) == 2 * len(TYPES)
+    for record in found.values():
+        options = record["spec"]["scheme"]["options"]
+        assert record["status"] == "failed"
+        assert record["error"].startswith(TYPES[options.get("what", "value")])
+        assert len(record["error"].encode()) <= 2048
+        assert 1 <= len(record["trace"]) <= 20
+        assert record["trace"][-1].startswith("hostile.py:")
+        assert record["provenance"]["attempts"] == 1
+    deep = [r for o, r in found.items() if o.startswith("deep")]
+    assert [len(record["trace"]) for record in deep] == [20, 20]
+
+
+def test_what_is_raised_at_import_is_a_failed_record(records) -> None:
+    errors = {records[f"import_{letter}"]["error"] for letter in "abcd"}
+    assert {records[f"import_{letter}"]["status"] for letter in "abcd"} == {"failed"}
+    assert sorted(re.findall(r"SystemExit|KeyboardInterrupt|Own|Value", str(errors)))
+    for kind in ("SystemExit: 3", "KeyboardInterrupt: ", "Own: ", "ValueError: "):
+        assert any(kind in error for error in errors), (kind, errors)
+
+
+def test_nothing_private_is_in_a_record(zoo) -> None:
+    folder = zoo[0]
+    private = [str(Path.home()) + "/", str(HERE), str(Path.cwd()), sys.prefix]
+    private += [str(folder), folder.name]
+    private += [name for name in (platform.node(),) if len(name) > 5]
+    for path in (folder / "run" / "cells").iterdir():
+        text = path.read_text()
+        assert not [word for word in private if word in text], path
+        facts = json.dumps(json.loads(text)["body"]["provenance"]).lower()
+        assert f'"{getpass.getuser()}' not in facts
+
+
+# --- F21: numbers that are none ----------------------------------------------------
+
+AT = 3
+POISONS = {
+    "poison:step=3": "the loss became nan at step 3",
+    "poison:number=inf;step=3": "the loss became nan at step 3",
+    "poison:place=gradient;step=3": "the gradient of embedding.weight",
+    "poison:number=inf;place=gradient;step=3": "the gradient of embedding.weight",
+    "poison:place=own;step=3": "the gradient of scheme.mine",
+    "poison:number=inf;place=own;step=3": "the gradient of scheme.mine",
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text").write_bytes(bytes(range(32, 127)) * 60)
+    schemes = ["nope", *POISONS, "poison"]
+    schemes += [f"bent:door={door};returned=detached" for door in DOORS[:3]]
+    more = {"corpus": str(folder / "text"), "steps": 6, "limits": {}}
+    return folder, *ask(folder, schemes, ["extrapolation", "smoothness"], **more)
+
+
+def test_a_number_that_is_none_stops_a_training_at_once(trained) -> None:
+    _, _, logged, found = trained
+    for label, error in POISONS.items():
+        record = found[label, "extrapolation"]
+        assert record["status"] == "failed", record
+        assert record["error"].startswith("non-finite: ")
+        assert error in record["error"]
+        assert record["error"].endswith("at step 3")
+        assert record["rows"] == []
+    steps = [line["step"] for line in logged if "step" in line]
+    assert max(steps) <= AT + 1
+    assert found["nope", "extrapolation"]["status"] == "ok"
+
+
+def test_a_number_that_is_none_without_training_is_no_result(trained) -> None:
+    record = trained[3]["poison", "smoothness"]
+    assert record["status"] == "failed"
+    assert record["error"].startswith("non-finite: ")
+    assert "nan" in record["error"]
+
+
+def test_no_file_holds_a_number_that_is_none(trained, posenc, tmp_path: Path) -> None:
+    folder = trained[0] / "run"
+    for path in (folder / "cells").iterdir():
+        parse_strictly(path.read_bytes())  # refuses NaN and infinity
+    done = posenc("table", folder, "--out", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    parse_strictly(done.stdout.encode())
+    for path in tmp_path.glob("*.csv"):
+        with path.open(newline="") as file:
+            words = {word.lower() for row in csv.reader(file) for word in row}
+        assert not words & {"nan", "inf", "-inf", "infinity", "-infinity"}, path
+
+
+# --- F22: what a door returns ------------------------------------------------------
+
+
+def test_a_door_that_returns_what_does_not_fit_is_refused(records) -> None:
+    refused = 0
+    for record in labelled(records, "bent").values():
+        options = record["spec"]["scheme"]["options"]
+        door = options.get("door", "embed")
+        returned = options.get("returned", "right")
+        if returned == "right" or (door, returned) in ADDS_NOTHING:
+            assert record["status"] == "ok", record["error"]
+            continue
+        refused += 1
+        assert record["status"] == "failed", (door, returned, record["error"])
+        shape = r"must return (\([a-z_, ]+\) \([0-9, ]+\)|a tensor without .*), got \S"
+        assert re.match(rf"bent: {door} {shape}", record["error"]), record["error"]
+        assert record["provenance"]["attempts"] == 1
+    assert refused == len(DOORS) * len(WRONG) - len(ADDS_NOTHING) + 6 + 2
+
+
+def test_a_tensor_of_an_odd_layout_is_as_good() -> None:
+    asked = {"measures": ["perturbation"], "plugins": [PLUGIN]}
+    plain = None
+    for door in DOORS:
+        schemes = f"nope,bent:door={door},bent:door={door};returned=strided"
+        nope, right, odd = (
+            compute(cell, Progress())["rows"]
+            for cell in cells({**asked, "schemes": schemes})
+        )
+        assert right != nope
+        for one, other in zip(right, odd, strict=True):  # sums take another order
+            value = pytest.approx(one["value"], rel=1e-12, abs=1e-12)
+            assert other == {**one, "value": value}
+        assert plain in (None, nope)
+        asked, plain = {"measures": ["perturbation"]}, nope
+
+
+def test_a_gradient_that_is_cut_is_refused(trained) -> None:
+    for door in DOORS[:3]:
+        label = f"bent:door={door};returned=detached".replace("door=embed;", "")
+        record = trained[3][label, "extrapolation"]
+        assert record["status"] == "failed"
+        assert "with the gradient of its input, got one without" in record["error"]
+
+
+@pytest.mark.parametrize("door", ["embed", "key", "offset_bias"])
+def test_a_code_that_does_not_fit_is_refused(door: str) -> None:
+    schemes = ",".join(f"bent:door={door};returned={word}" for word in WRONG)
+    found = cells({"schemes": schemes, "measures": ["smoothness"], "plugins": [PLUGIN]})
+    assert len(found) == len(WRONG)
+    for cell in found:
+        record = compute(cell, Progress())
+        if (door, cell.variant.options["returned"]) in ADDS_NOTHING:
+            assert record["status"] == "ok"
+        else:
+            assert record["status"] == "failed"
+            assert record["error"].startswith(f"bent: {door} must return (")
+            assert ", got " in record["error"]
+
+
+@pytest.mark.parametrize("measure", ["portrait", "uniqueness"])
+def test_a_measure_that_excuses_sizes_excuses_no_fault(measure: str) -> None:
+    asked = {"schemes": "bent:returned=column", "plugins": [PLUGIN]}
+    (cell,) = cells({**asked, "measures": [measure]})
+    record = compute(cell, Progress())
+    assert record["status"] == "failed"
+    assert "embed must return" in record["error"]
+
+
+def test_a_pair_bias_may_lack_batch_and_heads_alone() -> None:
+    class Pairs(Scheme):
+        returned: Any = None
+
+        def pair_bias(self, call: Call) -> Any:
+            return self.returned
+
+    scheme = Pairs(Geometry(model_dim=12, heads=3))
+    q = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+    past = torch.arange(5)[:, None] - torch.arange(5)
+
+    def run(returned: Any) -> Tensor:
+        scheme.returned = returned
+        return attention(q, q, q, scheme=scheme, positions=torch.arange(5))
+
+    whole = run(lambda b, h, i, j: 0.1 * (i - j + 0 * h + 0 * b))
+    for shape in ((5, 5), (1, 5, 5), (3, 5, 5), (1, 1, 5, 5), (2, 1, 5, 5)):
+        assert torch.equal(run(lambda *_, s=shape: 0.1 * past.expand(s)), whole)
+    for shape in ((), (5,), (5, 1), (1, 5), (2, 5, 5), (3, 1, 5, 5), (1, 2, 3, 5, 5)):
+        with pytest.raises(DoorError, match=r"\(2, 3, 5, 5\), got \("):
+            run(lambda *_, s=shape: torch.zeros(s))
+    with pytest.raises(DoorError, match="must return a function or None, got str"):
+        run("text")
+
+
+# --- F23: what never comes back ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("hung")
+    schemes = [f"hangs:how={how}" for how in ("loop", "deaf", "deadlock")]
+    limits = {"workers": 3, "timeout": 2.0}
+    return ask(folder, schemes, ["smoothness"], limits=limits)
+
+
+def test_what_hangs_is_killed_in_time_with_its_group(hung) -> None:
+    (_, _, written, _), logged, found = hung
+    began = {line["hangs"]: line["time"] for line in logged if "hangs" in line}
+    ends = {label.partition("=")[2] or "loop": t for label, t in written.items()}
+    assert began.keys() == ends.keys() == {"loop", "deaf", "deadlock"}
+    for how, start in began.items():
+        assert 1.5 <= ends[how] - start <= 2 + 2
+    for record in found.values():
+        assert record["status"] == "lost"
+        assert record["error"] == "timeout: no progress in 2 s"
+        assert record["provenance"]["timeout_seconds"] == 2
+        assert record["provenance"]["attempts"] == 1
+    (child,) = [line["child"] for line in logged if "child" in line]
+    assert not [pid for pid in {child, *(line["pid"] for line in logged)} if alive(pid)]
+
+
+# --- F14, F24: what takes the process along ----------------------------------------
+
+
+def test_what_dies_is_lost_after_three_starts(zoo, records) -> None:
+    found = labelled(records, "dies")
+    assert len(found) == 4
+    for how, record in found.items():
+        assert record["status"] == "lost", record["error"]
+        assert DEATHS[how or "exit"] in record["error"]
+        assert record["provenance"]["attempts"] == 3
+        starts = [line for line in zoo[2] if line.get("dies") == (how or "exit")]
+        assert len(starts) == 3
+        assert len({line["pid"] for line in starts}) == 3
+    at_import = records["dead"]
+    assert at_import["status"] == "lost"
+    assert at_import["error"] == "exit: code 0 without an answer"
+    assert at_import["provenance"]["attempts"] == 3
+
+
+def test_what_is_killed_from_outside_names_its_memory(records) -> None:
+    record = labelled(records, "dies")["kill"]
+    assert re.fullmatch(r"killed: SIGKILL, peak memory 0\.\d\d GiB", record["error"]), (
+        record["error"]
+    )
+    assert record["provenance"]["peak_memory_bytes"] > 50 * MEBI
+
+
+def test_what_takes_all_memory_is_tried_twice(zoo, records) -> None:
+    record = records["hog"]
+    assert record["status"] == "lost"
+    assert record["error"].startswith("oom: ")
+    assert "the setting was {'width': 16" in record["error"]
+    assert record["provenance"]["attempts"] == 2
+    assert record["provenance"]["peak_memory_bytes"] > 50 * MEBI
+    pids = [line["pid"] for line in zoo[2] if "hog" in line]
+    assert len(pids) == len(set(pids)) == 2
+
+
+def test_memory_that_python_wants_is_memory_too() -> None:
+    asked = {"schemes": "hog:of=python", "measures": ["smoothness"]}
+    (cell,) = cells({**asked, "plugins": [PLUGIN]})
+    record = compute(cell, Progress())
+    assert record["status"] == "lost"
+    assert record["error"].startswith("oom: MemoryError; the setting was ")
+
+
+# --- F25, F26: what leaves something behind, or writes where it should not ----------
+
+
+def test_a_child_that_stays_delays_nothing_and_is_ended(zoo, records) -> None:
+    (child,) = [line["child"] for line in zoo[2] if "child" in line]
+    record = records["speaks:how=fork"]
+    assert record["status"] == "ok"
+    assert record["provenance"]["seconds"] < 60  # it sleeps for 600
+    pids = {child, *(line["pid"] for line in zoo[2])}
+    deadline = time.monotonic() + 2
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_what_writes_on_every_pipe_gives_no_wrong_record(records) -> None:
+    found = labelled(records, "speaks")
+    assert len(found) == len(SPEECH)
+    for how, record in found.items():
+        if how in ("", "print", "fork"):
+            assert record["status"] == "ok"
+        else:
+            assert record["status"] == "failed"
+            assert record["error"].startswith("protocol: ")
+            assert len(record["error"]) <= 2000
+        assert record["provenance"]["attempts"] == 1
+    assert [row["value"] for row in records["nope"]["rows"]].count(0.0) > 0
+
+
+def test_the_supervisor_stays_small_and_imports_no_plugin(zoo) -> None:
+    _, grown, _, imported = zoo[1]
+    assert grown <= 10 * MEBI
+    assert not [name for name in imported if "torch" in name or "plugin" in name]
+
+
+# --- F27: what changes its process -------------------------------------------------
+
+
+def test_no_process_meets_two_plugins(zoo) -> None:
+    seen: dict[int, set[str]] = {}
+    for line in zoo[2]:
+        if "modules" in line:
+            seen.setdefault(line["pid"], set()).update(line["modules"])
+    hostile = {line["pid"] for line in zoo[2] if "imported" in line}
+    met = sorted(name[-8:] for names in seen.values() for name in names)
+    assert met == ["meddle_a", "meddle_b"]
+    assert len(seen) == 2
+    assert not hostile & seen.keys()
+
+
+# --- F28, F29, F31: what is not run, and whose name is whose ------------------------
+
+
+def test_showing_imports_no_plugin(
+    zoo, posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentinel = tmp_path / "log"
+    monkeypatch.setenv("POSENC_TEST_LOG", str(sentinel))
+    run = zoo[0] / "run"
+    for words, code in (
+        (["--help"], 0),
+        (["list", "--plugin", PLUGIN], 0),
+        (["table", run, "--format", "md"], 0),
+        (["plot", run, "--out", tmp_path], 0),
+        (["report", run, "--out", tmp_path / "report.html"], 0),
+        (["status", run], 1),
+        (["diff", run, run], 0),
+        (["run", "--plugin", PLUGIN, "--schemes", "hangs", "--dry-run"], 0),
+    ):
+        done = posenc(*words)
+        assert done.returncode == code, (words, done.stderr)
+    assert not sentinel.exists()
+    assert not [name for name in sys.modules if "posenc_plugin" in name]
+
+
+def test_half_a_grid_that_failed_is_still_shown(zoo, posenc, tmp_path: Path) -> None:
+    records = zoo[3]
+    done = posenc("table", zoo[0] / "run", "--format", "md", "--out", tmp_path)
+    good = sum(record["status"] == "ok" for record in records.values())
+    assert good < len(records) / 2
+    assert f"{good} of {len(records)} cells" in done.stdout
+    assert "failed: Own: mine" in done.stdout
+    assert "lost: exit: code 0" in done.stdout
+    shown = (tmp_path / "table.md").read_text()
+    for label, _ in records:
+        assert label.partition(":")[0] in shown
+    status = posenc("status", zoo[0] / "run", "--format", "json")
+    (counts,) = json.loads(status.stdout)
+    states = {str(record["status"]) for record in records.values()}
+    many = {s: sum(r["status"] == s for r in records.values()) for s in states}
+    assert {s: int(counts[s]) for s in states} == many
+    words = ["measure", "--out", zoo[0] / "run", "--measures=shift_error", "--dry-run"]
+    words += ["--width=16", "--heads=2", "--positions=64", "--format=json"]
+    words += [word for plugin in zoo[4] for word in ("--plugin", plugin)]
+    words += ["--schemes", ",".join(label for label, _ in records)]
+    for flags, wanted in (
+        ([], 0),
+        (["--retry=failed"], many["failed"]),
+        (["--retry=lost"], many["lost"]),
+        (["--retry=failed,lost"], many["failed"] + many["lost"]),
+        (["--overwrite"], len(records)),
+    ):
+        rows = json.loads(posenc(*words, *flags).stdout)
+        assert len(rows) == len(records)
+        assert sum(row["state"] == "to compute" for row in rows) == wanted
+        forget_plugins()
+
+
+def test_two_files_with_one_name_are_refused_by_the_command(
+    posenc, tmp_path: Path
+) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "one.py").write_text(MEDDLE.replace("NAME", "one"))
+    words = [f"--plugin={tmp_path / folder / 'one.py'}" for folder in ("a", "b")]
+    done = posenc("run", *words, "--schemes", "one", "--dry-run")
+    assert done.returncode == 2
+    assert "a/one.py" in done.stderr
+    assert "b/one.py" in done.stderr
+    (tmp_path / "rope.py").write_text(MEDDLE.replace("NAME", "rope"))
+    done = posenc("list", "--plugin", tmp_path / "rope.py")
+    assert done.returncode == 2
+    assert "posenc_compare.schemes.rope" in done.stderr
+    assert "rope.py" in done.stderr
+
+
+def test_a_broken_distribution_is_one_line_and_code_1(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    facts = site / "posenc_broken-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: posenc-broken\n")
+    point = "[posenc_compare.schemes]\ngone = posenc_gone:Gone\n"
+    (facts / "entry_points.txt").write_text(point)
+    words = ["measure", "--schemes", "nope", "--measures", "smoothness"]
+    words += ["--positions", "8", "--out", str(tmp_path / "out"), "--format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "posenc_compare", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert {row["status"] for row in json.loads(done.stdout)} == {"ok"}
+    (line,) = [line for line in done.stderr.splitlines() if "posenc_gone" in line]
+    assert line.startswith("broken plugin posenc-broken (posenc_gone:Gone): ")
+
+
+# --- F30: source that changed ------------------------------------------------------
+
+
+def test_source_that_changed_is_another_cell_and_the_old_one_stays(
+    posenc, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "mine.py", tmp_path / "out"
+    words = ["measure", "--schemes", "mine", "--measures", "smoothness"]
+    words += ["--plugin", path, "--out", out, "--positions", "8", "--format", "csv"]
+    path.write_text(MINE)
+    assert posenc(*words).returncode == 0
+    (old,) = (out / "cells").iterdir()
+    before = old.read_bytes(), old.stat().st_mtime_ns
+    path.write_text(MINE.replace("# only a comment", "# another comment"))
+    assert " 0 to compute" in posenc(*words).stderr
+    path.write_text(MINE.replace("* 2", "* 3"))
+    assert " 1 to compute" in posenc(*words).stderr
+    assert (old.read_bytes(), old.stat().st_mtime_ns) == before
+    table = posenc("table", out, "--format", "csv").stdout
+    rows = list(csv.DictReader(table.splitlines()))
+    labels = {row["scheme"] for row in rows}
+    assert len(labels) == 2
+    assert all(re.fullmatch(r"mine \[source=[0-9a-f]{8}\]", name) for name in labels)
+    # The record of a file that changed cannot be had again, and says so.
+    again = posenc("rerun", old.stem, out, "--plugin", path)
+    assert again.returncode == 1
+    assert "scheme.source_sha256" in again.stdout
+    path.write_text(MINE)
+    again = posenc("rerun", old.stem, out, "--plugin", path)
+    assert again.returncode == 0
+    assert re.fullmatch(r"mine \[.*\] smoothness seed 0: ok, the same\n", again.stdout)
+
+
+MINE = '''
+"""A user's scheme."""
+from posenc_compare.schemes import Scheme, register
+
+@register("mine", family="absolute")
+class Mine(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):  # only a comment
+        return x + positions[..., None].to(x.dtype) * 2
+'''

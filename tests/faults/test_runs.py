@@ -1,0 +1,610 @@
+"""Whole runs: killed, stopped, paused, shared, repeated, moved; never a number less.
+
+A worker takes seconds to start, so most tests ask several things of one run. What is
+undisturbed is computed in this process, without worker or store.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from supervise import cells, forget_plugins
+
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.difference import result
+from posenc_compare.analysis.plan import missing
+from posenc_compare.analysis.settings import PRESETS, ProbeSetting
+from posenc_compare.analysis.store import SCHEMA, Store
+from posenc_compare.cli.commands import Work
+from posenc_compare.cli.settings import Settings
+
+HERE = Path(__file__).parent
+SIZES = ["--layers=1", "--width=16", "--heads=2", "--length=8", "--batch=2"]
+SIZES += ["--longest=2", "--test-bytes=64", "--positions=64"]
+# 20 cells, 5 of them trained
+GRID = {
+    "schemes": "nope,rope,alibi,learned,t5_bias",
+    "measures": ["smoothness", "shift_error", "uniqueness", "extrapolation"],
+    "steps": 5,
+}
+SLOW = '''
+"""A scheme that takes its time, where it is told to."""
+import os, time
+from posenc_compare.schemes import Scheme, register
+
+@register("slow", family="absolute")
+class Slow(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):
+        if place := os.environ.get("POSENC_TEST_LOG"):
+            open(place, "w").close()
+        time.sleep(float(os.environ.get("POSENC_TEST_SLOW", "0")))
+        return x + positions[..., None].to(x.dtype) / 64
+'''
+BROKEN = '''
+"""Fail, where it is told to."""
+import os
+from posenc_compare.schemes import Scheme, register
+
+@register("broken", family="absolute")
+class Broken(Scheme):
+    "Fail."
+
+    def embed(self, x, positions):
+        raise ValueError("broken")
+
+@register("gone", family="absolute")
+class Gone(Scheme):
+    "Leave."
+
+    def embed(self, x, positions):
+        os._exit(3)
+'''
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    """Let no plugin of these tests stay."""
+    yield
+    forget_plugins()
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("corpus") / "text"
+    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 200)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def wanted(corpus: str) -> dict[str, bytes]:
+    """What every cell of the grid comes to when nothing happens, by key."""
+    return undisturbed({**GRID, "corpus": corpus})
+
+
+def undisturbed(asked: dict[str, Any]) -> dict[str, bytes]:
+    return {
+        cell.key(): result({"schema": SCHEMA, **compute(cell, Progress())})
+        for cell in cells(asked)
+    }
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Return the results of a folder by key; none of its records may be damaged."""
+    store = Store(folder)
+    found = {record["key"]: result(record) for record in store.records()}
+    assert not store.damaged
+    return found
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return bytes and time of every record."""
+    return {
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in (folder / "cells").glob("[!.]*")
+    }
+
+
+def start(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.Popen:
+    """Start `posenc-compare` with arguments."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "posenc_compare", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+        cwd=HERE,
+    )
+
+
+def supervise(asked: dict[str, Any], **limits: Any) -> subprocess.Popen:
+    """Start a supervisor over cells, without tables and plots."""
+    asked = {"limits": {"workers": 2, "memory": 1 << 36, **limits}, **asked}
+    command = [sys.executable, str(HERE / "supervise.py"), json.dumps(asked)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen, seconds: float = 120) -> tuple[str, str]:
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return out, err
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        facts = fields(int(place.name))
+        if facts and facts[1] == str(pid):
+            found.append(int(place.name))
+    return found
+
+
+def fields(pid: int) -> list[str]:
+    """Return state, parent, ... of a process; nothing if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return []
+    facts = text.rpartition(")")[2].split()
+    return [] if facts[0] == "Z" else facts
+
+
+def wait_for(ready: Callable[[], Any], seconds: float = 60) -> Any:
+    """Return what `ready` returns once it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+    return found
+
+
+def gone_within(pids: list[int], seconds: float) -> bool:
+    wait = time.monotonic() + seconds
+    while any(map(fields, pids)) and time.monotonic() < wait:
+        time.sleep(0.01)
+    return not any(map(fields, pids))
+
+
+def checkpointed(folder: Path) -> dict[str, int]:
+    """Return the last step that is safe, of every training under way."""
+    steps = {}
+    for path in (folder / "ckpt").glob("*/manifest.json"):
+        try:
+            kept = json.loads(path.read_text())["body"]["checkpoints"]
+        except (OSError, ValueError):
+            continue
+        steps[path.parent.name] = kept[0]["step"]
+    return steps
+
+
+# --- F01, F54: workers that are killed and paused ----------------------------------
+
+
+def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
+    corpus: str, tmp_path: Path
+) -> None:
+    asked = {"schemes": "learned", "measures": ["extrapolation"], "corpus": corpus}
+    asked |= {"steps": 40, "seeds": 4}
+    expected = undisturbed(asked)
+    limits = {"workers": 1, "interval": 0.0, "timeout": 5.0}
+    process = supervise({**asked, "out": str(tmp_path)}, **limits)
+    store, seen = Store(tmp_path), set()
+    for step in (3, 15, 30, 8):
+
+        def reached(step: int = step) -> str | None:
+            now = checkpointed(tmp_path)
+            return next((k for k in now if k not in seen and now[k] >= step), None)
+
+        key = wait_for(reached)
+        seen.add(key)
+        (worker,) = children(process.pid)
+        if len(seen) < 4:
+            os.kill(worker, signal.SIGKILL)
+        else:  # longer than the timeout
+            os.kill(worker, signal.SIGSTOP)
+            time.sleep(6)
+            os.kill(worker, signal.SIGCONT)
+    finish(process)
+    assert process.returncode == 0
+    assert results(tmp_path) == expected
+    facts = [store.read(key)["provenance"] for key in expected]  # type: ignore[index]
+    attempts = sorted(fact["attempts"] for fact in facts)
+    assert attempts == [1, 2, 2, 2]
+    resumed = [f["resumed_from_step"] for f in facts if f["attempts"] == 2]
+    assert all(0 < step <= 40 for step in resumed)
+    assert not checkpointed(tmp_path)
+
+
+# --- F02: the run itself is killed -------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
+    """A run that was killed ten times, with what was seen each time."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    words = ["run", "--schemes", GRID["schemes"], "--corpus", corpus, "--seeds=1"]
+    words += ["--measures", ",".join(GRID["measures"]), f"--steps={GRID['steps']}"]
+    words += [*SIZES, "--workers=1", "--out", folder, "--format=json"]
+    draw = random.Random(0)
+    lost, slow = [], []
+    for kill in range(10):
+        before = state(folder)
+        process = start(*words)
+        at = len(before) + draw.randrange(0, 4) if kill % 2 else -1
+        until = time.monotonic() + draw.uniform(0.2, 2.5)
+        while process.poll() is None:
+            done = len(list((folder / "cells").glob("[!.]*")))
+            if (done > at >= 0) or (at < 0 and time.monotonic() > until):
+                break
+            time.sleep(0.001)
+        workers = children(process.pid)
+        process.kill()
+        process.communicate()
+        if not gone_within(workers, 2):
+            slow.append(workers)
+        after = state(folder)
+        lost += [name for name in before if after.get(name) != before[name]]
+        results(folder)  # none torn
+    last = start(*words)
+    out, err = finish(last)
+    return folder, words, (last.returncode, out, err), lost, slow
+
+
+def test_a_run_killed_ten_times_loses_nothing(killed, wanted: dict[str, bytes]) -> None:
+    folder, _, (code, out, err), lost, slow = killed
+    assert code == 0, err
+    assert not lost
+    assert not slow
+    assert results(folder) == wanted
+    assert not list((folder / "ckpt").glob("*"))
+    assert {row["status"] for row in json.loads(out)} == {"ok"}
+
+
+# --- F09, 2.5: many at once, and every other order ---------------------------------
+
+
+def test_two_runs_share_a_folder_and_order_and_workers_change_nothing(
+    corpus: str, wanted: dict[str, bytes], tmp_path: Path
+) -> None:
+    asked = {**GRID, "corpus": corpus}
+    pair = [supervise({**asked, "out": str(tmp_path / "two")}) for _ in range(2)]
+    for process in pair:
+        finish(process)
+    assert [process.returncode for process in pair] == [0, 0]
+    assert results(tmp_path / "two") == wanted
+    assert len(list((tmp_path / "two" / "cells").iterdir())) == 20  # and no litter
+    for workers in (1, 4):
+        folder = tmp_path / str(workers)
+        more = {"out": str(folder), "reversed": workers == 1}
+        process = supervise({**asked, **more}, workers=workers)
+        finish(process)
+        assert process.returncode == 0
+        assert results(folder) == wanted
+
+
+# --- 2.5: what is added is all that is computed ------------------------------------
+
+
+def test_what_is_added_is_all_that_is_computed(
+    killed, posenc, corpus: str, tmp_path: Path
+) -> None:
+    shutil.copytree(killed[0], tmp_path / "run", copy_function=shutil.copy2)
+    before = state(tmp_path / "run")
+    words = ["run", "--corpus", corpus, f"--steps={GRID['steps']}", *SIZES]
+    words += ["--out", tmp_path / "run", "--workers=1"]
+    schemes, measures = GRID["schemes"], ",".join(GRID["measures"])
+
+    def new(schemes: str, measures: str, seeds: int) -> int:
+        more = ["--schemes", schemes, "--measures", measures, f"--seeds={seeds}"]
+        done = posenc(*words, *more, "--dry-run", "--format=json")
+        rows = json.loads(done.stdout)
+        return sum(row["state"] == "to compute" for row in rows)
+
+    assert new(schemes, measures, 1) == 0
+    assert new(f"{schemes},binary", measures, 1) == 4
+    assert new(schemes, f"{measures},distance_decay", 1) == 5
+    assert new(schemes, measures, 2) == 20
+    words += ["--schemes", "nope,rope,binary", "--measures", "smoothness,shift_error"]
+    done = posenc(*words, "--seeds=2")
+    assert done.returncode == 0
+    assert "12 cells, 8 to compute" in done.stderr
+    assert "computed 8 of 8 cells" in done.stderr
+    after = state(tmp_path / "run")
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(before) + 8
+
+
+def test_overwrite_and_shards(killed, posenc, corpus: str, tmp_path: Path) -> None:
+    shutil.copytree(killed[0], tmp_path / "run", copy_function=shutil.copy2)
+    before, same = state(tmp_path / "run"), results(tmp_path / "run")
+    words = [*killed[1][:-3], "--out", tmp_path / "run", "--format=json"]
+    shards = [
+        {
+            row["record"]
+            for row in json.loads(posenc(*words, f"--shard={i}/3", "--dry-run").stdout)
+        }
+        for i in (1, 2, 3)
+    ]
+    assert set.union(*shards) == same.keys()
+    assert sum(map(len, shards)) == 20
+    assert all(shards)
+    again = posenc(*words, "--overwrite", "--shard=1/3")
+    assert again.returncode == 0, again.stderr
+    assert f"{len(shards[0])} cells, {len(shards[0])} to compute" in again.stderr
+    after = state(tmp_path / "run")
+    changed = {
+        name.removesuffix(".json") for name in after if after[name] != before[name]
+    }
+    assert changed == shards[0]
+    assert results(tmp_path / "run") == same
+
+
+# --- rerun, diff, provenance -------------------------------------------------------
+
+
+def test_a_record_is_computed_again_to_the_same_bytes(
+    killed, posenc, corpus: str
+) -> None:
+    for measure in ("extrapolation", "shift_error"):
+        record = next(
+            record
+            for record in Store(killed[0]).records()
+            if record["spec"]["measure"]["name"] == measure
+        )
+        done = posenc("rerun", record["key"], killed[0], "--corpus", corpus)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.endswith(f"{measure} seed 0: ok, the same\n")
+    for key in ("", "xyz"):
+        done = posenc("rerun", key, killed[0])
+        assert done.returncode == 2
+        assert "must hold one record whose key begins with" in done.stderr
+
+
+def test_two_folders_are_compared(killed, posenc, tmp_path: Path) -> None:
+    one, other = killed[0], tmp_path / "other"
+    store = Store(other)
+    store.create()
+    records = list(Store(one).records())
+    for record in records:
+        body = {name: value for name, value in record.items() if name != "key"}
+        store.write({**body, "provenance": {"started": "another day"}})
+    done = posenc("diff", one, other)
+    assert done.returncode == 0
+    assert "20 cells the same, 0 not" in " ".join(done.stdout.split())
+    body["rows"] = [{**row, "value": 7.0} for row in body["rows"]]
+    store.write(body)
+    path = other / "cells" / f"{records[0]['key']}.json"
+    path.unlink()
+    done = posenc("diff", one, other, "--format=json")
+    assert done.returncode == 1
+    said = [row["difference"] for row in json.loads(done.stdout)]
+    assert len(said) == 2
+    assert any(text.startswith("only in ") for text in said)
+    assert any("numbers, by up to" in text for text in said)
+
+
+def test_provenance_is_whole_and_private(killed) -> None:
+    for record in Store(killed[0]).records():
+        facts = record["provenance"]
+        wanted = {"started", "ended", "seconds", "attempts", "resumed_from_step"}
+        wanted |= {"peak_memory_bytes", "package_source_sha256", "python", "torch"}
+        wanted |= {"numpy", "safetensors", "system", "processor", "instructions"}
+        wanted |= {"cores", "memory_bytes", "scheme_origin", "flush_denormal"}
+        wanted |= {"deterministic_algorithms", "float32_matmul_precision"}
+        assert wanted <= facts.keys()
+        for name in ("started", "ended"):
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", facts[name])
+        assert facts["seconds"] >= 0
+        assert facts["attempts"] >= 1
+        assert facts["peak_memory_bytes"] > 1 << 25
+        assert len(facts["package_source_sha256"]) == 64
+        assert not [value for value in facts.values() if "/" in str(value)]
+        spec = record["spec"]
+        assert {"package", "torch", "threads", "scheme", "measure"} < spec.keys()
+        assert len(spec["scheme"]["source_sha256"]) == 64
+        assert spec["measure"]["version"] >= 1
+        assert {"seed", "device", "dtype"} < spec["setting"].keys()
+        if spec["measure"]["name"] == "extrapolation":
+            corpus = record["corpus"]
+            assert corpus["sha256"] == spec["setting"]["corpus_sha256"]
+            assert corpus["train_bytes"] + corpus["held_out_bytes"] == 9000
+
+
+# --- F11, F12: asked to stop -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("slow") / "slow.py"
+    path.write_text(SLOW)
+    return path
+
+
+def test_a_run_that_is_asked_to_stop_keeps_what_it_has(
+    slow: Path, corpus: str, posenc, tmp_path: Path
+) -> None:
+    words = ["run", "--schemes=slow", "--plugin", slow, "--measures=extrapolation"]
+    words += ["--corpus", corpus, "--steps=160", "--seeds=1", "--workers=1", *SIZES]
+    words += ["--out", tmp_path / "run", "--format=json"]
+    reached = 0
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        more = ["--checkpoint-every=0.2"]
+        process = start(*words, *more, env={"POSENC_TEST_SLOW": "0.02"})
+        wait_for(
+            lambda reached=reached: any(
+                step > reached for step in checkpointed(tmp_path / "run").values()
+            )
+        )
+        (worker,) = children(process.pid)
+        began = time.monotonic()
+        process.send_signal(number)
+        _, err = finish(process, 30)
+        took = time.monotonic() - began
+        assert took <= (10 if number == signal.SIGINT else 20)
+        assert process.returncode == 130
+        assert gone_within([worker], 0.5)
+        assert f"stopped by {number.name}: 1 of 1 cells are missing" in err
+        (told,) = [line for line in err.splitlines() if line.startswith("to go on: ")]
+        assert told.startswith("to go on: posenc-compare run --schemes=slow")
+        (step,) = checkpointed(tmp_path / "run").values()
+        assert reached < step < 160
+        reached = step
+    done = posenc("status", tmp_path / "run")
+    assert done.returncode == 2  # no record yet
+    again = posenc(*words)
+    assert again.returncode == 0, again.stderr
+    asked = {"schemes": "slow", "plugins": [], "measures": ["extrapolation"]}
+    expected = undisturbed({**asked, "corpus": corpus, "steps": 160})
+    assert results(tmp_path / "run") == expected
+    (record,) = Store(tmp_path / "run").records()
+    assert record["provenance"]["resumed_from_step"] >= reached
+
+
+def test_a_second_interrupt_ends_all_at_once(slow: Path, tmp_path: Path) -> None:
+    words = ["measure", "--schemes=slow", "--plugin", slow, "--measures=smoothness"]
+    words += ["--out", tmp_path / "run", "--workers=1"]
+    begun = tmp_path / "log"
+    env = {"POSENC_TEST_SLOW": "600", "POSENC_TEST_LOG": str(begun)}
+    process = start(*words, env=env)  # its worker hears nothing
+    wait_for(begun.exists)
+    (worker,) = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = finish(process, 10)
+    assert time.monotonic() - began <= 1.0
+    assert process.returncode == 130
+    assert gone_within([worker], 0.2)
+    assert "stopped by SIGINT" in err
+
+
+# --- what failed, and what is tried again ------------------------------------------
+
+
+def test_what_failed_is_tried_again_if_asked(posenc, tmp_path: Path) -> None:
+    plugin, out = tmp_path / "broken.py", tmp_path / "run"
+    plugin.write_text(BROKEN)
+    words = ["measure", "--schemes=nope,broken,gone", "--measures=smoothness"]
+    words += ["--plugin", plugin, "--out", out, "--positions=8", "--workers=1"]
+
+    def left(*more: str) -> int:
+        rows = json.loads(posenc(*words, *more, "--dry-run", "--format=json").stdout)
+        return sum(row["state"] == "to compute" for row in rows)
+
+    first = posenc(*words)
+    assert first.returncode == 1
+    assert "of 3 cells: " in first.stderr
+    assert "--retry failed,lost" in first.stderr
+    assert left() == 0
+    assert left("--retry=failed") == left("--retry=lost") == 1
+    assert left("--retry=failed,lost") == 2
+    assert left("--overwrite") == 3
+    assert posenc(*words, "--retry=ok").returncode == 2
+    before = state(out)
+    again = posenc(*words, "--retry=failed")
+    assert again.returncode == 1
+    assert "3 cells, 1 to compute" in again.stderr
+    changed = [name for name, found in state(out).items() if found != before[name]]
+    assert len(changed) == 1
+    status = posenc("status", out)
+    assert status.returncode == 1
+    assert "failed: broken smoothness seed 0 (" in status.stderr
+    assert "lost: gone smoothness seed 0 (" in status.stderr
+    assert "ValueError: broken" in status.stderr
+
+
+def test_fail_fast_begins_nothing_more(posenc, tmp_path: Path) -> None:
+    plugin, out = tmp_path / "broken.py", tmp_path / "run"
+    plugin.write_text(BROKEN)
+    words = ["measure", "--schemes=broken", "--plugin", plugin, "--positions=8"]
+    words += ["--measures=smoothness,uniqueness,shift_error,distance_decay"]
+    done = posenc(*words, "--out", out, "--workers=1", "--fail-fast")
+    assert done.returncode == 1
+    assert len(state(out)) == 1
+    assert "of 4 cells: 1 failed" in done.stderr
+
+
+# --- F50, F51, F53: the machine around it ------------------------------------------
+
+
+def test_no_clock_decides_what_is_computed(
+    killed, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(killed[0], tmp_path / "run", copy_function=shutil.copy2)
+    store = Store(tmp_path / "run")
+    found = cells({**GRID, "corpus": corpus, "seeds": 2})
+    todo = missing(found, store).keys()
+    assert len(todo) == 20
+    for days in (-40_000, -1, 1, 4_000, 40_000):
+        now = time.time() + 86_400 * days
+        for path in store.cells.iterdir():
+            os.utime(path, (max(now, 0), max(now, 0)))
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda now=now: now)
+            patch.setattr(time, "monotonic", lambda now=now: -now)
+            assert missing(found, store).keys() == todo
+            assert not store.damaged
+
+
+def test_the_same_bytes_in_another_surrounding(
+    corpus: str, wanted: dict[str, bytes], tmp_path: Path
+) -> None:
+    odd = tmp_path / "a folder, schön 中"
+    odd.mkdir()
+    shutil.copy(corpus, odd / "text ü")
+    asked = {"measures": ["shift_error", "extrapolation"], "schemes": "learned,alibi"}
+    asked |= {"steps": GRID["steps"], "limits": {"workers": 1}}
+    bare = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    around: list[tuple[list[str], dict[str, str], str]] = [
+        ([], {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "HOME": "/proc/x"}, "1"),
+        (["-O"], {"PYTHONHASHSEED": "99", "LC_ALL": "C", "TZ": "America/Adak"}, "2"),
+    ]
+    running = [
+        subprocess.Popen(
+            [sys.executable, *flags, str(HERE / "supervise.py")]
+            + [json.dumps({**asked, "out": f"run {name} é", "corpus": "text ü"})],
+            cwd=odd,
+            env={**bare, **env},
+            stdout=subprocess.DEVNULL,
+        )
+        for flags, env, name in around
+    ]
+    for process in running:
+        finish(process)
+    assert [process.returncode for process in running] == [0, 0]
+    for _, _, name in around:
+        found = results(odd / f"run {name} é")
+        assert len(found) == 4
+        renamed = {k: v.replace(b'"text \\u00fc"', b'"text"') for k, v in found.items()}
+        assert renamed == {key: wanted[key] for key in found}
+
+
+def test_workers_and_threads_fit_the_cores() -> None:
+    cores = len(os.sched_getaffinity(0))
+    training, _ = PRESETS["quick"]
+    for threads in range(1, cores + 1):
+        settings = Settings("quick", training, ProbeSetting(), 1, threads)
+        limits = Work().limits(settings)
+        assert 1 <= limits.workers * threads <= cores
+        (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
+        assert cell.spec()["threads"] == 1
+    settings = Settings("quick", training, ProbeSetting(), 1, 8 * cores)
+    assert Work().limits(settings).workers == 1
+    assert Work(workers=7).limits(settings).workers == 7  # as asked

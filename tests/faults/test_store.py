@@ -1,0 +1,891 @@
+"""Records: whole or absent, through crashes, full disks, and files of strangers."""
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty import CELL, KINDS, Crash, Seam, become, body, sealed, snapshot, within
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from posenc_compare.analysis.cells import Cell, canonical, spec_key
+from posenc_compare.analysis.plan import missing
+from posenc_compare.analysis.reading import load_records
+from posenc_compare.analysis.store import STALE, Store, write_file
+from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.variants import Variant
+
+KEY = CELL.key()
+OTHER = replace(CELL, threads=2)
+CALLS = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
+every_call = pytest.mark.parametrize("at", range(1, len(CALLS) + 1))
+TOKEN = ".12.0123456789abcdef"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Return a store with a record of `OTHER`, which no fault may touch."""
+    made = Store(tmp_path / "run", Seam())
+    made.create()
+    made.write(body(9.0, OTHER))
+    return made
+
+
+def value(store: Store, cell: Cell = CELL) -> float | None:
+    """Return the number in a cell's record, read afresh, or None."""
+    record = Store(store.folder).read(cell.key())
+    return record["rows"][0]["value"] if record else None
+
+
+def path_of(store: Store, cell: Cell = CELL) -> Path:
+    return store.cells / f"{cell.key()}.json"
+
+
+def litter(store: Store) -> list[str]:
+    return [path.name for path in store.cells.glob(".*")]
+
+
+# Crashes, full disks, and other errors of a file system
+
+
+def test_a_record_is_written_by_these_calls(store: Store) -> None:
+    # If this changes, `every_call` below no longer is every call.
+    store.files = Seam()
+    store.write(body())
+    assert store.files.calls == CALLS
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+@pytest.mark.parametrize("old", [None, 1.0])
+@every_call
+def test_a_crash_leaves_the_old_record_or_the_new_one(
+    store: Store, at: int, old: float | None, when: str
+) -> None:
+    if old:
+        store.write(body(old))
+    store.files = Seam(at, when=when)
+    with pytest.raises(Crash):
+        store.write(body(2.0))
+    renamed = at > CALLS.index("replace") + (when == "before")
+    assert value(store) == (2.0 if renamed else old)
+    assert value(store, OTHER) == 9.0
+    after = Store(store.folder)
+    assert len(list(after.records())) == (2 if old or renamed else 1)
+    assert after.damaged == []
+    after.create()
+    after.write(body(3.0))
+    assert value(store) == 3.0
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("when", ["before", "half"])
+@every_call
+def test_an_error_of_the_file_system_is_told_and_harms_nothing(
+    store: Store, at: int, number: int, when: str
+) -> None:
+    store.write(body(1.0))
+    size = path_of(store).stat().st_size
+    store.files = Seam(at, number, when)
+    says = f"{store.folder}: must take a record of {size} bytes, got .Errno {number}."
+    with pytest.raises(StoreError, match=says) as caught:
+        store.write(body(2.0))
+    assert "\n" not in str(caught.value)
+    assert value(store) in ((2.0,) if at > 5 else (1.0, 2.0) if at == 5 else (1.0,))
+    assert value(store, OTHER) == 9.0
+    assert litter(store) == []
+    store.files = Seam()
+    store.write(body(3.0))
+    assert value(store) == 3.0
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 100, 4096])
+def test_short_writes_are_continued(store: Store, most: int) -> None:
+    store.files = Seam(most=most)
+    store.write(body(2.0))
+    size = path_of(store).stat().st_size
+    assert store.files.calls.count("write") == -(-size // most)
+    assert value(store) == 2.0
+
+
+def test_signals_do_not_interrupt_a_write(store: Store) -> None:
+    caught = 0
+
+    def handler(*_: object) -> None:
+        nonlocal caught
+        caught += 1
+
+    store.files = os
+    long = body(2.0, trace=["x" * 4_000_000])
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+    try:
+        for _ in range(3):
+            store.write(long)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert caught > 10
+    assert value(store) == 2.0
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from faulty import body
+from posenc_compare.analysis.store import Store
+from posenc_compare.errors import StoreError
+
+store = Store(Path(sys.argv[1]))
+store.create()
+key = store.write(body(1.0))
+free = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, free[1]))
+try:
+    store.write(body(2.0, trace=["x" * 20_000]))
+except StoreError as error:
+    print(error)
+print(store.read(key)["rows"][0]["value"], len(list(store.cells.iterdir())))
+resource.setrlimit(resource.RLIMIT_FSIZE, free)
+store.write(body(3.0, trace=["x" * 20_000]))
+print(store.read(key)["rows"][0]["value"])
+"""
+
+
+def child(script: str, *arguments: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_real_limit_of_file_size_is_as_a_full_disk(tmp_path: Path) -> None:
+    error, held, after = child(LIMITED, str(tmp_path / "run"))
+    assert error.startswith(f"{tmp_path}/run: must take a record of 2")
+    assert "File too large" in error
+    assert (held, after) == ("1.0 1", "3.0")
+
+
+# Folders that cannot be used
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+@pytest.mark.parametrize("at", [1, 3, 4, 5, 6])
+def test_a_folder_that_takes_no_files_is_refused_first(
+    tmp_path: Path, number: int, at: int
+) -> None:
+    store = Store(tmp_path / "run", Seam(at, number))
+    with pytest.raises(StoreError, match="must be a folder to write to, got"):
+        store.create()
+    store.files = Seam()
+    store.create()
+    assert store.files.calls == [name for name in CALLS if name != "write"]
+    assert store.write(body()) == KEY
+
+
+def test_a_place_where_no_folder_can_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="must be a folder, and is a file"):
+        Store(tmp_path / "file")
+    for place in (tmp_path / "file" / "run", Path("/proc/none/run")):
+        with pytest.raises(StoreError, match="must be a folder to write to, got"):
+            Store(place).create()
+    assert snapshot(tmp_path).keys() == {".", "file"}
+
+
+def test_a_folder_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"must be a folder, got .*too long"):
+        Store(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", ".git", "ckpt"])
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    before = snapshot(tmp_path)
+    with pytest.raises(StoreError, match="must be empty or the folder of a run"):
+        Store(tmp_path).create()
+    assert snapshot(tmp_path) == before
+
+
+def test_where_records_lie_must_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "cells").write_text("")
+    with pytest.raises(StoreError, match="must be a folder to write to, got"):
+        Store(tmp_path).create()
+    with pytest.raises(ConfigError, match="holds none"):
+        load_records(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["cells", "ckpt", "quarantine"])
+@pytest.mark.parametrize("there", [True, False])
+def test_parts_of_a_run_that_lead_outside_are_refused(
+    store: Store, tmp_path: Path, part: str, there: bool
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / f".mine{TOKEN}").write_text("")
+    os.utime(outside / f".mine{TOKEN}", (0, 0))
+    shutil.rmtree(store.folder / part, ignore_errors=True)
+    (store.folder / part).symlink_to(outside if there else outside / "missing")
+    before = snapshot(outside)
+    with pytest.raises(StoreError, match=f"{part}: must be a folder, and is a link"):
+        store.create()
+    assert snapshot(outside) == before
+
+
+def test_reading_writes_nothing(store: Store) -> None:
+    store.write(body())
+    path_of(store, OTHER).write_text("damaged")
+    for path in [store.cells, store.folder]:
+        path.chmod(0o555)
+    before = snapshot(store.folder)
+    reader = Store(store.folder)
+    assert len(load_records(store.folder)) == 1
+    assert list(missing([CELL, OTHER], reader)) == [OTHER.key()]
+    assert snapshot(store.folder) == before
+
+
+def test_a_folder_that_cannot_be_listed_is_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr("os.listdir", refuse)
+    with pytest.raises(StoreError, match=r"must be readable, got .*denied"):
+        load_records(store.folder)
+
+
+def test_a_folder_that_vanishes_is_not_made_again(store: Store) -> None:
+    path_of(store).write_text("damaged")
+    assert store.read(KEY) is None
+    shutil.rmtree(store.folder)
+    with pytest.raises(StoreError, match="must take a record of"):
+        store.write(body())
+    with pytest.raises(StoreError, match="must let damaged files be moved"):
+        store.set_aside()
+    assert list(store.records()) == []
+    assert store.read(KEY) is None
+    assert not store.folder.exists()
+
+
+# Several runs in one folder
+
+
+@pytest.mark.parametrize("at", range(1, len(CALLS)))
+def test_two_runs_begin_in_one_folder(tmp_path: Path, at: int) -> None:
+    store = Store(tmp_path / "run", Seam(at, Store(tmp_path / "run").create))
+    store.create()
+    assert litter(store) == []
+
+
+@every_call
+def test_two_runs_write_one_record(store: Store, at: int) -> None:
+    other = Store(store.folder, Seam())
+    store.files = Seam(at, lambda: other.write(body(1.0)))
+    store.write(body(2.0))
+    assert value(store) == (2.0 if at <= 5 else 1.0)
+    assert litter(store) == []
+
+
+def test_two_runs_set_aside_one_file(store: Store) -> None:
+    path_of(store).write_text("damaged")
+    runs = [Store(store.folder), Store(store.folder)]
+    for run in runs:
+        assert run.read(KEY) is run.read(KEY) is None
+    for run in runs:
+        assert run.set_aside() == [path_of(store).name]
+    assert len(list(store.quarantine.iterdir())) == 1
+
+
+def test_versions_of_the_package_keep_their_own_records(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = set()
+    for version in ("1.0", "2.0"):
+        monkeypatch.setattr("posenc_compare.__version__", version)
+        assert CELL.key() in missing([CELL], store)
+        keys.add(store.write(body(float(version))))
+        assert missing([CELL], store) == {}
+    assert len(keys) == 2
+    path_of(store, OTHER).unlink(missing_ok=True)
+    shown = [r for r in load_records(store.folder) if r["key"] in keys]
+    assert {r["rows"][0]["value"] for r in shown} == {1.0, 2.0}
+    assert all("package=" in record["label"] for record in shown)
+
+
+# Listings, and files that are not records
+
+
+def test_a_record_that_a_listing_hides_is_found(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = os.listdir(store.cells)  # noqa: PTH208
+    store.write(body())
+    monkeypatch.setattr("os.listdir", lambda path: stale)
+    reader = Store(store.folder)
+    assert [record["key"] for record in reader.records()] == [OTHER.key()]
+    assert missing([CELL, OTHER], reader) == {}
+
+
+def test_a_record_that_a_listing_shows_too_long_is_passed_over(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(body())
+    stale = os.listdir(store.cells)  # noqa: PTH208
+    path_of(store).unlink()
+    monkeypatch.setattr("os.listdir", lambda path: stale)
+    assert len(list(store.records())) == 1
+    assert store.damaged == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f".{KEY}{TOKEN}",
+        ".nfs000000000123456700000001",
+        f"{KEY}.json.tmp",
+        f"{KEY}.json\n",
+        f"{KEY}.JSON",
+        f"{KEY[:-1]}.json",
+        f"{KEY}0.json",
+        f"{KEY.upper()}.json",
+        f" {KEY}.json",
+        "results.json",
+        "cells.pt",
+    ],
+)
+def test_other_files_are_no_records(store: Store, name: str) -> None:
+    (store.cells / name).write_text("{")
+    reader = Store(store.folder)
+    reader.create()
+    assert len(list(reader.records())) == 1
+    assert reader.damaged == reader.set_aside() == []
+    assert (store.cells / name).exists()
+
+
+@pytest.mark.parametrize("behind", [0, 3 * STALE, -3 * STALE])
+def test_unfinished_files_are_swept_after_a_day_of_the_folders_own_clock(
+    store: Store, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
+    now = path_of(store, OTHER).stat().st_mtime
+    monkeypatch.setattr("time.time", lambda: now + 10 * STALE)
+    clock = now - behind
+    ages = {
+        f".{KEY}{TOKEN}": STALE + 60,
+        f".{KEY}.13.0123456789abcdef": STALE - 60,
+        f"..probe.1{TOKEN}": STALE + 60,
+        f".probe{TOKEN}": STALE + 60,
+        ".nfs000000000123456700000001": 9 * STALE,
+        ".gitignore": 9 * STALE,
+        ".folder.1.0123456789abcdef": 9 * STALE,
+    }
+    for name, age in ages.items():
+        path = store.cells / name
+        path.mkdir() if name.startswith(".folder") else path.write_text("")
+        os.utime(path, (clock - age, clock - age))
+
+    def file_server() -> None:
+        (probe,) = store.cells.glob(f".probe.{os.getpid()}.*")
+        os.utime(probe, (clock, clock))
+
+    Store(store.folder, Seam(5, file_server)).create()
+    assert set(litter(store)) == {
+        f".{KEY}.13.0123456789abcdef",
+        ".nfs000000000123456700000001",
+        ".gitignore",
+        ".folder.1.0123456789abcdef",
+    }
+
+
+def test_an_unfinished_file_that_another_run_finishes_is_no_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lstat = Path.lstat
+
+    def late(path: Path) -> os.stat_result:
+        if path.name.startswith(f".{KEY}"):
+            path.replace(path_of(store))
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", late)
+    for process in (1, 2):
+        (store.cells / f".{KEY}.{process}.0123456789abcdef").write_text("")
+    store.create()
+    monkeypatch.undo()
+    assert litter(store) == []
+    assert path_of(store).exists()
+
+
+# Damaged records
+
+
+def unnoticed(store: Store, texts: list[bytes]) -> list[bytes]:
+    """Return those files of `CELL` that a new run takes for intact."""
+    path, passed = path_of(store), []
+    for text in texts:
+        path.write_bytes(text)
+        reader = Store(store.folder)
+        if reader.read(KEY) is not None or reader.damaged != [path.name]:
+            passed.append(text)
+    return passed
+
+
+def assert_computed_again(store: Store) -> None:
+    """Show that the file of `CELL` is moved aside as it is, and its cell missing."""
+    path = path_of(store)
+    was = path.lstat()
+    reader = Store(store.folder)
+    with within(5):
+        assert len(load_records(store.folder)) == 1
+        assert list(missing([CELL, OTHER], reader)) == [KEY]
+        assert reader.set_aside() == [path.name]
+    (aside,) = store.quarantine.iterdir()
+    now = aside.lstat()
+    assert aside.name.startswith(path.name)
+    assert (now.st_ino, now.st_size) == (was.st_ino, was.st_size)
+    assert reader.set_aside() == []
+    assert list(missing([CELL, OTHER], reader)) == [KEY]
+    reader.write(body(4.0))
+    assert value(store) == 4.0
+
+
+def test_a_record_cut_anywhere_is_noticed(store: Store) -> None:
+    store.write(body())
+    text = path_of(store).read_bytes()
+    assert len(text) > 200
+    assert unnoticed(store, [text[:length] for length in range(len(text))]) == []
+    assert_computed_again(store)
+
+
+def test_any_flipped_bit_of_a_record_is_noticed(store: Store) -> None:
+    store.write(body())
+    text = path_of(store).read_bytes()
+    assert b"1e-05" in text
+    assert b"\\u00e9" in text
+    flipped = [
+        text[:place] + bytes([text[place] ^ 1 << bit]) + text[place + 1 :]
+        for place in range(len(text))
+        for bit in range(8)
+    ]
+    assert len(flipped) > 500
+    assert unnoticed(store, flipped) == []
+    assert_computed_again(store)
+
+
+def with_schema(**changes: Any) -> bytes:
+    return canonical({"schema": 2, **body(), **changes})
+
+
+FINE = with_schema()
+DEEP = b"[" * 100_000 + b"]" * 100_000
+MALFORMED = {
+    "schema of before": with_schema(schema=1),
+    "schema to come": with_schema(schema=3),
+    "no schema": canonical(body()),
+    "no spec": canonical({"schema": 2}),
+    "spec that is text": with_schema(spec="rope"),
+    "spec of another cell": with_schema(spec=OTHER.spec()),
+    "no status": canonical({"schema": 2, "spec": CELL.spec()}),
+    "status that is a list": with_schema(status=[]),
+    "list": b"[]",
+    "text": b'"body"',
+    "number": b"5",
+    "null": b"null",
+    "nothing": b"",
+    "deep": DEEP,
+    "deep inside": FINE[:-1] + b',"zzz":' + DEEP + b"}",
+    "digits": FINE[:-1] + b',"zzz":' + b"9" * 5000 + b"}",
+    "keys twice": FINE[:-1] + b',"status":"failed"}',
+    "NaN": FINE[:-1] + b',"zzz":NaN}',
+    "infinity": FINE[:-1] + b',"zzz":[-Infinity]}',
+    "number beyond all": FINE[:-1] + b',"zzz":1e999}',
+    "order": b'{"zzz":1,' + FINE[1:],
+    "space": FINE[:-1] + b" }",
+    "no text": FINE[:-1] + b',"zzz":"\xff"}',
+    "two values": FINE + b"," + FINE,
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_body_is_noticed_though_its_checksum_fits(
+    store: Store, name: str
+) -> None:
+    path_of(store).write_bytes(sealed(MALFORMED[name]))
+    assert_computed_again(store)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n",
+        FINE,
+        DEEP,
+        b"{}",
+        b'{"body":{}}',
+        b"[1,2]",
+        b"\x80\x04pickle",
+        sealed(FINE).replace(b'"sha256":"', b'"sha256":"0', 1),
+        sealed(FINE)[:-2] + b',"zzz":1}\n',
+        sealed(FINE).decode().encode("utf-16"),
+        b"\xef\xbb\xbf" + sealed(FINE),
+        sealed(FINE) * 2,
+        json.dumps(json.loads(sealed(FINE)), indent=1).encode(),
+    ],
+)
+def test_a_malformed_file_is_noticed(store: Store, text: bytes) -> None:
+    path_of(store).write_bytes(text)
+    assert_computed_again(store)
+
+
+def test_what_the_malformed_ones_are_made_of_is_sound(store: Store) -> None:
+    path_of(store).write_bytes(sealed(FINE))
+    assert value(store) == 1.5
+    assert len(load_records(store.folder)) == 2
+
+
+def test_a_record_of_two_gibibytes_is_not_read(store: Store) -> None:
+    with path_of(store).open("wb") as file:
+        file.write(sealed(FINE))
+        file.truncate(2 << 30)
+    with within(2):
+        assert Store(store.folder).read(KEY) is None
+    assert_computed_again(store)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": None},
+        {"rows": [5]},
+        {"quantities": []},
+        {"status": "fine"},
+        {"label": 5},
+        {"provenance": {"seconds": [1]}},
+        {"arrays": {"codes": [[["x"]]]}},
+        {"key": "x"},
+    ],
+)
+def test_a_sound_file_of_a_wrong_shape_is_left_out_of_what_is_shown(
+    store: Store, change: dict[str, Any]
+) -> None:
+    path_of(store).write_bytes(sealed(with_schema(**change)))
+    said: list[str] = []
+    shown = load_records(store.folder, said.append)
+    assert len(shown) == (2 if "key" in change else 1)
+    assert len(said) == 2 - len(shown)
+    assert {record["key"] for record in shown} <= {KEY, OTHER.key()}
+
+
+# Files that are not files
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_regular_files_are_read_and_nothing_outside_is_written(
+    store: Store, tmp_path: Path, kind: str
+) -> None:
+    store.write(body(1.0))
+    outside = tmp_path / "outside"
+    become(path_of(store), kind, outside)
+    before = snapshot(outside)
+    with within(5):
+        read = value(store)
+        store.create()
+    if kind == "hard link":
+        assert read == 1.0
+        store.write(body(2.0))
+        assert value(store) == 2.0
+        assert not path_of(store).samefile(outside / "target")
+    else:
+        assert read is None
+        assert_computed_again(store)
+    assert snapshot(outside) == before
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "folder"])
+def test_a_record_is_written_over_anything_but_a_folder(
+    store: Store, tmp_path: Path, kind: str
+) -> None:
+    store.write(body(1.0))
+    become(path_of(store), kind, tmp_path / "outside")
+    before = snapshot(tmp_path / "outside")
+    with within(5):
+        store.write(body(2.0))
+    assert value(store) == 2.0
+    assert path_of(store).lstat().st_nlink == 1
+    assert snapshot(tmp_path / "outside") == before
+
+
+def test_a_folder_in_place_of_a_record_is_told(store: Store) -> None:
+    path_of(store).mkdir()
+    with pytest.raises(StoreError, match="must take a record"):
+        store.write(body())
+    assert litter(store) == []
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_only_checkpoints_of_this_run_are_forgotten(
+    store: Store, tmp_path: Path, linked: bool
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine").write_text("")
+    folder = store.checkpoints / KEY
+    store.checkpoints.mkdir()
+    if linked:
+        folder.symlink_to(outside)
+    else:
+        folder.mkdir()
+        (folder / "manifest.json").symlink_to(outside / "mine")
+        (folder / "more").symlink_to(outside)
+    before = snapshot(outside)
+    store.forget_checkpoints(KEY)
+    assert folder.exists() == linked
+    assert snapshot(outside) == before
+    store.forget_checkpoints(KEY)
+
+
+# Keys
+
+
+def leaves(spec: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(spec, dict) or not spec:
+        return [path]
+    return [leaf for name in spec for leaf in leaves(spec[name], (*path, name))]
+
+
+def changed(spec: Any, path: tuple[str, ...], new: Any) -> Any:
+    if not path:
+        return new
+    return {**spec, path[0]: changed(spec[path[0]], path[1:], new)}
+
+
+def at(spec: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        spec = spec[name]
+    return spec
+
+
+def mixed(spec: Any, order: random.Random) -> Any:
+    """Return equal dicts whose fields are in another order."""
+    if not isinstance(spec, dict):
+        return spec
+    names = order.sample(sorted(spec), len(spec))
+    return {name: mixed(spec[name], order) for name in names}
+
+
+SPEC = Cell(Variant("rope", {"base": 5.0}), "shift_error", CELL.setting, 1).spec()
+FIELDS = leaves(SPEC)
+NEW = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.lists(st.integers(), max_size=2)
+)
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+@settings(max_examples=100, deadline=None)
+@given(new=NEW)
+def test_any_change_of_any_field_changes_the_key(
+    path: tuple[str, ...], new: Any
+) -> None:
+    old = at(SPEC, path)
+    assume((type(new), new) != (type(old), old))
+    assert spec_key(changed(SPEC, path, new)) != spec_key(SPEC)
+
+
+def test_the_fields_of_a_key_are_these() -> None:
+    assert len(FIELDS) == 15
+    assert ("scheme", "options", "base") in FIELDS
+
+
+@pytest.mark.parametrize("path", FIELDS, ids=".".join)
+def test_a_field_more_or_less_or_renamed_changes_the_key(path: tuple[str, ...]) -> None:
+    above, name = at(SPEC, path[:-1]), path[-1]
+    less = {field: value for field, value in above.items() if field != name}
+    keys = {
+        spec_key(changed(SPEC, path[:-1], fields))
+        for fields in (above, less, {**less, f"{name}_": above[name]}, {**above, "": 0})
+    }
+    assert len(keys) == 4
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_fields_does_not_change_the_key(order: random.Random) -> None:
+    assert spec_key(mixed(SPEC, order)) == spec_key(SPEC)
+
+
+def test_no_two_cells_have_one_key() -> None:
+    keys = {
+        replace(CELL, setting=replace(CELL.setting, seed=seed), threads=threads).key()
+        for seed in range(100)
+        for threads in range(1, 11)
+    }
+    assert len(keys) == 1000
+
+
+SAY_KEYS = """
+from faulty import CELL
+from posenc_compare.analysis.cells import spec_key
+from posenc_compare.variants import parse_variants
+print(CELL.key(), spec_key({name: hash for hash, name in enumerate("abc")}))
+print(*sorted({"a", "b", "c", "d"}, key=hash))
+"""
+
+
+def test_keys_are_those_of_every_process() -> None:
+    seeds = ("0", "1", "2")
+    said = [child(SAY_KEYS, PYTHONHASHSEED=seed, TZ="Asia/Tokyo") for seed in seeds]
+    wanted = f"{KEY} {spec_key({'a': 0, 'b': 1, 'c': 2})}"
+    assert [keys for keys, _ in said] == [wanted] * 3
+    assert len({order for _, order in said}) > 1  # the seeds were taken
+
+
+# All of it in any order
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store and a dict, with crashes, damage and a second run."""
+
+    cells = st.sampled_from(
+        [
+            replace(CELL, setting=replace(CELL.setting, seed=seed), threads=threads)
+            for seed in range(2)
+            for threads in (1, 2)
+        ]
+    )
+    values = st.integers(0, 99)
+    calls = st.integers(1, len(CALLS))
+
+    @initialize()
+    def begin(self) -> None:
+        self.place = tempfile.TemporaryDirectory()
+        self.folder = Path(self.place.name) / "run"
+        self.model: dict[str, int] = {}
+        self.broken: set[str] = set()
+        self.aside = 0
+        self.restart()
+
+    def teardown(self) -> None:
+        self.place.cleanup()
+
+    def settle(self, cell: Cell, *possible: int | None) -> None:
+        """Take over what the store holds of a cell, which must be possible."""
+        key = cell.key()
+        record = Store(self.folder).read(key)
+        found = record["rows"][0]["value"] if record else None
+        assert found in possible
+        if found is not None:
+            self.model[key] = found
+            self.broken.discard(key)
+
+    @rule()
+    def restart(self) -> None:
+        self.store = Store(self.folder, Seam())
+        self.store.create()
+
+    @rule(cell=cells, number=values)
+    def put(self, cell: Cell, number: int) -> None:
+        assert self.store.write(body(number, cell)) == cell.key()
+        self.settle(cell, number)
+
+    @rule(
+        cell=cells,
+        number=values,
+        call=calls,
+        when=st.sampled_from(["before", "half", "after"]),
+    )
+    def crash(self, cell: Cell, number: int, call: int, when: str) -> None:
+        self.store.files = Seam(call, when=when)
+        with pytest.raises(Crash):
+            self.store.write(body(number, cell))
+        self.settle(cell, self.model.get(cell.key()), number)
+        self.restart()
+
+    @rule(cell=cells, number=values, call=calls)
+    def fill_the_disk(self, cell: Cell, number: int, call: int) -> None:
+        self.store.files = Seam(call, errno.ENOSPC)
+        with pytest.raises(StoreError):
+            self.store.write(body(number, cell))
+        self.store.files = Seam()
+        self.settle(cell, self.model.get(cell.key()), number)
+
+    @rule(cell=cells, ours=values, theirs=values, call=calls)
+    def write_as_another_run_does(
+        self, cell: Cell, ours: int, theirs: int, call: int
+    ) -> None:
+        other = Store(self.folder, Seam())
+        self.store.files = Seam(call, lambda: other.write(body(theirs, cell)))
+        self.store.write(body(ours, cell))
+        self.store.files = Seam()
+        self.settle(cell, ours, theirs)
+
+    @rule(cell=cells, place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+    def damage(self, cell: Cell, place: float, bit: int) -> None:
+        if cell.key() in self.model:
+            path = path_of(self.store, cell)
+            text = bytearray(path.read_bytes())
+            text[int(place * len(text))] ^= 1 << bit
+            path.write_bytes(text)
+            del self.model[cell.key()]
+            self.broken.add(cell.key())
+
+    @rule()
+    def set_aside(self) -> None:
+        list(self.store.records())
+        moved = self.store.set_aside()
+        assert set(moved) == {f"{key}.json" for key in self.broken}
+        self.aside += len(self.broken)
+        self.broken.clear()
+
+    @rule()
+    def grow_old(self) -> None:
+        for path in self.store.cells.glob(".*"):
+            os.utime(path, (0, 0))
+        self.restart()
+        assert litter(self.store) == []
+
+    @invariant()
+    def holds_what_the_dict_holds(self) -> None:
+        reader = Store(self.folder)
+        found = {r["key"]: r["rows"][0]["value"] for r in reader.records()}
+        assert found == self.model
+        assert {name.removesuffix(".json") for name in reader.damaged} == self.broken
+        quarantine = reader.quarantine
+        held = len(list(quarantine.iterdir())) if quarantine.is_dir() else 0
+        assert held == self.aside
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(
+    max_examples=30, stateful_step_count=30, deadline=None
+)
+
+
+def test_write_file_takes_any_content_and_leaves_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"", b"x" * 100_000):
+        write_file(path, content)
+        assert path.read_bytes() == content
+    with pytest.raises(FileNotFoundError):
+        write_file(tmp_path / "none" / "file", b"")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
