@@ -18,6 +18,8 @@ FLOORS = {
     "posenc_compare.schemes": 1,
     "posenc_compare.attention": 2,
     "posenc_compare.analysis": 3,
+    "posenc_compare.conformance": 3,
+    "posenc_compare.testing": 4,
     "posenc_compare.cli": 4,
     "posenc_compare.__main__": 5,
 }

@@ -365,6 +365,20 @@ def describe(
 
 
 @app.command()
+def check(
+    scheme: Annotated[
+        str, typer.Argument(help="Names or variants as for run, or path.py:Class.")
+    ],
+    plugin: Plugins = None,
+    format: Formats = Format.table,
+) -> None:
+    """Check schemes, yours or ours, against what every scheme must do."""
+    from posenc_compare.cli import conform
+
+    _finish(conform.check(scheme, plugin or [], format.value))
+
+
+@app.command()
 def env(format: Formats = Format.table) -> None:
     """Show versions and devices, for a report of what ran where."""
     from posenc_compare.cli import facts

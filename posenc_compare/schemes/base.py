@@ -149,14 +149,23 @@ class Scheme(nn.Module):
         axes: how many coordinates a position has, set by `@register`.
         per_layer: True if every layer owns an instance; False if all share one.
         causal_only: True if the scheme has no meaning for keys in the future.
+        relative: whether logits depend on differences of positions alone; `@register`
+            takes it to be so of all but absolute schemes, unless the class says.
+        by_order: True if it counts tokens and never looks at position ids.
+        mixes_heads: True if a head's logits depend on those of other heads.
+        known_faults: reasons, by code, of conformance checks that it fails.
     """
 
     name: ClassVar[str] = "scheme"
     family: ClassVar[str] = "none"
     source: ClassVar[str] = ""
-    axes: ClassVar[int] = 1
-    per_layer: ClassVar[bool] = False
+    axes: int = 1
+    per_layer: bool = False
     causal_only: bool = False
+    relative: bool = True
+    by_order: ClassVar[bool] = False
+    mixes_heads: ClassVar[bool] = False
+    known_faults: ClassVar[dict[str, str]] = {}
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
@@ -368,6 +377,8 @@ def register(
         SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
         scheme.name, scheme.family, scheme.source = name, family, source
         scheme.axes = axes
+        if "relative" not in vars(scheme):
+            scheme.relative = family != "absolute"
         return scheme
 
     return file

@@ -33,6 +33,7 @@ class Cope(Scheme):
     """
 
     per_layer = True
+    by_order = True
     causal_only = True
 
     def __init__(

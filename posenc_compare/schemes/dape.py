@@ -45,6 +45,7 @@ class Dape(Scheme):
     """
 
     per_layer = True
+    mixes_heads = True
 
     def __init__(
         self, geometry: Geometry, *, base: str = "alibi", width: int = 32

@@ -36,6 +36,7 @@ class Fire(Scheme):
     """
 
     per_layer = True
+    relative = False
     causal_only = True
 
     def __init__(

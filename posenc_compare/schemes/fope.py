@@ -54,6 +54,7 @@ class Fope(Scheme):
     """
 
     per_layer = True
+    relative = False
 
     def __init__(
         self,

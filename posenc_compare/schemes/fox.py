@@ -37,6 +37,7 @@ class Fox(Scheme):
     """
 
     per_layer = True
+    by_order = True
     causal_only = True
 
     def __init__(

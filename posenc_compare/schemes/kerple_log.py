@@ -13,6 +13,7 @@ as if it were not there.
 """
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,10 @@ class KerpleLog(Scheme):
     Args:
         geometry: `heads` numbers of each kind.
     """
+
+    known_faults: ClassVar[dict[str, str]] = {
+        "C15": "a parameter beyond its bound keeps the bound's gradient, to come back"
+    }
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry)

@@ -11,6 +11,8 @@ The kernel is valid for exponents up to 2. As in `kerple_log`, bounds hold in th
 kernel, where the authors overwrite the parameters.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,10 @@ class KerplePower(Scheme):
     Args:
         geometry: `heads` numbers of each kind.
     """
+
+    known_faults: ClassVar[dict[str, str]] = {
+        "C15": "a parameter beyond its bound keeps the bound's gradient, to come back"
+    }
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry)

@@ -41,6 +41,7 @@ class Path(Scheme):
     """
 
     per_layer = True
+    by_order = True
     causal_only = True
 
     def __init__(
