@@ -43,7 +43,7 @@ sys.path[:] = request["path"]
 from posenc_compare.conformance import look_from_inside
 print(json.dumps(look_from_inside(request)))
 """
-COST = 5.0  # seconds that one call over 4096 positions may take
+COST = 10.0  # seconds of one core that one call over 4096 positions may take
 IMPORT = 2.0  # seconds that the scheme's own import may take
 
 
@@ -626,9 +626,9 @@ def _cost(subject: Subject, length: int) -> None:
     start = time.process_time()
     with torch.no_grad():
         out = layer(x, positions)
-    took = (time.process_time() - start) / torch.get_num_threads()
+    took = time.process_time() - start
     expect(out.isfinite().all(), "finite outputs", "others")
-    expect(took <= COST, f"at most {COST:g} s", f"{took:.1f} s")
+    expect(took <= COST, f"at most {COST:g} s of one core", f"{took:.1f} s")
 
 
 @check("C24", "is imported quickly and without a trace")

@@ -163,8 +163,8 @@ class Scheme(nn.Module):
     per_layer: bool = False
     causal_only: bool = False
     relative: bool = True
-    by_order: ClassVar[bool] = False
-    mixes_heads: ClassVar[bool] = False
+    by_order: bool = False
+    mixes_heads: bool = False
     known_faults: ClassVar[dict[str, str]] = {}
 
     def __init__(self, geometry: Geometry) -> None:

@@ -59,6 +59,7 @@ class Heads(Scheme):
             )
         for fact in ("per_layer", "causal_only"):
             setattr(self, fact, any(getattr(scheme, fact) for scheme in self._both))
+        self.relative = all(scheme.relative for scheme in self._both)
 
     def acts_at(self, door: str) -> bool:
         return any(scheme.acts_at(door) for scheme in self._both)

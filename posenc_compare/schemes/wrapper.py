@@ -13,6 +13,9 @@ from torch import Tensor
 from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme
 
 
+FACTS = ("per_layer", "axes", "causal_only", "relative", "by_order", "mixes_heads")
+
+
 class Wrapper(Scheme):
     """The scheme inside, unchanged.
 
@@ -24,7 +27,7 @@ class Wrapper(Scheme):
     def __init__(self, geometry: Geometry, inner: Scheme) -> None:
         super().__init__(geometry)
         self.inner = inner
-        for fact in ("per_layer", "axes", "causal_only"):
+        for fact in FACTS:
             setattr(self, fact, getattr(inner, fact))  # of this instance
 
     def acts_at(self, door: str) -> bool:
