@@ -13,6 +13,10 @@ class ConfigError(PosencError):
     """A value, name or combination of settings cannot be used."""
 
 
+class CorpusError(ConfigError):
+    """A text cannot be read, is too small, or is not the one that was planned."""
+
+
 class ShapeError(PosencError):
     """A tensor does not have the axes, sizes or dtype it must have."""
 

@@ -23,8 +23,12 @@ FLOORS = {
     "posenc_compare.cli": 4,
     "posenc_compare.__main__": 5,
 }
-# Modules that may import when called: flex attention is heavy and seldom needed.
-LAZY = {"posenc_compare.attention": {"torch.nn.attention"}}
+# Modules that may import when called: flex attention is heavy and seldom needed; a
+# worker must hear the end of its supervisor while it imports torch.
+LAZY = {
+    "posenc_compare.attention": {"torch.nn.attention"},
+    "posenc_compare.analysis.worker": {"posenc_compare.analysis"},
+}
 
 
 def module_name(path: Path) -> str:

@@ -223,8 +223,7 @@ VARIANTS = st.sampled_from(sorted(OPTIONS)).flatmap(
 def test_a_label_reads_as_the_variant_it_came_from(variant: Variant) -> None:
     (read,) = parse_variants(variant.label)
     defaults = {
-        key: default
-        for key, (_, default) in option_types(variant.name).items()
+        key: default for key, (_, default) in option_types(variant.name).items()
     }
     assert read.name == variant.name
     assert {**defaults, **read.options} == {**defaults, **variant.options}

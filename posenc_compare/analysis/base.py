@@ -128,7 +128,7 @@ def register_measure(
         summary = (compute.__doc__ or "").partition("\n")[0]
         by_name = {quantity.name: quantity for quantity in quantities}
         measure = Measure(name, summary, version, trained, once, by_name, compute)
-        facts = {"version": version, "trained": trained}
+        facts = {"version": version, "trained": trained, "once": once}
         MEASURES.add(name, measure, compute.__module__, summary, facts)
         return compute
 

@@ -23,6 +23,7 @@ from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.checkpoints import Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import (
+    CorpusError,
     DoorError,
     NonFiniteError,
     PluginError,
@@ -109,7 +110,7 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
     status = "failed"
     if isinstance(problem, NonFiniteError):
         message = f"non-finite: {message}"
-    elif isinstance(problem, PluginError | DoorError):
+    elif isinstance(problem, PluginError | DoorError | CorpusError):
         pass
     elif isinstance(problem, PosencError):
         status = "unsupported"

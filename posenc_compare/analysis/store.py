@@ -161,9 +161,11 @@ class Store:
             intact = (
                 data == _sealed(body)  # every byte of it
                 and spec_key(body["spec"]) == key
-                and body["schema"] == SCHEMA
+                and body["schema"] in (1, SCHEMA)
                 and isinstance(body["status"], str)
             )
+            if body["schema"] == 1:
+                body = _renewed(body)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -211,6 +213,12 @@ def _sealed(body: dict[str, Any]) -> bytes:
     """Return the bytes of a record's file."""
     digest = hashlib.sha256(canonical(body)).hexdigest()
     return canonical({"sha256": digest, "body": body}) + b"\n"
+
+
+def _renewed(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of the first schema, which kept less of where it came from."""
+    own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
+    return {**body, "trace": [], "provenance": {**own.pop("machine"), **own}}
 
 
 def parse_strictly(data: bytes) -> Any:

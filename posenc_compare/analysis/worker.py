@@ -17,11 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.cells import canonical, cell_of
-from posenc_compare.analysis.compute import compute
 from posenc_compare.analysis.process import PROTOCOL
-from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import SCHEMES
 
@@ -38,6 +35,10 @@ def main() -> None:
         signal.signal(number, lambda *_: STOP.set())
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
+    from posenc_compare.analysis.compute import compute
+    from posenc_compare.analysis.training.checkpoints import Stopped
+
     while True:
         request = requests.get()
         if "memory" in request:
@@ -78,6 +79,9 @@ def _prepare(request: dict[str, Any]) -> None:
 
 
 def _task(request: dict[str, Any], pipe: int) -> Any:
+    from posenc_compare.analysis.base import Progress
+    from posenc_compare.analysis.training.checkpoints import Checkpoints
+
     done, told = 0, 0.0
 
     def advance(units: int) -> None:

@@ -219,6 +219,11 @@ def test_another_run_may_finish_the_cell_at_any_time(folder: Path, at: int) -> N
     assert resumed(folder) == (40, [])
 
 
+def test_another_run_may_remove_an_old_one_first(folder: Path) -> None:
+    keep(folder, 30, files=Seam(1, generation(folder, 10).unlink))
+    assert resumed(folder) == (30, [])
+
+
 @pytest.mark.parametrize("theirs", [10, 30, 50])
 @every_call
 def test_another_run_may_save_at_any_time(folder: Path, at: int, theirs: int) -> None:
@@ -408,7 +413,7 @@ NOT_TENSORS = {
     "a deep header": (200_000).to_bytes(8, "little") + b"[" * 200_000,
     "cut": SMALL[:-1],
     "a dtype of none": SMALL.replace(b'"F32"', b'"E99"'),
-    "a dtype of others": SMALL.replace(b'"F32"', b'"F4" '),
+    "a dtype of others": SMALL.replace(b'"F32",', b'"F4",').replace(b"[8]", b"[64]"),
 }
 
 
@@ -521,6 +526,8 @@ def test_one_step_that_is_kept_twice_is_listed_once(folder: Path) -> None:
         keep(folder, 30)
     assert held(folder) == [30]
     assert resumed(folder) == (30, [])
+    generation(folder, 30).unlink()
+    assert len(resumed(folder)[1]) == 1
 
 
 def test_a_record_says_what_was_refused_and_its_result_is_the_same(

@@ -64,13 +64,6 @@ class Broken(Scheme):
 
     def embed(self, x, positions):
         raise ValueError("broken")
-
-@register("gone", family="absolute")
-class Gone(Scheme):
-    "Leave."
-
-    def embed(self, x, positions):
-        os._exit(3)
 '''
 
 
@@ -199,12 +192,12 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
     corpus: str, tmp_path: Path
 ) -> None:
     asked = {"schemes": "learned", "measures": ["extrapolation"], "corpus": corpus}
-    asked |= {"steps": 40, "seeds": 4}
+    asked |= {"steps": 24, "seeds": 4}
     expected = undisturbed(asked)
     limits = {"workers": 1, "interval": 0.0, "timeout": 5.0}
     process = supervise({**asked, "out": str(tmp_path)}, **limits)
     store, seen = Store(tmp_path), set()
-    for step in (3, 15, 30, 8):
+    for step in (3, 10, 18, 6):
 
         def reached(step: int = step) -> str | None:
             now = checkpointed(tmp_path)
@@ -226,7 +219,7 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
     attempts = sorted(fact["attempts"] for fact in facts)
     assert attempts == [1, 2, 2, 2]
     resumed = [f["resumed_from_step"] for f in facts if f["attempts"] == 2]
-    assert all(0 < step <= 40 for step in resumed)
+    assert all(0 < step <= 24 for step in resumed)
     assert not checkpointed(tmp_path)
 
 
@@ -245,8 +238,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
     for kill in range(10):
         before = state(folder)
         process = start(*words)
-        at = len(before) + draw.randrange(0, 4) if kill % 2 else -1
-        until = time.monotonic() + draw.uniform(0.2, 2.5)
+        at = len(before) + draw.randrange(0, 3) if kill % 2 else -1
+        until = time.monotonic() + draw.uniform(0.2, 1.2)
         while process.poll() is None:
             done = len(list((folder / "cells").glob("[!.]*")))
             if (done > at >= 0) or (at < 0 and time.monotonic() > until):
@@ -288,13 +281,11 @@ def test_two_runs_share_a_folder_and_order_and_workers_change_nothing(
     assert [process.returncode for process in pair] == [0, 0]
     assert results(tmp_path / "two") == wanted
     assert len(list((tmp_path / "two" / "cells").iterdir())) == 20  # and no litter
-    for workers in (1, 4):
-        folder = tmp_path / str(workers)
-        more = {"out": str(folder), "reversed": workers == 1}
-        process = supervise({**asked, **more}, workers=workers)
-        finish(process)
-        assert process.returncode == 0
-        assert results(folder) == wanted
+    more = {"out": str(tmp_path / "four"), "reversed": True}
+    process = supervise({**asked, **more}, workers=4)
+    finish(process)
+    assert process.returncode == 0
+    assert results(tmp_path / "four") == wanted
 
 
 # --- 2.5: what is added is all that is computed ------------------------------------
@@ -380,14 +371,17 @@ def test_two_folders_are_compared(killed, posenc, tmp_path: Path) -> None:
     store = Store(other)
     store.create()
     records = list(Store(one).records())
-    for record in records:
-        body = {name: value for name, value in record.items() if name != "key"}
+    bodies = [
+        {name: value for name, value in record.items() if name != "key"}
+        for record in records
+    ]
+    for body in bodies:
         store.write({**body, "provenance": {"started": "another day"}})
     done = posenc("diff", one, other)
     assert done.returncode == 0
     assert "20 cells the same, 0 not" in " ".join(done.stdout.split())
-    body["rows"] = [{**row, "value": 7.0} for row in body["rows"]]
-    store.write(body)
+    rows = [{**row, "value": 7.0} for row in bodies[-1]["rows"]]
+    store.write({**bodies[-1], "rows": rows})
     path = other / "cells" / f"{records[0]['key']}.json"
     path.unlink()
     done = posenc("diff", one, other, "--format=json")
@@ -501,44 +495,24 @@ def test_a_second_interrupt_ends_all_at_once(slow: Path, tmp_path: Path) -> None
 def test_what_failed_is_tried_again_if_asked(posenc, tmp_path: Path) -> None:
     plugin, out = tmp_path / "broken.py", tmp_path / "run"
     plugin.write_text(BROKEN)
-    words = ["measure", "--schemes=nope,broken,gone", "--measures=smoothness"]
-    words += ["--plugin", plugin, "--out", out, "--positions=8", "--workers=1"]
-
-    def left(*more: str) -> int:
-        rows = json.loads(posenc(*words, *more, "--dry-run", "--format=json").stdout)
-        return sum(row["state"] == "to compute" for row in rows)
-
-    first = posenc(*words)
+    words = ["measure", "--schemes=broken", "--plugin", plugin, "--positions=8"]
+    words += ["--measures=smoothness,uniqueness", "--out", out, "--workers=1"]
+    first = posenc(*words, "--fail-fast")
     assert first.returncode == 1
-    assert "of 3 cells: " in first.stderr
+    (old,) = state(out)  # and nothing more was begun
+    assert "of 2 cells: 1 failed" in first.stderr
     assert "--retry failed,lost" in first.stderr
-    assert left() == 0
-    assert left("--retry=failed") == left("--retry=lost") == 1
-    assert left("--retry=failed,lost") == 2
-    assert left("--overwrite") == 3
-    assert posenc(*words, "--retry=ok").returncode == 2
     before = state(out)
     again = posenc(*words, "--retry=failed")
     assert again.returncode == 1
-    assert "3 cells, 1 to compute" in again.stderr
-    changed = [name for name, found in state(out).items() if found != before[name]]
-    assert len(changed) == 1
+    assert "2 cells, 2 to compute" in again.stderr
+    assert len(state(out)) == 2
+    assert state(out)[old] != before[old]
+    assert posenc(*words, "--retry=ok").returncode == 2
     status = posenc("status", out)
     assert status.returncode == 1
     assert "failed: broken smoothness seed 0 (" in status.stderr
-    assert "lost: gone smoothness seed 0 (" in status.stderr
-    assert "ValueError: broken" in status.stderr
-
-
-def test_fail_fast_begins_nothing_more(posenc, tmp_path: Path) -> None:
-    plugin, out = tmp_path / "broken.py", tmp_path / "run"
-    plugin.write_text(BROKEN)
-    words = ["measure", "--schemes=broken", "--plugin", plugin, "--positions=8"]
-    words += ["--measures=smoothness,uniqueness,shift_error,distance_decay"]
-    done = posenc(*words, "--out", out, "--workers=1", "--fail-fast")
-    assert done.returncode == 1
-    assert len(state(out)) == 1
-    assert "of 4 cells: 1 failed" in done.stderr
+    assert status.stderr.count("ValueError: broken") == 2
 
 
 # --- F50, F51, F53: the machine around it ------------------------------------------
@@ -576,16 +550,14 @@ def test_the_same_bytes_in_another_surrounding(
         ([], {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "HOME": "/proc/x"}, "1"),
         (["-O"], {"PYTHONHASHSEED": "99", "LC_ALL": "C", "TZ": "America/Adak"}, "2"),
     ]
-    running = [
-        subprocess.Popen(
-            [sys.executable, *flags, str(HERE / "supervise.py")]
-            + [json.dumps({**asked, "out": f"run {name} é", "corpus": "text ü"})],
-            cwd=odd,
-            env={**bare, **env},
-            stdout=subprocess.DEVNULL,
+    running = []
+    for flags, env, name in around:
+        text = json.dumps({**asked, "out": f"run {name} é", "corpus": "text ü"})
+        command = [sys.executable, *flags, str(HERE / "supervise.py"), text]
+        quiet = subprocess.DEVNULL
+        running.append(
+            subprocess.Popen(command, cwd=odd, env={**bare, **env}, stdout=quiet)
         )
-        for flags, env, name in around
-    ]
     for process in running:
         finish(process)
     assert [process.returncode for process in running] == [0, 0]

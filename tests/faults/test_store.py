@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from posenc_compare.analysis.cells import Cell, canonical, spec_key
 from posenc_compare.analysis.plan import missing
 from posenc_compare.analysis.reading import load_records
-from posenc_compare.analysis.store import STALE, Store, write_file
+from posenc_compare.analysis.store import Store, write_file
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.variants import Variant
 
@@ -30,6 +30,7 @@ KEY = CELL.key()
 OTHER = replace(CELL, threads=2)
 CALLS = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
 every_call = pytest.mark.parametrize("at", range(1, len(CALLS) + 1))
+DAY = 86_400  # seconds
 TOKEN = ".12.0123456789abcdef"
 
 
@@ -313,6 +314,15 @@ def test_two_runs_set_aside_one_file(store: Store) -> None:
     assert len(list(store.quarantine.iterdir())) == 1
 
 
+def test_what_was_set_aside_before_is_kept(store: Store) -> None:
+    for text in ("first", "second"):
+        path_of(store).write_text(text)
+        assert store.read(KEY) is None
+        store.set_aside()
+    aside = [path.read_text() for path in store.quarantine.iterdir()]
+    assert sorted(aside) == ["first", "second"]
+
+
 def test_versions_of_the_package_keep_their_own_records(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +371,7 @@ def test_a_record_that_a_listing_shows_too_long_is_passed_over(
         ".nfs000000000123456700000001",
         f"{KEY}.json.tmp",
         f"{KEY}.json\n",
+        f"{KEY}.json.json",
         f"{KEY}.JSON",
         f"{KEY[:-1]}.json",
         f"{KEY}0.json",
@@ -379,21 +390,21 @@ def test_other_files_are_no_records(store: Store, name: str) -> None:
     assert (store.cells / name).exists()
 
 
-@pytest.mark.parametrize("behind", [0, 3 * STALE, -3 * STALE])
+@pytest.mark.parametrize("behind", [0, 3 * DAY, -3 * DAY])
 def test_unfinished_files_are_swept_after_a_day_of_the_folders_own_clock(
     store: Store, monkeypatch: pytest.MonkeyPatch, behind: int
 ) -> None:
     now = path_of(store, OTHER).stat().st_mtime
-    monkeypatch.setattr("time.time", lambda: now + 10 * STALE)
+    monkeypatch.setattr("time.time", lambda: now + 10 * DAY)
     clock = now - behind
     ages = {
-        f".{KEY}{TOKEN}": STALE + 60,
-        f".{KEY}.13.0123456789abcdef": STALE - 60,
-        f"..probe.1{TOKEN}": STALE + 60,
-        f".probe{TOKEN}": STALE + 60,
-        ".nfs000000000123456700000001": 9 * STALE,
-        ".gitignore": 9 * STALE,
-        ".folder.1.0123456789abcdef": 9 * STALE,
+        f".{KEY}{TOKEN}": DAY + 60,
+        f".{KEY}.13.0123456789abcdef": DAY - 60,
+        f"..probe.1{TOKEN}": DAY + 60,
+        f".probe{TOKEN}": DAY + 60,
+        ".nfs000000000123456700000001": 9 * DAY,
+        ".gitignore": 9 * DAY,
+        ".folder.1.0123456789abcdef": 9 * DAY,
     }
     for name, age in ages.items():
         path = store.cells / name

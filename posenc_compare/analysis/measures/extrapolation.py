@@ -17,7 +17,7 @@ from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import CorpusError, UndefinedPositionError
 from posenc_compare.schemes import Geometry, Variant
 
 BITS = Quantity(
@@ -53,7 +53,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     """
     corpus = load_corpus(setting.corpus)
     if corpus.sha256 != setting.corpus_sha256:
-        raise ConfigError(
+        raise CorpusError(
             f"corpus {corpus.name}: sha256 must be {setting.corpus_sha256}, "
             f"got {corpus.sha256}; it has changed since this run was planned"
         )

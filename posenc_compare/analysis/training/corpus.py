@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.streams import stream_seed
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import CorpusError
 from posenc_compare.inputs import read_regular
 
 STDLIB = "stdlib"
@@ -54,7 +54,7 @@ class Corpus:
         """Return `(size, length + 1)` int64 bytes, a pure function of seed and step."""
         last = len(self.train) - length - 1
         if last < 0:
-            raise ConfigError(
+            raise CorpusError(
                 f"corpus {self.name}: must hold at least {length + 1} bytes to train "
                 f"on, got {len(self.train)}"
             )
@@ -80,7 +80,7 @@ class Corpus:
         ]
         wanted = max(1, total // length)
         if len(places) < wanted:
-            raise ConfigError(
+            raise CorpusError(
                 f"corpus {self.name}: must hold out {wanted} windows of {window} bytes "
                 f"for testing, got {len(places)}; use a larger corpus, a smaller "
                 f"--length or fewer --test-bytes"
@@ -99,18 +99,18 @@ def load_corpus(source: str) -> Corpus:
         source: a file, a folder (each file below it is a document), or `stdlib`.
 
     Raises:
-        ConfigError: if the source is not a readable file or folder, is empty, or does
+        CorpusError: if the source is not a readable file or folder, is empty, or does
             not fit into memory.
     """
     try:
         name, named = _read(source)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ConfigError(
+        raise CorpusError(
             f"corpus {source!r}: every file must be readable, got {error}"
         ) from error
     documents = {name: text for name, text in sorted(named.items()) if text}
     if not documents:
-        raise ConfigError(f"corpus {source!r}: must hold at least one byte, got none")
+        raise CorpusError(f"corpus {source!r}: must hold at least one byte, got none")
     whole = hashlib.sha256()
     for text in documents.values():
         whole.update(len(text).to_bytes(8, "little") + text)
@@ -134,7 +134,7 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
         ]
     else:
         if not source:
-            raise ConfigError("corpus must be a file or a folder, got an empty name")
+            raise CorpusError("corpus must be a file or a folder, got an empty name")
         folder = Path(source)
         name = folder.resolve().name
         if folder.is_file():
@@ -143,13 +143,13 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
         elif folder.is_dir():
             paths = [path for path in folder.rglob("*") if path.is_file()]
         else:
-            raise ConfigError(
+            raise CorpusError(
                 f"corpus {source!r}: must be a file or a folder, and is neither"
             )
     size = sum(path.stat().st_size for path in paths)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if 2 * size > memory:
-        raise ConfigError(
+        raise CorpusError(
             f"corpus {source!r}: must fit twice into {memory / 2**30:.1f} GiB of "
             f"memory, and has {size / 2**30:.1f} GiB"
         )
