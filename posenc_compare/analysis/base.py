@@ -45,7 +45,8 @@ class Quantity:
         zero: what the value 0 means.
         x: what the row's `x` counts, with its unit, if rows form a curve.
         headline: `(case, x)` of the row that the summary shows; `"curve"` for a
-            summary table of its own, with a column for each x; or None.
+            summary table of its own, with a column for each x; `"cases"` for one
+            with a row for each scheme and case that has any; or None.
         title: heading of its column in the summary; the name if not given.
     """
 
@@ -54,7 +55,7 @@ class Quantity:
     better: Literal["lower", "higher", "neither"]
     zero: str
     x: str = ""
-    headline: tuple[str, float | None] | Literal["curve"] | None = None
+    headline: tuple[str, float | None] | Literal["curve", "cases"] | None = None
     title: str = ""
 
 

@@ -13,7 +13,7 @@ from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES
+from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.variants import Variant
 
 MANY = 100_000  # cells that nobody plans by intention
@@ -71,6 +71,18 @@ def plan(
         if seed == 0 or name not in once
         for variant in variants
     ]
+
+
+def by_axes(variants: list[Variant], axes: int) -> tuple[list[Variant], list[Variant]]:
+    """Return the variants whose positions have so many axes, and the others."""
+    own = [axes_of(variant) == axes for variant in variants]
+    fit = [variant for variant, fits in zip(variants, own, strict=True) if fits]
+    return fit, [v for v, fits in zip(variants, own, strict=True) if not fits]
+
+
+def axes_of(variant: Variant) -> int:
+    """Return how many coordinates a position has, without importing the scheme."""
+    return SCHEMES.entry(variant.name).facts.get("axes", 1)
 
 
 def missing(

@@ -152,7 +152,7 @@ def _scalar(value: Any) -> bool:
 def _headline(value: Any) -> bool:
     if isinstance(value, list) and len(value) == 2:
         return isinstance(value[0], str) and _number(value[1])
-    return value in (None, "curve")
+    return value in (None, "curve", "cases")
 
 
 def _flat_or_absent(value: Any) -> bool:

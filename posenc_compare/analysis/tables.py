@@ -121,13 +121,16 @@ def display_tables(records: list[Record]) -> list[Display]:
         mine = [r for r in rows if r["measure"] == measure and r["quantity"] == name]
         failed = [r for r in rows if r["measure"] == measure and not r["quantity"]]
         if quantity["headline"] == "curve":
-            points = sorted({row["x"] for row in mine if row["x"] == row["x"]})
-            found = [
-                Column(f"{x:g}", measure, failed + [r for r in mine if r["x"] == x])
-                for x in points
-            ] or [Column("result", measure, failed)]
             title = f"{heading} by {quantity['x']}"
-            tables.append(_display(title, found, records, best_first=True))
+            tables.append(_display(title, _by_x(measure, mine, failed), records, True))
+        elif quantity["headline"] == "cases":
+            title = f"{heading}, by {quantity['x']}"
+            mine = [{**r, "scheme": f"{r['scheme']} + {r['case']}"} for r in mine]
+            own = {row["scheme"] for row in mine}
+            if own:
+                tables.append(
+                    _display(title, _by_x(measure, mine, []), records, True, own)
+                )
         elif quantity["headline"]:
             case, x = quantity["headline"]
             chosen = [
@@ -141,7 +144,7 @@ def display_tables(records: list[Record]) -> list[Display]:
         title = "Measures with training" if kind else "Measures without training"
         for i in range(0, len(found), COLUMNS):
             piece = found[i : i + COLUMNS]
-            tables.append(_display(title, piece, records, best_first=False))
+            tables.append(_display(title, piece, records, False))
     return tables
 
 
@@ -243,8 +246,23 @@ class Column:
     rows: list[dict[str, Any]]
 
 
+def _by_x(
+    measure: str, rows: list[dict[str, Any]], failed: list[dict[str, Any]]
+) -> list[Column]:
+    """Return a column for each point of a curve, or one that says what failed."""
+    points = sorted({row["x"] for row in rows if row["x"] == row["x"]})
+    return [
+        Column(f"{x:g}", measure, failed + [row for row in rows if row["x"] == x])
+        for x in points
+    ] or [Column("result", measure, failed)]
+
+
 def _display(
-    title: str, columns: list[Column], records: list[Record], best_first: bool
+    title: str,
+    columns: list[Column],
+    records: list[Record],
+    best_first: bool,
+    schemes: Iterable[str] | None = None,
 ) -> Display:
     """Lay out summary rows under their headings.
 
@@ -256,26 +274,27 @@ def _display(
         records: of the whole comparison.
         best_first: put the lowest number of the last column first; where there is
             none, the column before decides. Otherwise schemes go by name.
+        schemes: rows of the table; every scheme that has a record, if not given.
     """
     measures = {column.measure for column in columns}
     behind = [r for r in records if r["spec"]["measure"]["name"] in measures]
     seeds = len({record["spec"]["setting"]["seed"] for record in records})
     spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
     cells = [{row["scheme"]: row for row in column.rows} for column in columns]
-    schemes = sorted({record["label"] for record in behind})
+    labels = sorted(schemes or {record["label"] for record in behind})
 
     def rank(scheme: str) -> list[tuple[bool, float]]:
         means = [column.get(scheme, {"mean": math.nan})["mean"] for column in cells]
         return [(math.isnan(mean), mean) for mean in reversed(means)]
 
     if best_first:
-        schemes.sort(key=rank)
+        labels.sort(key=rank)
     return Display(
         f"{title} ({spread}; {coverage(behind)})",
         ["scheme", *(column.heading for column in columns)],
         [
             [scheme, *(_text(column.get(scheme), seeds) for column in cells)]
-            for scheme in schemes
+            for scheme in labels
         ],
     )
 

@@ -18,7 +18,14 @@ from rich.progress import (
 
 from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.checks import check_choice, check_number, check_whole
-from posenc_compare.analysis.plan import MANY, in_shard, missing, plan, shuffled
+from posenc_compare.analysis.plan import (
+    MANY,
+    by_axes,
+    in_shard,
+    missing,
+    plan,
+    shuffled,
+)
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
 from posenc_compare.analysis.text import clean
@@ -105,8 +112,14 @@ def run(
     """
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
+    variants, others = by_axes(parse_variants(schemes), 1)
+    if others:
+        names = ", ".join(variant.label for variant in others)
+        say(f"left out: {names}; their positions have several axes, a text has one")
+    if not variants:
+        raise ConfigError("no scheme is left to compare; try `--schemes all`")
     planned = plan(
-        parse_variants(schemes),
+        variants,
         MEASURES.select_all(measures),
         settings.probe,
         settings.training,

@@ -24,13 +24,13 @@ def check(text: str, plugins: list[str], format: str) -> int:
     Raises:
         ConfigError: if a name is unknown.
     """
-    if ".py:" in text:
-        path, _, name = text.partition(".py:")
+    path, colon, name = text.partition(".py:")
+    if colon:
         plugins = [*plugins, f"{path}.py"]
     origins = {}
     for plugin in plugins:
         origins |= dict.fromkeys(SCHEMES.add_plugin(plugin), plugin)
-    if ".py:" in text:
+    if colon:
         text = _name_of(name, [n for n, o in origins.items() if o == plugins[-1]])
     bad = 0
     for variant in parse_variants(text):

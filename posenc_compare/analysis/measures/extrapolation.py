@@ -4,6 +4,8 @@ A small decoder is trained at one length and tested, on the same held-out bytes,
 lengths up to 16 times as long. `docs/training.md` says how and why.
 """
 
+from contextlib import nullcontext
+
 import torch
 
 from posenc_compare.analysis.base import (
@@ -29,6 +31,15 @@ BITS = Quantity(
     headline="curve",
     title="bits per byte",
 )
+READ_BITS = Quantity(
+    "read_bits_per_byte",
+    unit="bits per byte",
+    better="lower",
+    zero="every held-out byte is foreseen; 8 is a uniform guess",
+    x="test length, in bytes",
+    headline="cases",
+    title="bits per byte of trained networks, read under a scaling",
+)
 TRAIN_BITS = Quantity(
     "training_bits",
     unit="bits per byte",
@@ -37,7 +48,9 @@ TRAIN_BITS = Quantity(
 )
 
 
-@register_measure("extrapolation", quantities=(BITS, TRAIN_BITS), trained=True)
+@register_measure(
+    "extrapolation", quantities=(BITS, READ_BITS, TRAIN_BITS), trained=True
+)
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
     """Bits per byte of a trained decoder, from its training length to 16 times it.
 
@@ -48,8 +61,10 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
 
     Returns:
         One row per test length; where the scheme defines no such positions, a row
-        with the reason. Arrays: `position_bits`, the bits at every position of the
-        longest length that is defined, and `training_bits` of every step.
+        with the reason. Where the scheme can be read in other ways at a length, as a
+        rope under a scaling, a row for each with its name as case. Arrays:
+        `position_bits`, the bits at every position of the longest length that is
+        defined, and `training_bits` of every step.
     """
     corpus = load_corpus(setting.corpus)
     if corpus.sha256 != setting.corpus_sha256:
@@ -86,17 +101,22 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     tested = {name: bits for name, bits in tested.items() if name.startswith("bits.")}
     position_bits = torch.empty(0)
     for length in setting.test_lengths:
-        name = f"bits.{length}"
-        try:
-            if name not in tested:
-                tested[name] = evaluate(model, windows, length, autocast)
-        except UndefinedPositionError as error:
-            note = f"not defined beyond {error.limit}"
-            rows.append(Row(BITS.name, None, length, note=note))
-            continue
-        position_bits = tested[name]
-        rows.append(Row(BITS.name, float(position_bits.mean()), length))
-        if progress.checkpoints.due():
-            progress.checkpoints.save(setting.steps, {**trainer.state(), **tested})
+        readers = model.scheme.at_length(length)
+        for case, scheme in {"": model.scheme, **readers}.items():
+            quantity = READ_BITS.name if case else BITS.name
+            name = f"bits.{length}.{case}"
+            try:
+                if name not in tested:
+                    with model.read_with(scheme) if case else nullcontext():
+                        tested[name] = evaluate(model, windows, length, autocast)
+            except UndefinedPositionError as error:
+                note = f"not defined beyond {error.limit}"
+                rows.append(Row(quantity, None, length, case, note))
+                continue
+            rows.append(Row(quantity, float(tested[name].mean()), length, case))
+            if not case:
+                position_bits = tested[name]
+            if progress.checkpoints.due():
+                progress.checkpoints.save(setting.steps, {**trainer.state(), **tested})
     arrays = {"position_bits": position_bits.tolist(), "training_bits": losses}
     return Result(rows, arrays)

@@ -4,6 +4,8 @@ Weights start from a generator of their own, separate from the scheme's paramete
 so that the same seed gives every scheme the same initial network.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -91,6 +93,19 @@ class Decoder(nn.Module):
         )
         self.final_norm = nn.LayerNorm(width)
         self._initialise(seed)
+
+    @contextmanager
+    def read_with(self, scheme: Scheme) -> Iterator[None]:
+        """Use another scheme in every layer, with the weights as they are."""
+        users = [self, *self.layers]
+        own = [user.scheme for user in users]
+        for user in users:
+            user.scheme = scheme
+        try:
+            yield
+        finally:
+            for user, before in zip(users, own, strict=True):
+                user.scheme = before
 
     def _initialise(self, seed: int) -> None:
         """Draw the weights, as `docs/training.md` explains.
