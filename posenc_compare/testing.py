@@ -45,6 +45,8 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
 
 def _conform(subject: Subject, code: str) -> Callable[[], None]:
     def conform() -> None:
+        if subject.plugin:  # another test may have forgotten it since
+            SCHEMES.add_plugin(subject.plugin)
         outcome = run_check(subject, code)
         said = f"{subject.variant.label}: {code} {outcome.check.title}"
         if outcome.state == "failed":

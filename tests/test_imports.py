@@ -13,6 +13,7 @@ FLOORS = {
     "posenc_compare": 0,  # the version only
     "posenc_compare.errors": 0,
     "posenc_compare.inputs": 0,
+    "posenc_compare.references": 0,
     "posenc_compare.registry": 0,
     "posenc_compare.variants": 0,
     "posenc_compare.schemes": 1,
@@ -148,7 +149,7 @@ def test_the_lowest_floor_does_without_torch() -> None:
 
 
 def test_a_scheme_does_not_import_another() -> None:
-    shared = {"base", "frequencies", "scaling", "wrapper"}
+    shared = {"base", "bounds", "frequencies", "layers", "scaling", "slopes", "wrapper"}
     for module in FILES:
         if module.startswith("posenc_compare.schemes."):
             others = {

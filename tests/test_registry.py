@@ -1,29 +1,44 @@
 """Names, facts and origins: read without importing, imported when first used."""
 
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import posenc_compare.schemes
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.registry import MEASURES, NAME, SCHEMES, Registry
+from posenc_compare.registry import FAMILIES, MEASURES, NAME, SCHEMES, Registry
 from posenc_compare.schemes import Geometry, base, register
 from posenc_compare.schemes.nope import Nope
 
 GROUP = "posenc_compare.tests.schemes"
-BUILT_IN = [
-    "alibi",
-    "binary",
-    "integer",
-    "learned",
-    "nope",
-    "rope",
-    "sinusoidal",
-    "t5_bias",
-]
+FOLDER = Path(posenc_compare.schemes.__file__).parent
+DECLARED = re.compile(r'^@register\(\s*"([^"]+)",\s*family="([^"]+)"', re.MULTILINE)
+
+# Names of what is built in with their families, sorted.
+BUILT_IN = dict(
+    sorted(
+        declared
+        for path in FOLDER.glob("*.py")
+        for declared in DECLARED.findall(path.read_text())
+    )
+)
+KNOWN = {
+    "alibi": "bias",
+    "binary": "absolute",
+    "deberta": "contextual",
+    "integer": "absolute",
+    "learned": "absolute",
+    "nope": "none",
+    "rope": "rotary",
+    "rope_2d": "rotary",
+    "sinusoidal": "absolute",
+    "t5_bias": "bias",
+}
 
 PLUGIN = '''
 from posenc_compare.schemes import Scheme, register
@@ -90,8 +105,9 @@ def run(code: str, *paths: Path) -> str:
 
 def test_built_in_entries_and_their_facts(registry: Registry[Any]) -> None:
     entries = registry.entries()
-    assert set(BUILT_IN) <= set(entries)
-    assert list(entries) == sorted(entries)
+    assert list(entries) == list(BUILT_IN)
+    assert KNOWN.items() <= BUILT_IN.items()
+    assert {name: entry.facts["family"] for name, entry in entries.items()} == BUILT_IN
     rope = entries["rope"]
     assert rope.module == rope.origin == "posenc_compare.schemes.rope"
     assert rope.summary.startswith("Rotate queries and keys by their position.")
@@ -101,6 +117,7 @@ def test_built_in_entries_and_their_facts(registry: Registry[Any]) -> None:
     }
     assert rope.path is not None
     assert rope.path.name == "rope.py"
+    assert entries["rope_2d"].facts["axes"] == 2
 
 
 def test_facts_read_from_text_are_those_of_the_class() -> None:
@@ -108,7 +125,9 @@ def test_facts_read_from_text_are_those_of_the_class() -> None:
         scheme = SCHEMES.get(name)
         assert scheme.name == name
         assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]
-        assert entry.facts == {"family": scheme.family, "source": scheme.source}
+        axes = {} if scheme.axes == 1 else {"axes": scheme.axes}
+        facts = {"family": scheme.family, "source": scheme.source, **axes}
+        assert entry.facts == facts
 
 
 def test_listing_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
@@ -445,36 +464,43 @@ def dotted():
 
 
 @pytest.mark.parametrize(
-    ("pattern", "names"),
+    ("pattern", "wanted"),
     [
-        ("all", BUILT_IN),
-        ("none", ["nope"]),
-        ("absolute", ["binary", "integer", "learned", "sinusoidal"]),
-        ("rotary", ["rope"]),
-        ("bias", ["alibi", "t5_bias"]),
-        ("contextual", []),
-        ("relative", ["alibi", "rope", "t5_bias"]),
-        ("rope", ["rope"]),
-        ("*", BUILT_IN),
-        ("?o?e", ["nope", "rope"]),
-        ("[ab]*", ["alibi", "binary"]),
-        ("*i*a*", ["binary", "sinusoidal", "t5_bias"]),
+        ("all", lambda name: True),
+        *((f, lambda name, f=f: BUILT_IN[name] == f) for f in FAMILIES),
+        ("relative", lambda name: BUILT_IN[name] in ("rotary", "bias", "contextual")),
+        ("rope", lambda name: name == "rope"),
+        ("*", lambda name: True),
+        ("?o?e", lambda name: (len(name), name[1::2]) == (4, "oe")),
+        ("[ab]*", lambda name: name[0] in "ab"),
+        ("*i*a*", lambda name: "a" in name.partition("i")[2]),
     ],
 )
-def test_select(pattern: str, names: list[str], registry: Registry[Any]) -> None:
-    if pattern == "*i*a*":
-        names = [n for n in BUILT_IN if "i" in n and "a" in n[n.index("i") :]]
+def test_select(
+    pattern: str, wanted: Callable[[str], bool], registry: Registry[Any]
+) -> None:
+    names = [name for name in BUILT_IN if wanted(name)]
+    assert names
     assert registry.select(pattern) == names
+
+
+def test_a_family_may_be_empty(registry: Registry[Any]) -> None:
+    registry.groups = {"lone": ("family", ("nobody's",))}
+    assert registry.select("lone") == []
 
 
 def test_a_plugin_joins_its_family(tmp_path: Path, registry: Registry[Any]) -> None:
     registry.add_plugin(write(tmp_path / "mine.py", PLUGIN))
-    assert registry.select("bias") == ["alibi", "mine", "t5_bias"]
+    own = [name for name, family in BUILT_IN.items() if family == "bias"]
+    assert registry.select("bias") == sorted([*own, "mine"])
     assert registry.select("mine*") == ["mine", "mine.other-2"]
 
 
 def test_select_all(registry: Registry[Any]) -> None:
-    assert registry.select_all(" rope, bias ,rope,, r*") == ["rope", "alibi", "t5_bias"]
+    bias = [name for name, family in BUILT_IN.items() if family == "bias"]
+    rest = [name for name in BUILT_IN if name[0] == "r" and name not in ["rope", *bias]]
+    names = registry.select_all(" rope, bias ,rope,, r*")
+    assert names == ["rope", *bias, *rest]
     for patterns in ("", " , "):
         with pytest.raises(ConfigError, match="no scheme named; try `all`"):
             registry.select_all(patterns)
@@ -489,8 +515,8 @@ def test_measures_are_trained_or_untrained() -> None:
 
 
 def test_select_nothing(registry: Registry[Any]) -> None:
-    with pytest.raises(ConfigError, match=r"no scheme matches 'x\*'"):
-        registry.select("x*")
+    with pytest.raises(ConfigError, match=r"no scheme matches 'zz\*'"):
+        registry.select("zz*")
     with pytest.raises(ConfigError, match=r"unknown scheme 'rotery'"):
         registry.select("rotery")
 

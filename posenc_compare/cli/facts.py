@@ -9,7 +9,9 @@ from importlib import metadata
 from typing import Any
 
 from posenc_compare import __version__
+from posenc_compare.analysis.messages import one_line
 from posenc_compare.cli.show import show
+from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.variants import option_types
 
@@ -53,9 +55,6 @@ def show_description(name: str, plugins: list[str]) -> None:
 
 def _describe_scheme(name: str) -> None:
     scheme = SCHEMES.get(name)
-    from posenc_compare.schemes import DOORS
-    from posenc_compare.schemes.base import Scheme
-
     module = inspect.getmodule(scheme)
     print(f"{name} ({scheme.family})\n")
     for text in (inspect.getdoc(module), inspect.getdoc(scheme)):
@@ -65,9 +64,59 @@ def _describe_scheme(name: str) -> None:
     if options:
         body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)
-    doors = [d for d in DOORS if getattr(scheme, d) is not getattr(Scheme, d)]
-    print(f"Acts at: {', '.join(doors) or 'no door'}")
+    _describe_instance(scheme)
     print(f"Comes from: {SCHEMES.entry(name).origin}")
+    for entry in cited(scheme.source):
+        print(f"\n{entry}")
+
+
+def _describe_instance(scheme: Any) -> None:
+    """Print what a scheme with its default options and sizes does and holds."""
+    from posenc_compare.schemes import DOORS, Geometry
+
+    try:
+        built = scheme(Geometry())
+    except Exception as error:  # of a plugin: say so, and go on with the facts
+        print(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
+        return
+    doors = [door for door in DOORS if built.acts_at(door)]
+    print(f"Acts at: {', '.join(doors) or 'no door'}")
+    print(f"Depends on: {_dependence(built, doors)}")
+    print(f"Axes of a position: {built.axes}")
+    print(f"Causal only: {'yes' if built.causal_only else 'no'}")
+    print(f"Parameters: {_parameters(built)}")
+
+
+def _dependence(scheme: Any, doors: list[str]) -> str:
+    """Return what the scheme looks at to tell where tokens stand."""
+    if not doors:
+        return "nothing"
+    if scheme.by_order:
+        parts = ["the order of the tokens, not their position ids"]
+    elif scheme.relative:
+        parts = ["differences of positions"]
+    else:
+        parts = ["the positions themselves"]
+    if scheme.family == "contextual":
+        parts.append("what the tokens are")
+    if scheme.mixes_heads:
+        parts.append("all heads at once")
+    return "; ".join(parts)
+
+
+def _parameters(scheme: Any) -> str:
+    """Return how many numbers the scheme holds, and who shares them."""
+    sizes = [(p.numel(), p.requires_grad) for p in scheme.parameters()]
+    if not sizes:
+        return "none"
+    trained = sum(size for size, trains in sizes if trains)
+    frozen = sum(size for size, trains in sizes if not trains)
+    parts = [f"{trained} trained"] * (trained > 0) + [f"{frozen} fixed"] * (frozen > 0)
+    where = "in each layer" if scheme.per_layer else "for all layers together"
+    return (
+        f"{' and '.join(parts)} {where}, with model_dim {scheme.geometry.model_dim}, "
+        f"{scheme.geometry.heads} heads, length {scheme.geometry.length}"
+    )
 
 
 def _describe_measure(name: str) -> None:

@@ -2,8 +2,8 @@
 
 Every head subtracts a fixed multiple of the query-key distance from its logits.
 
-Source: Press et al. 2022, arXiv:2108.12409, section 3; slopes for head counts that
-are not powers of two follow the authors' released code.
+Source: Press et al. 2022, arXiv:2108.12409, section 3; slopes as in the authors'
+released code.
 Direction: the paper defines the past only. Symmetric uses the distance |query - key|
 and serves both directions; causal uses query - key as it is, which would reward the
 future, and so is refused without a causal mask. The bias is not divided by
@@ -16,18 +16,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.schemes.base import Geometry, Scheme, register
-
-
-def slopes(heads: int) -> list[float]:
-    """Return the slope of each head, in logits per position.
-
-    For a power of two the slopes are `2 ** (-8 i / heads)`, `i = 1 ... heads`.
-    Otherwise the heads beyond the largest power of two take the odd steps of the
-    ladder that is twice as fine.
-    """
-    whole = 1 << (heads.bit_length() - 1)
-    steps = [i + 1 for i in range(whole)] + [i + 0.5 for i in range(heads - whole)]
-    return [2.0 ** (-8 * step / whole) for step in steps]
+from posenc_compare.schemes.slopes import slopes
 
 
 @register("alibi", family="bias", source="Press et al. 2022, arXiv:2108.12409")

@@ -13,8 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.alibi import slopes
 from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
+from posenc_compare.schemes.slopes import slopes
 
 METRICS = {
     "l2": torch.hypot,

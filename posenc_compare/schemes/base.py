@@ -152,6 +152,8 @@ class Scheme(nn.Module):
         relative: whether logits depend on differences of positions alone; `@register`
             takes it to be so of all but absolute schemes, unless the class says.
         by_order: True if it counts tokens and never looks at position ids.
+        terms: products, of queries, keys and positions, among which the paper shares
+            out the scale of a logit.
         mixes_heads: True if a head's logits depend on those of other heads.
         known_faults: reasons, by code, of conformance checks that it fails.
     """
@@ -164,6 +166,7 @@ class Scheme(nn.Module):
     causal_only: bool = False
     relative: bool = True
     by_order: bool = False
+    terms: int = 1
     mixes_heads: bool = False
     known_faults: ClassVar[dict[str, str]] = {}
 

@@ -59,6 +59,7 @@ class Deberta(Scheme):
     """
 
     per_layer = True
+    terms = 3
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Deberta(Scheme):
             nn.init.normal_(layer.weight, std=STD)
 
     def scale(self, head_dim: int) -> float:
-        return (3 * head_dim) ** -0.5
+        return (self.terms * head_dim) ** -0.5
 
     def rows(self, distances: Tensor) -> Tensor:
         """Return the row of the table for every distance (query minus key)."""

@@ -12,20 +12,15 @@ they stay as trained, the kernel takes the bound instead, and the gradient passe
 as if it were not there.
 """
 
-import math
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.bounds import bounded
 
 LEAST = 1e-2
-
-
-def bounded(parameter: Tensor, least: float, most: float = math.inf) -> Tensor:
-    """Return the parameter within bounds, with the gradient of the parameter."""
-    return parameter + (parameter.clamp(least, most) - parameter).detach()
 
 
 @register("kerple_log", family="bias", source="Chi et al. 2022, arXiv:2205.09921")

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.kerple_log import LEAST, bounded
+from posenc_compare.schemes.bounds import bounded
 
+LEAST = 1e-2
 LARGEST_EXPONENT = 2.0
 
 

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme
 
-FACTS = ("per_layer", "axes", "causal_only", "relative", "by_order", "mixes_heads")
+FACTS = (
+    "per_layer",
+    "axes",
+    "causal_only",
+    "relative",
+    "by_order",
+    "terms",
+    "mixes_heads",
+)
 
 
 class Wrapper(Scheme):

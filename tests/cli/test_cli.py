@@ -80,10 +80,10 @@ def test_wrong_input_is_one_line_and_code_2(
 
 
 def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
-    done = posenc_process("run", "--schemes", "rop")
+    done = posenc_process("run", "--schemes", "alibbi")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: unknown scheme 'rop'; did you mean rope? "
+        "error: unknown scheme 'alibbi'; did you mean alibi? "
         "(`posenc-compare list` shows all)\n"
     )
 

@@ -14,11 +14,16 @@ from posenc_compare.analysis.measures.distance_decay import (
 from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
 from posenc_compare.analysis.measures.shift_error import shift_error
 from posenc_compare.analysis.probe import Probe
+from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
-from posenc_compare.schemes.alibi import slopes
+from posenc_compare.schemes.slopes import slopes
 
+AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
+SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
+# Only queries beyond its threshold of 512 tokens know where they stand.
+NEAR = {"fire": {"threshold": 8.0}}
 PROBE = Probe(positions=256)
 ROUNDING = 1e-12  # float64, logits of about 10, sums of 32 products
 
@@ -28,15 +33,23 @@ def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
     return {(row.quantity, row.case, row.x): row.value for row in rows}
 
 
-def test_shift_error_is_zero_for_relative_schemes_alone() -> None:
-    for name, entry in SCHEMES.entries().items():
-        if not entry.origin.startswith("posenc_compare"):
-            continue
-        largest = values(shift_error, name)["shift_error", "plain", 64]
-        if entry.facts["family"] == "absolute":
-            assert largest > 0.01, name
-        else:
-            assert largest < ROUNDING, name
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
+    rows = values(shift_error, name, **NEAR.get(name, {}))
+    if SCHEMES.get(name).relative:
+        assert rows["shift_error", "plain", 64] < ROUNDING
+    else:
+        assert rows["shift_error", "plain", 64] > 0.01
+
+
+def test_fire_is_relative_up_to_its_threshold() -> None:
+    assert values(shift_error, "fire")["shift_error", "plain", 64] < ROUNDING
+
+
+def test_most_schemes_are_relative_or_not_by_their_family() -> None:
+    said = {name: SCHEMES.get(name).relative for name in SEQUENCE}
+    family = {name: SCHEMES.get(name).family != "absolute" for name in SEQUENCE}
+    assert said == {**family, "fire": False, "fope": False}
 
 
 def test_a_layernorm_removes_integers_whole() -> None:
@@ -113,7 +126,7 @@ def test_t5_is_probed_at_the_temperature_it_starts_with() -> None:
     assert t5 == pytest.approx(nope, rel=0.2)
 
 
-def test_positions_of_several_axes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_compare.schemes.rope.Rope.axes", 3)
-    with pytest.raises(ConfigError, match="rope: needs positions of 3 axes"):
-        PROBE.build(Variant("rope"))
+@pytest.mark.parametrize("name", AXES.keys() - SEQUENCE)
+def test_positions_of_several_axes_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: needs positions of {AXES[name]} "):
+        PROBE.build(Variant(name))

@@ -14,10 +14,13 @@ from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
+from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant
 
+AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
+SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 RECIPE = Recipe(30, 8, 16, 1e-2, 0.1, autocast=False, compiled=False)
 
@@ -37,7 +40,7 @@ def network_of(model: Decoder) -> dict[str, torch.Tensor]:
     return {n: p for n, p in model.state_dict().items() if "scheme" not in n}
 
 
-@pytest.mark.parametrize("name", SCHEMES.entries())
+@pytest.mark.parametrize("name", SEQUENCE)
 def test_every_scheme_starts_from_the_same_network(name: str) -> None:
     base = network_of(Decoder(Variant("nope"), 2, GEOMETRY, seed=4))
     mine = network_of(Decoder(Variant(name), 2, GEOMETRY, seed=4))
@@ -49,13 +52,24 @@ def test_every_scheme_starts_from_the_same_network(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", SCHEMES.entries())
+@pytest.mark.parametrize("name", SEQUENCE)
 def test_logits_of_query_and_key_start_at_one_size(name: str) -> None:
     scheme = Variant(name).build(GEOMETRY)
-    assert scheme.query_start(16) * scheme.scale(16) == pytest.approx(16**-0.5)
+    start = scheme.query_start(16) * scheme.scale(16)
+    assert start == pytest.approx((16 * scheme.terms) ** -0.5)
 
 
-@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_a_scale_may_be_shared_by_several_products() -> None:
+    assert {name for name in SEQUENCE if SCHEMES.get(name).terms != 1} == {"deberta"}
+
+
+@pytest.mark.parametrize("name", AXES.keys() - SEQUENCE)
+def test_positions_of_several_axes_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: needs positions of {AXES[name]} "):
+        Decoder(Variant(name), 1, GEOMETRY, seed=0)
+
+
+@pytest.mark.parametrize("name", SEQUENCE)
 def test_the_decoder_cannot_see_ahead(name: str) -> None:
     model = Decoder(Variant(name), 2, GEOMETRY, seed=0).eval()
     tokens = torch.randint(0, 256, (2, 16))
@@ -144,7 +158,7 @@ def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None
 def test_presets_are_as_large_as_promised() -> None:
     quick, seeds = PRESETS["quick"]
     assert (quick.layers, quick.width, quick.length, quick.steps, seeds) == (
-        (2, 128, 64, 300, 3)
+        (2, 128, 64, 200, 3)
     )
     standard, seeds = PRESETS["standard"]
     assert (standard.layers, standard.length, standard.steps, seeds) == (

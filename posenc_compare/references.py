@@ -1,0 +1,24 @@
+"""The papers of the schemes, as BibTeX.
+
+`schemes/references.bib` holds one entry for each paper that a built-in scheme names
+as its source, under its arXiv id.
+"""
+
+import re
+from pathlib import Path
+
+ENTRY = re.compile(r"^@\w+\{([^,]+),\n.*?^\}$", re.DOTALL | re.MULTILINE)
+ARXIV = re.compile(r"\d{4}\.\d{4,5}")
+
+
+def entries() -> dict[str, str]:
+    """Return all entries, as they are written, by arXiv id."""
+    path = Path(__file__).parent / "schemes" / "references.bib"
+    text = path.read_text(encoding="utf-8")
+    return {found[1]: found[0] for found in ENTRY.finditer(text)}
+
+
+def cited(source: str) -> list[str]:
+    """Return the entries of the papers whose arXiv ids occur in a text."""
+    known = entries()
+    return [known[key] for key in ARXIV.findall(source) if key in known]

@@ -1,0 +1,117 @@
+"""What `describe` says of every scheme, and the papers behind it."""
+
+import re
+
+import pytest
+
+from posenc_compare.cli.facts import show_description
+from posenc_compare.references import ARXIV, cited, entries
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Scheme, register
+
+BUILT_IN = [
+    name
+    for name, entry in SCHEMES.entries().items()
+    if entry.module.startswith("posenc_compare.")
+]
+SOURCES = {name: SCHEMES.entry(name).facts["source"] for name in BUILT_IN}
+
+
+def described(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    show_description(name, [])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_scheme_is_described_with_its_papers(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = described(name, capsys)
+    for line in ("Acts at: ", "Depends on: ", "Axes of a position: ", "Parameters: "):
+        assert f"\n{line}" in text
+    keys = ARXIV.findall(SOURCES[name])
+    assert re.findall(r"^@misc\{(.*),$", text, re.MULTILINE) == keys
+    for key in keys:
+        assert entries()[key] in text
+
+
+def test_entries_are_those_of_the_papers_named() -> None:
+    keys = {key for source in SOURCES.values() for key in ARXIV.findall(source)}
+    assert set(entries()) == keys
+
+
+@pytest.mark.parametrize("key", entries())
+def test_entry_is_whole_and_ascii(key: str) -> None:
+    entry = entries()[key]
+    assert entry.isascii()
+    assert entry.count("{") == entry.count("}")
+    fields = dict(re.findall(r"^  (\w+) = \{(.*)\},?$", entry, re.MULTILINE))
+    assert list(fields) == ["author", "title", "year", "eprint", "archivePrefix"]
+    assert all(fields.values())
+    assert fields["eprint"] == key
+    assert fields["year"] == f"20{key[:2]}"
+
+
+@pytest.mark.parametrize("name", [n for n in BUILT_IN if ARXIV.search(SOURCES[n])])
+def test_first_author_is_that_of_the_source(name: str) -> None:
+    (entry,) = cited(SOURCES[name])
+    assert f"author = {{{SOURCES[name].split()[0]}, " in entry
+
+
+def test_a_source_without_a_paper_has_no_entry() -> None:
+    assert cited("no primary source") == []
+    assert cited("arXiv:0000.00000") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("nope", ["Acts at: no door", "Depends on: nothing", "Parameters: none\n"]),
+        (
+            "shape",
+            ["Acts at: positions, embed", "Depends on: the positions themselves"],
+        ),
+        (
+            "rope_2d",
+            ["Depends on: differences of positions\n", "Axes of a position: 2\n"],
+        ),
+        (
+            "fox",
+            [
+                "Acts at: token_state, pair_bias\n",
+                "Depends on: the order of the tokens, not their position ids; "
+                "what the tokens are\n",
+                "Causal only: yes\n",
+                "Parameters: 4104 trained in each layer, with model_dim 512, 8 heads",
+            ],
+        ),
+        ("dape", ["what the tokens are; all heads at once\n"]),
+        ("fope", ["Parameters: 4096 fixed in each layer"]),
+        ("learned", ["Parameters: 262144 trained for all layers together"]),
+    ],
+)
+def test_what_is_said_of(
+    name: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = described(name, capsys)
+    for line in lines:
+        assert line in text
+
+
+def test_a_scheme_that_cannot_be_built_is_still_described(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SCHEMES.entries()
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
+    monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
+
+    @register("refuses", family="bias", source="own test")
+    class Refuses(Scheme):
+        """Refuse every size."""
+
+        def __init__(self, geometry: object) -> None:
+            raise ValueError("too\nlarge")
+
+    text = described("refuses", capsys)
+    assert "Cannot be built: ValueError: too large\n" in text
+    assert "Comes from: " in text

@@ -1,0 +1,90 @@
+"""The table of schemes says what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from posenc_compare.references import ARXIV
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import DOORS, create
+from posenc_compare.variants import option_types
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "schemes.md").read_text(encoding="utf-8")
+HEAD = "| scheme | paper | family | doors | parameters | options | identities |"
+BUILT_IN = [
+    name
+    for name, entry in SCHEMES.entries().items()
+    if entry.module.startswith("posenc_compare.")
+]
+# What a header admits about its definition, the table admits too.
+DOUBTS = {
+    "unverified": r"(?i)unverified",
+    "not opened": r"not opened",
+    "second hand": r"second hand",
+}
+
+
+def table() -> list[list[str]]:
+    """Return the cells of the rows under the head."""
+    lines = TEXT[TEXT.index(HEAD) :].splitlines()[2:]
+    rows = lines[: lines.index("")]
+    return [[cell.strip() for cell in row.split(" | ")] for row in rows]
+
+
+ROWS = {re.findall(r"`(\w+)`", row[0])[0]: row for row in table()}
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_every_scheme_has_one_row() -> None:
+    assert len(table()) == len(ROWS)
+    assert sorted(ROWS) == sorted(BUILT_IN)
+    assert {len(row) for row in ROWS.values()} == {8}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_row_is_that_of_the_code(name: str) -> None:
+    _, paper, family, doors, parameters, options, _, _ = ROWS[name]
+    scheme = create(name)
+    assert re.findall(r"\[([\d.]+)\]", paper) == ARXIV.findall(scheme.source)
+    if ARXIV.search(scheme.source):
+        assert paper.startswith(f"[{scheme.source.partition(', arXiv')[0]}]")
+    assert family == scheme.family
+    assert quoted(doors) == [door for door in DOORS if scheme.acts_at(door)]
+    count = sum(parameter.numel() for parameter in scheme.parameters())
+    layer = " each layer" if scheme.per_layer and count else ""
+    assert parameters.partition(",")[0] == f"{count}{layer}"
+    assert set(quoted(options)) <= set(option_types(name))
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_row_admits_what_the_header_admits(name: str) -> None:
+    source = (ROOT / "posenc_compare" / "schemes" / f"{name}.py").read_text("utf-8")
+    header = " ".join(source.split('"""')[1].split())
+    for word, pattern in DOUBTS.items():
+        admitted = bool(re.search(pattern, header))
+        if name != "rope":  # whose scalings have a header of their own
+            assert (word in ROWS[name][-1]) == admitted, word
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_scheme_has_a_test_file(name: str) -> None:
+    assert (ROOT / "tests" / "schemes" / f"test_{name}.py").exists()
+
+
+def test_links_are_defined_and_used() -> None:
+    body, *links = re.split(r"^\[([^]]+)\]: ", TEXT, flags=re.MULTILINE)
+    assert set(links[::2]) == set(re.findall(r"\]\[([^]]+)\]", body))
+    for key, target in zip(links[::2], links[1::2], strict=True):
+        if ARXIV.fullmatch(key):
+            assert target.strip() == f"https://arxiv.org/abs/{key}"
+
+
+def test_the_page_on_the_hook_marks_every_scheme_as_registered() -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+    marked = re.findall(r"\*\*`(\w+)`\*\*", text[text.index("## Which scheme") :])
+    assert sorted(marked) == sorted(BUILT_IN)
