@@ -13,7 +13,8 @@ LONGEST = 80  # letters of a name that are looked at, and shown
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return at most three known names that may have been meant, the likeliest first.
 
-    Those are names at most two slips away that have half of their letters in common.
+    Those are names that begin so, and names at most two slips away that have half of
+    their letters in common.
     With one or two letters wrong, 96 in 100 names of schemes and measures are among
     them, and 94 come first.
     """
@@ -21,7 +22,9 @@ def near(name: str, known: Iterable[str]) -> list[str]:
     found = []
     for other in known:
         wrong, common = slips(typed, other), (Counter(typed) & Counter(other)).total()
-        if wrong <= 2 and 2 * common >= max(len(typed), len(other)):
+        if len(typed) > 2 and other.startswith(typed):
+            found.append((1, -common, other))
+        elif wrong <= 2 and 2 * common >= max(len(typed), len(other)):
             found.append((wrong, -common, other))
     return [other for *_, other in sorted(found)[:3]]
 

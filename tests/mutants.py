@@ -2,7 +2,7 @@
 
 Plants each fault, one line long, in a copy of the package and lets the conformance
 checks of the scheme look for it, and after them the scheme's own tests. Name faults to
-plant only those: `python tests/mutants.py "mask > for >="`. The exit code is 1 if any
+plant only those: `python tests/mutants.py "bucket edge"`. The exit code is 1 if any
 survives.
 """
 
@@ -41,16 +41,16 @@ class Fault:
     """One line, wrong.
 
     Attributes:
-        name: what is wrong, in a few words.
         file: of the package, a name in `schemes` or a path.
+        name: what is wrong, in a few words.
         old: text that occurs in it exactly once.
         new: what takes its place.
         label: scheme to check, with its options; nothing means that of the file.
-        tests: arguments of pytest; nothing means the tests of the file's scheme.
+        tests: what pytest runs; nothing means the scheme's own tests.
     """
 
-    name: str
     file: str
+    name: str
     old: str
     new: str
     label: str = ""
@@ -63,144 +63,58 @@ class Fault:
         return f"posenc_compare/{inner}"
 
     @property
-    def own_tests(self) -> list[str]:
-        """Return arguments of pytest."""
-        return (self.tests or f"tests/schemes/test_{self.file}.py").split()
+    def own_tests(self) -> str:
+        """Return what pytest runs."""
+        return self.tests or f"tests/schemes/test_{self.label or self.file}.py"
 
 
 STRIDED = "tests/test_attention.py::test_strided_at_lengths_around_the_block"
-TERMS = "to_row[b, h, i, row[b, i, j]] + to_column[b, h, j, column[b, i, j]]"
-TURNED_KEY = "turn_pairs(k, unit_turns(self.angles(positions)), {})"
-PAIRS = "torch.arange(pairs, dtype=torch.float64, device=device) / {}"
+YARN = "rope:scaling=yarn;factor=4", "tests/schemes/test_scaling.py"
+KEY, HALF = "turn_pairs(k, unit_turns(self.angles(positions)), ", '"half")'
+POSITIONS, HEAT = "positions[..., None]", "0.1 * math.log(self.factor) + 1"
+NOW, THEN = "total[b, i + first, h]", "total[b, j, h]"
 
 FAULTS = [
     # What rotates
+    Fault("rope", "key's sign", "_turn(k, positions)", "_turn(k, -positions)"),
+    Fault("rope", "sign of rotation", "polar(size, angle)", "polar(size, -angle)"),
     Fault(
-        "keys turned backwards", "rope", "_turn(k, positions)", "_turn(k, -positions)"
-    ),
-    Fault("sign of rotation", "rope", "polar(size, angle)", "polar(size, -angle)"),
-    Fault(
-        "cast before multiply",
-        "rope",
-        "positions[..., None].double() * speeds",
-        "positions[..., None].bfloat16() * speeds.bfloat16()",
+        "rope", "cast before multiply", f"{POSITIONS}.d", f"{POSITIONS}.bfloat16().d"
     ),
     Fault(
-        "frequency exponent",
-        "frequencies",
-        PAIRS.format("pairs"),
-        PAIRS.format("max(pairs - 1, 1)"),
-        "rope",
-        "tests/schemes/test_rope.py",
+        "frequencies", "exponent", "=device) / pairs", "=device) * 2 / pairs", "rope"
     ),
-    Fault(
-        "dtype not given back",
-        "frequencies",
-        "torch.cat([turned, wide[..., width:]], dim=-1).to(x.dtype)",
-        "torch.cat([turned, wide[..., width:]], dim=-1)",
-        "rope",
-        "tests/schemes/test_rope.py",
-    ),
-    Fault(
-        "mixed layouts",
-        "p_rope",
-        TURNED_KEY.format("self.layout"),
-        TURNED_KEY.format('"half"'),
-    ),
-    Fault("low frequencies kept", "p_rope", "self.kept :] = 0", ": self.kept] = 0"),
-    Fault(
-        "growth exponent's sign", "xpos", "(positions) ** sign", "(positions) ** -sign"
-    ),
-    Fault(
-        "keys grow as queries do",
-        "xpos",
-        "_turn(k, positions, -1)",
-        "_turn(k, positions, 1)",
-    ),
-    Fault("pad of the other code", "fope", 'pad == "official"', 'pad == "paper"'),
-    Fault("row for column", "rope_2d", 'self.first == "w"', 'self.first == "h"'),
-    Fault(
-        "ramp inverted",
-        "scaling",
-        "return 1 - share.clamp(0, 1)",
-        "return share.clamp(0, 1)",
-        "rope:scaling=yarn;factor=4",
-    ),
-    Fault(
-        "temperature squared",
-        "scaling",
-        "return 0.1 * math.log(self.factor) + 1",
-        "return (0.1 * math.log(self.factor) + 1) ** 2",
-        "rope:scaling=yarn;factor=4",
-    ),
+    Fault("frequencies", "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
+    Fault("p_rope", "mixed layouts", f"{KEY}self.layout)", KEY + HALF),
+    Fault("p_rope", "slow pairs kept", "self.kept :] = 0", ": self.kept] = 0"),
+    Fault("xpos", "exponent's sign", "(positions) ** sign", "(positions) ** -sign"),
+    Fault("xpos", "keys grow too", "positions, -1)", "positions, 1)"),
+    Fault("fope", "the other pad", 'pad == "official"', 'pad == "paper"'),
+    Fault("rope_2d", "row for column", 'self.first == "w"', 'self.first == "h"'),
+    Fault("scaling", "ramp inverted", "1 - share.clamp", "share.clamp", *YARN),
+    Fault("scaling", "temperature squared", HEAT, f"({HEAT}) ** 2", *YARN),
     # What is added to tokens
-    Fault(
-        "sine and cosine swapped",
-        "sinusoidal",
-        "[angle.sin(), angle.cos()]",
-        "[angle.cos(), angle.sin()]",
-    ),
-    Fault(
-        "base forgotten",
-        "sinusoidal",
-        "width // 2, self.base)",
-        "width // 2, 10_000.0)",
-    ),
+    Fault("sinusoidal", "sine for cosine", ".sin(), angle.cos(", ".cos(), angle.sin("),
+    Fault("sinusoidal", "base forgotten", "2, self.base)", "2, 10_000.0)"),
     # What is added to logits
-    Fault(
-        "slopes reversed",
-        "alibi",
-        "slopes(geometry.heads)",
-        "slopes(geometry.heads)[::-1]",
-    ),
-    Fault(
-        "far for near",
-        "alibi",
-        "-slope[:, None] * distance",
-        "slope[:, None] * distance",
-    ),
-    Fault("bucket edge", "t5_bias", "right=True", "right=False"),
-    Fault(
-        "future for past",
-        "t5_bias",
-        "(-offsets).clamp(min=0)",
-        "offsets.clamp(min=0)",
-    ),
-    Fault("frequencies from one", "sandwich", '== "from_one"', '== "from_zero"'),
-    Fault(
-        "clip off by one",
-        "shaw",
-        "clamp(-self.reach, self.reach)",
-        "clamp(-self.reach + 1, self.reach)",
-    ),
+    Fault("alibi", "slopes reversed", "(geometry.heads)", "(geometry.heads)[::-1]"),
+    Fault("alibi", "far for near", "return -slope[:, None]", "return slope[:, None]"),
+    Fault("t5_bias", "bucket edge", "right=True", "right=False"),
+    Fault("t5_bias", "future for past", "(-offsets).clamp", "offsets.clamp"),
+    Fault("sandwich", "start", 'indices == "from_one"', 'indices == "from_zero"'),
+    Fault("shaw", "clip off by one", ".clamp(-self.reach,", ".clamp(1 - self.reach,"),
     # What looks at the text
-    Fault("the other index", "deberta", 'p2c_index == "code"', 'p2c_index == "paper"'),
-    Fault("key's term by query", "deberta", TERMS, TERMS.replace("h, j, c", "h, i, c")),
-    Fault(
-        "own gate left out", "cope", ".flip(-1).clamp(", ".flip(-1).sub(gates).clamp("
-    ),
-    Fault(
-        "future counted", "cope", "logits.sigmoid() * call.keep()", "logits.sigmoid()"
-    ),
-    Fault(
-        "gates reward",
-        "fox",
-        "total[b, i + first, h] - total[b, j, h]",
-        "total[b, j, h] - total[b, i + first, h]",
-    ),
-    Fault("cached state ignored", "fox", "past[:, -1:] + total", "total"),
-    Fault("past of the cache ignored", "path", ".tril(call.past)", ".tril()"),
+    Fault("deberta", "the other index", 'index == "code"', 'index == "paper"'),
+    Fault("deberta", "query for key", "to_column[b, h, j,", "to_column[b, h, i,"),
+    Fault("cope", "no diagonal", ".flip(-1).clamp(", ".flip(-1).sub(gates).clamp("),
+    Fault("cope", "future counted", ".sigmoid() * call.keep()", ".sigmoid()"),
+    Fault("fox", "gates reward", f"{NOW} - {THEN}", f"{THEN} - {NOW}"),
+    Fault("fox", "cached state ignored", "past[:, -1:] + total", "total"),
+    Fault("path", "cached keys ignored", ".tril(call.past)", ".tril()"),
     # The attention itself
+    Fault("schemes/base.py", "mask > for >=", "(key <= q", "(key < q", "rope", STRIDED),
     Fault(
-        "mask > for >=",
-        "schemes/base.py",
-        "key <= query + self.past",
-        "key < query + self.past",
-        "rope",
-        STRIDED,
-    ),
-    Fault(
-        "one key too many", "attention.py", ">= keys\n", "> keys\n", "alibi", STRIDED
+        "attention.py", "one key too many", ">= keys\n", "> keys\n", "alibi", STRIDED
     ),
 ]
 
@@ -251,7 +165,8 @@ def failed_check(folder: Path, *labels: str) -> str:
 
 def failed_test(folder: Path, *words: str) -> str:
     """Return the name of the first test that fails, or nothing."""
-    code, said = python(folder, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *words)
+    options = "-qx -p no:cacheprovider -o addopts=".split()  # in one process
+    code, said = python(folder, "-m", "pytest", *options, *words)
     assert code in (0, 1), said
     found = re.search(r"^FAILED \S+?::(\w+)", said, re.MULTILINE)
     return found[1] if found else ""
@@ -262,7 +177,7 @@ def killer(fault: Fault) -> str:
     with planted(fault) as folder:
         if check := failed_check(folder, fault.label or fault.file):
             return f"conformance {check}"
-        test = failed_test(folder, *fault.own_tests)
+        test = failed_test(folder, fault.own_tests)
         return f"tests {test}" if test else "SURVIVED"
 
 
@@ -279,8 +194,8 @@ def main() -> None:
     faults = chosen(sys.argv[1:])
     with planted(None) as folder:  # what is red before proves nothing
         labels = {fault.label or fault.file for fault in faults}
-        words = {word for fault in faults for word in fault.own_tests}
-        red = failed_check(folder, *labels) or failed_test(folder, *sorted(words))
+        tests = {fault.own_tests for fault in faults}
+        red = failed_check(folder, *labels) or failed_test(folder, *sorted(tests))
         if red:
             sys.exit(f"{red} fails without a fault")
     found: list[str] = []

@@ -14,44 +14,64 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from posenc_compare import attention as module
 from posenc_compare.attention import Path, attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes import SCHEMES, Call, Geometry, Scheme, create
+from posenc_compare.schemes import Call, Geometry, Scheme, create
 
 BATCH, HEADS, WIDTH = 2, 3, 8
 SIZES = [(40, 40), (7, 40), (1, 40), (1, 1)]
 PATHS: list[Path] = ["fused", "strided", "flex", "dense", "plain"]
 
-# Every registered scheme, and options that bring other code or more than one bucket.
-CASES: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in SCHEMES.entries()),
-    ("alibi", {"direction": "causal"}),
+# A scheme or two for every door, and options that bring other code or more than one
+# bucket. All other schemes go through attention in their conformance checks.
+SIMPLE: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("binary", "integer", "learned", "nope", "sinusoidal")),
+    ("rope", {}),
     ("rope", {"layout": "half", "fraction": 0.5}),
+    ("alibi", {}),
+    ("alibi", {"direction": "causal"}),
+    ("t5_bias", {}),
     ("t5_bias", {"buckets": 8, "max_distance": 12, "bidirectional": True}),
 ]
-GRID = [
-    pytest.param(
-        name,
-        options,
-        causal,
-        sizes,
-        segmented,
-        id="-".join(
-            [
-                name,
-                *map(str, options.values()),
-                "causal" if causal else "both",
-                "x".join(map(str, sizes)),
-                *(["segments"] if segmented else []),
-            ]
-        ),
-    )
-    for (name, options), causal, sizes, segmented in product(
-        CASES, [True, False], SIZES, [False, True]
-    )
-    if causal or options.get("direction") != "causal"
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *SIMPLE,
+    ("xpos", {}),
+    ("transformer_xl", {}),
+    ("fire", {"threshold": 20.0}),
+    ("fox", {}),
+    ("cope", {}),
+    ("shaw", {}),
 ]
-every_case = pytest.mark.parametrize(
-    ("name", "options", "causal", "sizes", "segmented"), GRID
-)
+OFFSETS = {"alibi", "t5_bias"}  # add a bias of the offset alone
+PAIRS = {"transformer_xl", "fire", "fox"}  # add a bias to each pair
+ROWS = {"cope", "shaw"}  # change rows of logits, or values
+CAUSAL = {"xpos", "fire", "fox", "cope"}  # have no meaning for the future
+
+
+def grid(cases: list[tuple[str, dict[str, Any]]]) -> pytest.MarkDecorator:
+    """Run a test for every case with every mask and size."""
+    found = [
+        pytest.param(
+            name,
+            options,
+            causal,
+            sizes,
+            segmented,
+            id="-".join(
+                [
+                    name,
+                    *map(str, options.values()),
+                    "causal" if causal else "both",
+                    "x".join(map(str, sizes)),
+                    *(["segments"] if segmented else []),
+                ]
+            ),
+        )
+        for (name, options), causal, sizes, segmented in product(
+            cases, [True, False], SIZES, [False, True]
+        )
+        if causal or (options.get("direction") != "causal" and name not in CAUSAL)
+    ]
+    given = ("name", "options", "causal", "sizes", "segmented")
+    return pytest.mark.parametrize(given, found)
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +103,8 @@ def arguments(
 ) -> dict[str, Any]:
     queries, keys = sizes
     key_positions = torch.arange(keys) + 3
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(BATCH, keys, HEADS * WIDTH, generator=generator).double()
     segments = None
     if segmented:
         places = torch.arange(keys)
@@ -93,6 +115,7 @@ def arguments(
         "key_positions": key_positions,
         "causal": causal,
         "segments": segments,
+        "state": scheme.token_state(x),
     }
 
 
@@ -100,11 +123,13 @@ def applicable(
     name: str, causal: bool, sizes: tuple[int, int], segmented: bool
 ) -> list[Path]:
     """Return the paths that the table in the module's docstring promises."""
+    if name in ROWS:
+        return ["plain"]
     queries, keys = sizes
-    biased = SCHEMES.entry(name).facts["family"] == "bias"
     paths: list[Path] = ["flex", "dense", "plain"]
-    if biased and not segmented:
+    if name in OFFSETS and not segmented:
         paths.append("strided")
+    biased = name in OFFSETS | PAIRS
     if not biased and not segmented and (not causal or queries in (1, keys)):
         paths.append("fused")
     return paths
@@ -114,13 +139,13 @@ def gradients(
     out: Tensor, leaves: list[Tensor], weights: Tensor
 ) -> list[tuple[int, Tensor]]:
     """Return the gradients that exist, numbered by leaf."""
-    found = torch.autograd.grad(
-        (out * weights.to(out.dtype)).sum(), leaves, allow_unused=True
-    )
+    loss = (out * weights.to(out.dtype)).sum()
+    # What the state was made of is asked again, by the next path.
+    found = torch.autograd.grad(loss, leaves, allow_unused=True, retain_graph=True)
     return [(i, g) for i, g in enumerate(found) if g is not None]
 
 
-@every_case
+@grid(CASES)
 def test_paths_agree_in_float64(
     name: str,
     options: dict[str, Any],
@@ -131,16 +156,17 @@ def test_paths_agree_in_float64(
 ) -> None:
     scheme = make(name, options)
     given = arguments(scheme, causal, sizes, segmented)
+    parameters = list(scheme.parameters())
     q = normal(BATCH, HEADS, sizes[0], WIDTH)
     k, v = normal(2, BATCH, HEADS, sizes[1], WIDTH)
     weights = normal(BATCH, HEADS, sizes[0], WIDTH)
-    leaves = [q, k, v, *scheme.parameters()]
+    leaves = [q, k, v, *parameters]
     for leaf in leaves:
         leaf.requires_grad_()
     expected = attention(q, k, v, **given, path="plain")
     expected_grads = gradients(expected, leaves, weights)
-    trained = {"t5_bias"} & {name}
-    assert [i for i, _ in expected_grads] == list(range(4 if trained else 3))
+    trained = 0 if name == "learned" else len(parameters)  # adds before attention
+    assert [i for i, _ in expected_grads] == list(range(3 + trained))
     paths = applicable(name, causal, sizes, segmented)
     for path in PATHS:
         if path == "flex":  # cannot train on the CPU
@@ -166,6 +192,9 @@ def test_paths_agree_in_float64(
         ("alibi", False, (7, 40)),
         ("t5_bias", True, (40, 40)),
         ("t5_bias", True, (1, 40)),
+        ("transformer_xl", False, (7, 40)),
+        ("fire", True, (40, 40)),
+        ("fox", True, (7, 40)),
     ],
 )
 def test_flex_agrees_without_gradients(
@@ -226,7 +255,7 @@ def float32_bounds(
     ]
 
 
-@every_case
+@grid(SIMPLE)
 def test_paths_agree_in_float32(
     name: str,
     options: dict[str, Any],
@@ -275,7 +304,7 @@ def test_paths_agree_in_float32(
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), CASES, ids=[f"{n}-{list(o.values())}" for n, o in CASES]
+    ("name", "options"), SIMPLE, ids=[f"{n}-{list(o.values())}" for n, o in SIMPLE]
 )
 @pytest.mark.parametrize("causal", [True, False])
 def test_bfloat16_is_close_to_float64(
@@ -528,6 +557,9 @@ NAMED = ["nope", "rope", "sinusoidal", "learned", "integer", "binary"]
         ("alibi", torch.stack([RUN, SHUFFLED]), None, "dense"),
         ("alibi", RUN, SEGMENTS, "dense"),
         ("t5_bias", RUN, SEGMENTS, "dense"),
+        ("transformer_xl", RUN, None, "dense"),
+        ("swin", torch.stack([RUN // 4, RUN % 4], -1), None, "dense"),
+        ("shaw", RUN, None, "plain"),
         (Pairwise(GEOMETRY), RUN, None, "dense"),
         (Pairwise(GEOMETRY), RUN, SEGMENTS, "dense"),
         (Rowwise(GEOMETRY), RUN, None, "plain"),
@@ -657,11 +689,15 @@ def test_masks_go_by_index_not_by_position(normal: Callable[..., Tensor]) -> Non
 
 
 def test_logits_are_those_of_the_definition(normal: Callable[..., Tensor]) -> None:
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q, k, v = normal(3, BATCH, HEADS, 40, WIDTH)
     for name, options in CASES:
+        if name == "shaw":  # adds to the values too
+            continue
         scheme = make(name, options)
-        logits = attention_logits(q, k, scheme=scheme, positions=RUN)
-        expected = attention(q, k, v, scheme=scheme, positions=RUN)
+        given = arguments(scheme, True, (40, 40), False)
+        expected = attention(q, k, v, **given)
+        del given["key_positions"], given["segments"]
+        logits = attention_logits(q, k, **given)
         torch.testing.assert_close(logits.softmax(-1) @ v, expected, rtol=0, atol=1e-10)
 
 

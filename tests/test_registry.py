@@ -127,7 +127,7 @@ def test_facts_read_from_text_are_those_of_the_class() -> None:
         assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]
         axes = {} if scheme.axes == 1 else {"axes": scheme.axes}
         facts = {"family": scheme.family, "source": scheme.source, **axes}
-        assert entry.facts == facts
+        assert entry.facts == SCHEMES.entry(name).facts == facts
 
 
 def test_listing_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:

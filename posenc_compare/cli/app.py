@@ -379,6 +379,14 @@ def check(
 
 
 @app.command()
+def reproduce(format: Formats = Format.table) -> None:
+    """Compute figures that papers have published, and compare."""
+    from posenc_compare.cli import facts
+
+    _finish(facts.show_published(format.value))
+
+
+@app.command()
 def env(format: Formats = Format.table) -> None:
     """Show versions and devices, for a report of what ran where."""
     from posenc_compare.cli import facts

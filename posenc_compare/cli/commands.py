@@ -113,9 +113,6 @@ def run(
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
     variants, others = by_axes(parse_variants(schemes), 1)
-    if others:
-        names = ", ".join(variant.label for variant in others)
-        say(f"left out: {names}; their positions have several axes, a text has one")
     if not variants:
         raise ConfigError("no scheme is left to compare; try `--schemes all`")
     planned = plan(
@@ -128,6 +125,9 @@ def run(
         sys.maxsize if work.yes else MANY,
     )
     limits, retry = work.limits(settings), work.statuses()
+    if others:
+        names = ", ".join(variant.label for variant in others)
+        say(f"left out: {names}; their positions have several axes, a text has one")
     cells = in_shard(planned, work.shard)
     _check_memory(cells, limits.memory)
     store = Store(out or Path("runs") / settings.preset)

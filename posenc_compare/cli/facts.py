@@ -162,3 +162,22 @@ def show_environment(format: str) -> None:
     show(
         "Environment", ["what", "value"], [list(item) for item in facts.items()], format
     )
+
+
+def show_published(format: str) -> int:
+    """Print published figures beside ours; 1 if any differs."""
+    from posenc_compare.analysis.published import figures
+
+    found = list(figures())
+    body = [[f.what, _brief(f.published), _brief(f.ours), f.verdict] for f in found]
+    show("Published figures", ["what", "published", "ours", "verdict"], body, format)
+    for figure in found:
+        if figure.note:
+            print(f"{figure.what}: {figure.note}", file=sys.stderr)
+    return int(any(figure.verdict == "differs" for figure in found))
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(f"{item:g}" for item in value)
+    return "" if value is None else f"{value:g}"

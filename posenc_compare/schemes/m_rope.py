@@ -76,9 +76,9 @@ class MRope(Scheme):
         axes = axis_of_pairs(counts, order) if fits else []
         if [axes.count(axis) for axis in range(3)] != counts:
             raise ConfigError(
-                f"m_rope: sections must be time/height/width, 1 or more each, "
+                f"m_rope: sections must be time / height / width, 1 or more each, "
                 f"{self.pairs} in all and in reach of the order {order}, got "
-                f"{'/'.join(map(str, counts))}"
+                f"{' / '.join(map(str, counts))}"
             )
         self.axes_of = axes
 

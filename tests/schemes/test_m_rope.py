@@ -171,14 +171,14 @@ def test_ids_of_one_axis_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "got"),
     [
-        ({"sections": "2/3/4"}, "2/3/4"),
-        ({"sections": "2/6"}, "2/6"),
-        ({"sections": "2/2/2/2"}, "2/2/2/2"),
-        ({"sections": "0/4/4"}, "0/4/4"),
-        ({"sections": "2/x/6"}, "2/0/6"),
+        ({"sections": "2/3/4"}, "2 / 3 / 4"),
+        ({"sections": "2/6"}, "2 / 6"),
+        ({"sections": "2/2/2/2"}, "2 / 2 / 2 / 2"),
+        ({"sections": "0/4/4"}, "0 / 4 / 4"),
+        ({"sections": "2/x/6"}, "2 / 0 / 6"),
         # Interleaved has every third pair for each, so at most 3 of 8.
-        ({"sections": "2/3/3", "order": "interleaved"}, "2/3/3"),
-        ({"head_dim": 4}, "0/1/1"),
+        ({"sections": "2/3/3", "order": "interleaved"}, "2 / 3 / 3"),
+        ({"head_dim": 4}, "0 / 1 / 1"),
     ],
 )
 def test_sections_that_do_not_fit(options: dict[str, Any], got: str) -> None:
@@ -186,8 +186,8 @@ def test_sections_that_do_not_fit(options: dict[str, Any], got: str) -> None:
     pairs = options.get("head_dim", 16) // 2
     with pytest.raises(
         ConfigError,
-        match=f"m_rope: sections must be time/height/width, 1 or more each, {pairs} "
-        f"in all and in reach of the order {order}, got {got}",
+        match=f"m_rope: sections must be time / height / width, 1 or more each, "
+        f"{pairs} in all and in reach of the order {order}, got {got}",
     ):
         make(**options)
 

@@ -1,0 +1,505 @@
+"""Schemes against the implementations of others, by the number.
+
+The other packages are the extra `oracles`; a test whose package is missing is
+skipped with its name. They compute in float32, ours in float64 before it rounds, so
+places are small where angles are compared: 1e-6 is then rounding, and no more.
+Copies of one code are no two witnesses: the bloom slopes descend from the authors',
+those of MPT do not, and the T5 buckets all descend from mesh.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention_logits
+from posenc_compare.schemes import Scheme, create
+
+# Foreign code warns of what is no concern of ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+BATCH, HEADS, LENGTH, WIDTH = 2, 4, 14, 16
+PLACES = torch.arange(LENGTH)
+TOLERANCE = 1e-6
+
+Oracle = Callable[[str], Any]
+
+
+def load(package: str, module: str) -> Any:
+    """Import a module of another package, or skip the test with the package's name."""
+    pytest.importorskip(package, reason=f"oracle {package} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(f"{package}.{module}")
+
+
+@pytest.fixture
+def models() -> Oracle:
+    """Return the modelling code of a network in transformers."""
+    return lambda name: load("transformers", f"models.{name}.modeling_{name}")
+
+
+@pytest.fixture
+def x_transformers() -> Any:
+    return load("x_transformers", "x_transformers")
+
+
+@pytest.fixture
+def rotary_embedding() -> Callable[..., Any]:
+    """Make a rotary module; it caches, so that each serves for one call."""
+    module = load("rotary_embedding_torch", "rotary_embedding_torch")
+    return module.RotaryEmbedding
+
+
+@pytest.fixture
+def attn_gym() -> Any:
+    return load("attn_gym", "mods")
+
+
+@pytest.fixture
+def positional_encodings() -> Any:
+    return load("positional_encodings", "torch_encodings")
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+Q, K = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in (1, 2))
+
+
+def make(name: str, heads: int = HEADS, **options: Any) -> Scheme:
+    """Build a scheme whose trained numbers, if any, are all drawn, none left at 0."""
+    scheme = create(name, options=options, model_dim=heads * WIDTH, heads=heads)
+    with torch.no_grad():
+        for seed, parameter in enumerate(scheme.parameters(), 10):
+            parameter.copy_(normal(*parameter.shape, seed=seed))
+    return scheme
+
+
+def logits(scheme: Scheme, *, causal: bool = False, **more: Any) -> Tensor:
+    return attention_logits(
+        Q, K, scheme=scheme, positions=PLACES, causal=causal, **more
+    ).detach()
+
+
+def bias(scheme: Scheme, *, places: Tensor = PLACES, causal: bool = False) -> Tensor:
+    """Return what is added to products that are all 0, `(heads, query, key)`."""
+    zeros = torch.zeros(1, scheme.geometry.heads, len(places), WIDTH)
+    return attention_logits(
+        zeros, zeros, scheme=scheme, positions=places, causal=causal
+    )[0].detach()
+
+
+def products(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.mT * WIDTH**-0.5
+
+
+def assert_near(ours: Tensor, theirs: Tensor, *, each: bool = False) -> None:
+    """Compare by the largest number of theirs or, if `each`, number by number."""
+    ours, theirs = ours.double(), theirs.detach().double()
+    assert ours.shape == theirs.shape
+    assert theirs.isfinite().all()
+    assert theirs.any()
+    size = theirs.abs() if each else theirs.abs().max()
+    excess = (ours - theirs).abs() - TOLERANCE * size
+    assert excess.max() <= 0, f"largest difference {(ours - theirs).abs().max():.2e}"
+
+
+def below_diagonal(x: Tensor) -> Tensor:
+    """Return the pairs that a causal mask leaves."""
+    keep = torch.ones(x.shape[-2:], dtype=torch.bool).tril()
+    return x[..., keep]
+
+
+# Rotary.
+
+
+def llama_turns(
+    llama: Any, frequencies: Tensor, factor: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Turn Q and K as Llama does, pairs in halves."""
+    angle = (PLACES[:, None] * frequencies).repeat(1, 2)[None]
+    return llama.apply_rotary_pos_emb(Q, K, angle.cos() * factor, angle.sin() * factor)
+
+
+def speeds(scheme: Any) -> Tensor:
+    """Return the angles at position 1."""
+    return scheme.angles(torch.tensor([1]))[0]
+
+
+def test_rope_in_halves_is_that_of_llama(models: Oracle) -> None:
+    rope = make("rope", layout="half")
+    frequencies = 1.0 / 10_000 ** (torch.arange(0, WIDTH, 2) / WIDTH)
+    q, k = llama_turns(models("llama"), frequencies)
+    assert_near(rope.query(Q, PLACES), q)
+    assert_near(rope.key(K, PLACES), k)
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_rope_in_adjacent_pairs_is_that_of_gptj(
+    models: Oracle, fraction: float
+) -> None:
+    gptj = models("gptj")
+    turned = int(WIDTH * fraction)
+    sin, cos = gptj.create_sinusoidal_positions(LENGTH, turned)[None].chunk(2, -1)
+    theirs = Q.transpose(1, 2).clone()  # (batch, seq, heads, head_dim)
+    theirs[..., :turned] = gptj.apply_rotary_pos_emb(theirs[..., :turned], sin, cos)
+    rope = make("rope", fraction=fraction)
+    assert_near(rope.query(Q, PLACES), theirs.transpose(1, 2))
+
+
+def test_rope_is_that_of_x_transformers(x_transformers: Any) -> None:
+    angles, scale = x_transformers.RotaryEmbedding(WIDTH)(PLACES)
+    theirs = x_transformers.apply_rotary_pos_emb(Q, angles, scale)
+    assert_near(make("rope").query(Q, PLACES), theirs)
+
+
+ROTARY = {
+    "plain": ({}, {}),
+    "base": ({"theta": 500}, {"base": 500.0}),
+    "ntk": ({"theta_rescale_factor": 8.0}, {"scaling": "ntk", "factor": 8.0}),
+    "pi": ({"interpolate_factor": 4.0}, {"scaling": "pi", "factor": 4.0}),
+}
+
+
+@pytest.mark.parametrize("case", ROTARY)
+def test_rope_is_that_of_rotary_embedding_torch(
+    rotary_embedding: Callable[..., Any], case: str
+) -> None:
+    theirs, ours = ROTARY[case]
+    turned = rotary_embedding(dim=WIDTH, **theirs).rotate_queries_or_keys(Q)
+    assert_near(make("rope", **ours).query(Q, PLACES), turned)
+
+
+def test_axial_rope_2d_is_that_of_rotary_embedding_torch(
+    rotary_embedding: Callable[..., Any],
+) -> None:
+    module = load("rotary_embedding_torch", "rotary_embedding_torch")
+    angles = rotary_embedding(dim=WIDTH // 2, theta=100).get_axial_freqs(2, 7)
+    theirs = module.apply_rotary_emb(angles, Q.unflatten(2, (2, 7))).flatten(2, 3)
+    rows, columns = torch.arange(2), torch.arange(7)
+    rope = make("rope_2d", first="h")
+    assert_near(rope.query(Q, torch.cartesian_prod(rows, columns)), theirs)
+
+
+LONG = [1.0 + 0.5 * m for m in range(WIDTH // 2)]
+SCALED = {
+    "linear": (
+        {"factor": 4.0},
+        {"scaling": "pi", "factor": 4.0},
+    ),
+    "dynamic": (
+        {"factor": 2.0},
+        {"scaling": "ntk_dynamic", "factor": 2.0, "length": 2048},  # as asked below
+    ),
+    "yarn": (
+        {"factor": 8.0, "original_max_position_embeddings": 512},
+        {"scaling": "yarn", "factor": 8.0},
+    ),
+    "longrope": (
+        {
+            "factor": 4.0,
+            "original_max_position_embeddings": 512,
+            "short_factor": [1.0] * len(LONG),
+            "long_factor": LONG,
+        },
+        {"scaling": "longrope", "factor": 4.0, "factors": "/".join(map(str, LONG))},
+    ),
+    "llama3": (
+        {
+            "factor": 8.0,
+            "original_max_position_embeddings": 512,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+        },
+        {"scaling": "llama3", "factor": 8.0},
+    ),
+    "proportional": (
+        {"partial_rotary_factor": 0.75},
+        {"name": "p_rope", "fraction": 0.75},
+    ),
+}
+
+
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
+@pytest.mark.parametrize("rule", SCALED)
+def test_scaled_rope_is_that_of_transformers(
+    models: Oracle, rule: str, base: float
+) -> None:
+    llama = models("llama")
+    theirs, ours = SCALED[rule]
+    config = load("transformers", "models.llama").LlamaConfig(
+        hidden_size=WIDTH,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=WIDTH,
+        max_position_embeddings=512,
+        rope_parameters={"rope_type": rule, "rope_theta": base, **theirs},
+    )
+    init = load("transformers", "modeling_rope_utils").ROPE_INIT_FUNCTIONS[rule]
+    frequencies, factor = init(config, device="cpu", seq_len=2048)
+    options = {"name": "rope", "layout": "half", "base": base, **ours}
+    scheme = make(**options)
+    assert_near(speeds(scheme), frequencies, each=True)
+    q, k = llama_turns(llama, frequencies, factor)
+    assert_near(scheme.query(Q, PLACES), q)
+    assert_near(scheme.key(K, PLACES), k)
+
+
+M_ROPE = {
+    "sections": ("qwen2_vl", "Qwen2VLRotaryEmbedding", [2, 3, 3]),
+    "interleaved": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", [4, 2, 2]),
+}
+
+
+@pytest.mark.parametrize("order", M_ROPE)
+def test_m_rope_is_that_of_qwen(models: Oracle, order: str) -> None:
+    network, name, sections = M_ROPE[order]
+    module = models(network)
+    config = SimpleNamespace(
+        max_position_embeddings=512,
+        head_dim=WIDTH,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "mrope_section": sections,
+        },
+    )
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 12, (BATCH, LENGTH, 3), generator=generator)
+    cos, sin = getattr(module, name)(config)(Q, ids.movedim(-1, 0).clone())
+    q, k = load("transformers", "models.llama.modeling_llama").apply_rotary_pos_emb(
+        Q, K, cos, sin
+    )
+    shares = "/".join(map(str, sections))
+    scheme = make("m_rope", order=order, sections=shares)
+    assert_near(scheme.query(Q, ids), q)
+    assert_near(scheme.key(K, ids), k)
+
+
+def test_xpos_is_that_of_x_transformers(x_transformers: Any) -> None:
+    angles, scale = x_transformers.RotaryEmbedding(WIDTH, use_xpos=True)(PLACES)
+    q = x_transformers.apply_rotary_pos_emb(Q, angles, scale)
+    k = x_transformers.apply_rotary_pos_emb(K, angles, scale**-1)
+    ours = logits(make("xpos"), causal=True)
+    assert_near(below_diagonal(ours), below_diagonal(products(q, k)))
+
+
+@pytest.mark.parametrize("scale_base", [512, 20])
+def test_xpos_is_that_of_rotary_embedding_torch(
+    rotary_embedding: Callable[..., Any], scale_base: int
+) -> None:
+    module = rotary_embedding(dim=WIDTH, use_xpos=True, xpos_scale_base=scale_base)
+    q, k = module.rotate_queries_and_keys(Q, K)
+    scheme = make("xpos", scale_base=float(scale_base), centre=LENGTH // 2)
+    assert_near(scheme.query(Q, PLACES), q)
+    assert_near(scheme.key(K, PLACES), k)
+    ours = logits(scheme, causal=True)
+    assert_near(below_diagonal(ours), below_diagonal(products(q, k)))
+
+
+# Static biases. Slopes and buckets are compared number by number.
+
+ALIBI_HEADS = [1, 2, 3, 8, 12, 16, 20, 40]
+
+
+@pytest.mark.parametrize("heads", ALIBI_HEADS)
+def test_alibi_is_that_of_bloom(models: Oracle, heads: int) -> None:
+    mask = torch.ones(1, LENGTH, dtype=torch.long)
+    theirs = models("bloom").build_alibi_tensor(mask, heads, torch.float32)
+    # Bloom adds slope * key, which is our last row, from the other end.
+    ours = bias(make("alibi", heads=heads))[:, -1:]
+    assert_near(-ours.flip(-1), theirs, each=True)
+
+
+@pytest.mark.parametrize("heads", ALIBI_HEADS)
+def test_alibi_is_that_of_mpt(models: Oracle, heads: int) -> None:
+    theirs = models("mpt").build_mpt_alibi_tensor(heads, LENGTH)
+    assert_near(bias(make("alibi", heads=heads))[:, -1:], theirs, each=True)
+
+
+@pytest.mark.parametrize("heads", ALIBI_HEADS)
+def test_alibi_is_that_of_x_transformers(x_transformers: Any, heads: int) -> None:
+    places = torch.tensor([0, 1, 5, 6, 40, 300])
+    theirs = x_transformers.AlibiPositionalBias(heads).forward_custom_pos(places)
+    ours = bias(make("alibi", heads=heads), places=places)
+    assert_near(ours, theirs, each=True)
+
+
+def score_grid(score_mod: Any, heads: int) -> Tensor:
+    """Return what a score_mod adds, `(heads, query, key)`."""
+    head = torch.arange(heads)[:, None, None]
+    return score_mod(torch.zeros(()), 0, head, PLACES[:, None], PLACES)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8, 16])  # others are not ALiBi's there
+def test_alibi_is_that_of_attention_gym(attn_gym: Any, heads: int) -> None:
+    theirs = below_diagonal(score_grid(attn_gym.generate_alibi_bias(heads), heads))
+    ours = bias(make("alibi", heads=heads, direction="causal"), causal=True)
+    assert_near(below_diagonal(ours), theirs, each=True)
+
+
+@pytest.mark.parametrize("heads", [1, 6, 8])
+def test_sandwich_is_that_of_attention_gym(attn_gym: Any, heads: int) -> None:
+    theirs = score_grid(attn_gym.generate_sandwich_bias(heads, LENGTH), heads)
+    assert_near(bias(make("sandwich", heads=heads)), theirs, each=True)
+
+
+BUCKETS = [(32, 128), (16, 128), (32, 256), (64, 512), (128, 1024)]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("buckets", "reach"), BUCKETS)
+def test_t5_buckets_are_those_of_t5(
+    models: Oracle, buckets: int, reach: int, bidirectional: bool
+) -> None:
+    offsets = torch.arange(-2000, 2001)
+    theirs = models("t5").T5Attention._relative_position_bucket(
+        offsets, bidirectional, buckets, reach
+    )
+    options = {"buckets": buckets, "max_distance": reach}
+    scheme: Any = make("t5_bias", bidirectional=bidirectional, **options)
+    assert torch.equal(scheme.buckets(offsets), theirs)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_t5_bias_is_that_of_x_transformers(
+    x_transformers: Any, bidirectional: bool
+) -> None:
+    scheme: Any = make("t5_bias", bidirectional=bidirectional)
+    module = x_transformers.RelativePositionBias(
+        scale=1, causal=not bidirectional, heads=HEADS
+    )
+    module.relative_attention_bias.weight = scheme.table
+    theirs = Q @ K.mT + module(LENGTH, LENGTH)  # not divided by sqrt(head_dim)
+    assert_near(logits(scheme), theirs)
+    far = torch.arange(300)
+    assert torch.equal(bias(scheme, places=far), module(300, 300))
+
+
+def test_swin_is_that_of_transformers(models: Oracle) -> None:
+    scheme: Any = make("swin", height=2, width=7)
+    module = models("swin").SwinRelativePositionBias(HEADS, (2, 7))
+    module.relative_position_bias_table = scheme.table
+    places = torch.cartesian_prod(torch.arange(2), torch.arange(7))
+    assert torch.equal(bias(scheme, places=places), module()[0])
+
+
+# Content.
+
+
+@pytest.mark.parametrize("reach", [1, 5, 20])
+def test_shaw_keys_are_those_of_wav2vec2_bert(models: Oracle, reach: int) -> None:
+    scheme: Any = make("shaw", reach=reach, values=False)
+    settings = SimpleNamespace(
+        left_max_position_embeddings=reach,
+        right_max_position_embeddings=reach,
+        distance_embedding=lambda row: scheme.on_keys[row],
+        scaling=WIDTH**-0.5,
+    )
+    module = models("wav2vec2_bert")
+    _, added = module._apply_relative_key_position_encoding(settings, Q, K)
+    assert_near(logits(scheme), products(Q, K) + added)
+
+
+DEBERTA_BUCKETS = [(256, 512), (32, 128), (8, 40), (64, 1000)]
+
+
+@pytest.mark.parametrize(("buckets", "reach"), DEBERTA_BUCKETS)
+def test_deberta_buckets_are_those_of_deberta_v2(
+    models: Oracle, buckets: int, reach: int
+) -> None:
+    distances = torch.arange(1 - reach, reach)
+    module = models("deberta_v2")
+    row = module.make_log_bucket_position(distances, buckets, reach) + buckets
+    scheme: Any = make("deberta", buckets=buckets, reach=reach)
+    assert torch.equal(scheme.rows(distances), row.long().clamp(0, 2 * buckets - 1))
+
+
+@pytest.mark.parametrize(("buckets", "reach"), [(0, 6), (0, 64), (8, 40)])
+def test_deberta_is_that_of_deberta_v2(
+    models: Oracle, buckets: int, reach: int
+) -> None:
+    scheme: Any = make("deberta", buckets=buckets, reach=reach)
+    config = load("transformers", "models.deberta_v2").DebertaV2Config(
+        hidden_size=HEADS * WIDTH,
+        num_attention_heads=HEADS,
+        relative_attention=True,
+        pos_att_type=["c2p", "p2c"],
+        position_buckets=buckets or -1,
+        max_relative_positions=reach,
+    )
+    module = models("deberta_v2").DisentangledSelfAttention(config)
+    with torch.no_grad():
+        module.pos_key_proj.weight.copy_(scheme.to_keys.weight)
+        module.pos_query_proj.weight.copy_(scheme.to_queries.weight)
+        module.pos_key_proj.bias.zero_()
+        module.pos_query_proj.bias.zero_()
+    q, k = Q.flatten(0, 1), K.flatten(0, 1)
+    added = module.disentangled_attention_bias(q, k, None, scheme.table, 3)
+    theirs = Q @ K.mT * (3 * WIDTH) ** -0.5 + added.unflatten(0, (BATCH, HEADS))
+    assert_near(logits(scheme), theirs)
+
+
+def test_transformer_xl_is_that_of_xlnet(models: Oracle) -> None:
+    module = models("xlnet")
+    scheme: Any = make("transformer_xl")
+    width = HEADS * WIDTH
+    inverse = 1 / torch.pow(10_000, torch.arange(0, width, 2) / width)
+    distances = torch.arange(LENGTH, -LENGTH, -1.0)
+    waves = module.XLNetModel.positional_embedding(distances, inverse)[:, 0]
+    rows = scheme.project(waves).unflatten(-1, (HEADS, WIDTH))
+    by_row = torch.einsum("bhid,rhd->bhir", Q + scheme.v, rows)
+    shifted = module.XLNetRelativeAttention.rel_shift_bnij(by_row, klen=LENGTH)
+    theirs = products(Q + scheme.u, K) + shifted * WIDTH**-0.5
+    assert_near(logits(scheme), theirs)
+
+
+@pytest.mark.parametrize("limit", [3, 5, 15])
+def test_cope_is_that_of_x_transformers(x_transformers: Any, limit: int) -> None:
+    scheme: Any = make("cope", limit=limit)
+    module = x_transformers.CoPE(WIDTH, HEADS, limit)
+    module.pos_emb = scheme.table
+    future = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    plain = products(Q, K)
+    masked = plain.masked_fill(future, torch.finfo(plain.dtype).min)
+    theirs = plain + module(Q, masked)
+    ours = logits(scheme, causal=True)
+    assert_near(below_diagonal(ours), below_diagonal(theirs))
+
+
+def test_fox_is_that_of_x_transformers(x_transformers: Any) -> None:
+    scheme: Any = make("fox")
+    module = x_transformers.DataDependentAlibi(HEADS * WIDTH, HEADS)
+    module.to_forget_gates[0].load_state_dict(scheme.gate.state_dict())
+    x = normal(BATCH, LENGTH, HEADS * WIDTH, seed=5)
+    theirs = products(Q, K) + module.double()(x.double())
+    ours = logits(scheme, causal=True, state=scheme.token_state(x))
+    assert_near(below_diagonal(ours), below_diagonal(theirs))
+
+
+# Absolute.
+
+
+def test_sinusoidal_is_that_of_positional_encodings(positional_encodings: Any) -> None:
+    x = torch.zeros(BATCH, LENGTH, 64)
+    theirs = positional_encodings.PositionalEncoding1D(64)(x)
+    assert_near(make("sinusoidal").embed(x, PLACES), theirs)
+
+
+def test_sinusoidal_2d_is_that_of_positional_encodings(
+    positional_encodings: Any,
+) -> None:
+    grid = torch.zeros(BATCH, 2, 7, 64)
+    theirs = positional_encodings.PositionalEncoding2D(64)(grid).flatten(1, 2)
+    # There (axis, pair, sin or cos), row first; here (axis, sin or cos, pair).
+    theirs = theirs.unflatten(-1, (2, 16, 2)).flip(-3).mT.flatten(-3)
+    places = torch.cartesian_prod(torch.arange(2), torch.arange(7))
+    ours = make("sinusoidal_2d", layout="moco_v3").embed(grid.flatten(1, 2), places)
+    assert_near(ours, theirs)
