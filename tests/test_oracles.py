@@ -199,8 +199,9 @@ SCALED = {
         {"scaling": "ntk_dynamic", "factor": 2.0, "length": 2048},  # as asked below
     ),
     "yarn": (
-        {"factor": 8.0, "original_max_position_embeddings": 512},
-        {"scaling": "yarn", "factor": 8.0},
+        # So long that the ramp ends beyond the last pair.
+        {"factor": 8.0, "original_max_position_embeddings": 100_000},
+        {"scaling": "yarn", "factor": 8.0, "original": 100_000},
     ),
     "longrope": (
         {

@@ -125,13 +125,13 @@ def run(
         sys.maxsize if work.yes else MANY,
     )
     limits, retry = work.limits(settings), work.statuses()
-    if others:
-        names = ", ".join(variant.label for variant in others)
-        say(f"left out: {names}; their positions have several axes, a text has one")
     cells = in_shard(planned, work.shard)
     _check_memory(cells, limits.memory)
     store = Store(out or Path("runs") / settings.preset)
     todo = missing(cells, store, retry)
+    if others:
+        names = ", ".join(variant.label for variant in others)
+        say(f"left out: {names}; their positions have several axes, a text has one")
     if dry_run:
         _show_plan(cells, todo, format)
         return 0
