@@ -23,6 +23,13 @@ def test_a_scheme_of_twenty_lines(conform) -> None:
 
 
 @parametrize_schemes(
+    "triangle", plugin=str(EXAMPLES / "plugin_package" / "posenc_triangle.py")
+)
+def test_a_scheme_of_a_package(conform) -> None:
+    conform()
+
+
+@parametrize_schemes(
     "rope:scaling=yarn;factor=4,rope:layout=half;fraction=0.5,mix:by=heads,"
     "deberta:p2c_index=paper,cope:scaled=true,alibi:direction=causal,"
     "randomized:scheme=rope,dape:base=t5_bias,rope_2d:kind=mixed"
