@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.inputs import hint, read_regular
+from posenc_compare.inputs import hint
+from posenc_compare.sources import forget, module_path, parse
 
 T = TypeVar("T")
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-SOURCE = 1 << 24  # bytes of a file of source
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,6 @@ class Entry:
     module: str
     origin: str
     path: Path | None
-
-
-def parse(path: Path) -> ast.Module:
-    """Return the syntax tree of a Python file.
-
-    Raises:
-        ConfigError: if it cannot be read.
-    """
-    try:
-        return ast.parse(read_regular(path, SOURCE), filename=str(path))
-    except (OSError, SyntaxError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"{path.name}: must be readable Python source, got "
-            f"{type(error).__name__}: {error}"
-        ) from error
 
 
 def declared(
@@ -201,19 +186,22 @@ class Registry(Generic[T]):
     def add_plugin(self, source: str) -> list[str]:
         """Declare the things of a plugin, given as `path.py` or as a module name.
 
-        Nothing of it runs until one of its things is used.
+        Nothing of it runs until one of its things is used. Its file is read anew.
 
         Returns:
             The names it declares.
         """
         self.entries()
         if source.endswith(".py"):
-            path = Path(source)
-            parse(path)  # names what is wrong with it, before the path is resolved
-            place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+            for place in (Path(source), Path(source).resolve()):
+                forget(place)
+            parse(Path(source))  # says what is wrong with it as it was given
+            path = Path(source).resolve()
+            place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
             module = f"posenc_plugin_{place}_{path.stem}"
         else:
-            path, module = _module_path(source), source
+            path, module = module_path(source), source
+            forget(path)
         names = self._declare(path, module, origin=source)
         if not names:
             raise ConfigError(
@@ -267,7 +255,7 @@ class Registry(Generic[T]):
             if not point.pattern.match(point.value):
                 raise ConfigError("its entry point must read module:Class")
             self._check_name(point.name, origin)
-            path = _module_path(point.module)
+            path = module_path(point.module)
             declared = read_declarations(path, self.decorator)
             found = {name: (summary, facts) for name, summary, facts in declared}
             if point.name not in found:
@@ -317,27 +305,6 @@ class Registry(Generic[T]):
             f"{self.kind} {known.name!r} is declared twice, by {known.origin} and by "
             f"{origin}; rename one of them"
         )
-
-
-def _module_path(module: str) -> Path:
-    """Return the source file of a module without importing it or its parents."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        spec = None
-    if spec is not None:
-        folders = spec.submodule_search_locations or []
-        bases = [Path(folder).joinpath(*rest) for folder in folders]
-        paths = [p for b in bases for p in (b.with_suffix(".py"), b / "__init__.py")]
-        if not rest and spec.origin:
-            paths = [Path(spec.origin)]
-        for path in paths:
-            if path.is_file():
-                return path
-    raise ConfigError(
-        f"plugin {module!r}: must be a .py file or an importable module, and is neither"
-    )
 
 
 def _import(entry: Entry) -> None:

@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.inputs import hint, number
-from posenc_compare.registry import SCHEMES, declared, parse
+from posenc_compare.registry import SCHEMES, declared
+from posenc_compare.sources import parse
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 KINDS = {"bool": bool, "int": int, "float": float, "str": str}
@@ -53,6 +54,23 @@ class Variant:
     def family(self) -> str:
         """Return the scheme's family, without importing it."""
         return SCHEMES.entry(self.name).facts.get("family", "none")
+
+    @property
+    def schemes(self) -> list[str]:
+        """Return the scheme's name and those of all schemes inside, sorted.
+
+        A scheme is inside where an option of text, given or default, names it.
+        """
+        found: set[str] = set()
+        waiting = [(self.name, self.options)]
+        while waiting:
+            name, options = waiting.pop()
+            found.add(name)
+            for key, (kind, default) in option_types(name).items():
+                value = options.get(key, default)
+                if kind is str and value in SCHEMES.entries() and value not in found:
+                    waiting.append((value, {}))
+        return sorted(found)
 
     def build(self, geometry: Any) -> Any:
         """Return a new `Scheme` for a `Geometry`.

@@ -9,8 +9,8 @@ import torch
 
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.conformance.catalogue import ContractError, expect_close
-from posenc_compare.conformance.process import process_state, put_back
 from posenc_compare.registry import SCHEMES
+from posenc_compare.state import process_state, put_back
 from posenc_compare.variants import parse_variants
 
 FAULTY = str(Path(__file__).with_name("faulty_conformance.py"))

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.cells import Cell, source_sha256, spec_key
+from posenc_compare.analysis.canonical import spec_key
+from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.compute import compute, rounded
 from posenc_compare.analysis.plan import missing, plan
 from posenc_compare.analysis.reading import load_records

@@ -1,35 +1,44 @@
 """A cell: one measure of one variant under one setting, fully specified.
 
-The key of a cell is the hash of its specification: the scheme with the source of its
-file, the measure with its version, the setting, and the versions of torch and of this
-package, which stand for all other code. All of it is known without importing torch
-or a scheme.
+The key of a cell is the hash of its specification: the scheme and the measure with the
+code they depend on, the setting, the versions of torch and of this package, and the
+name of a GPU. All of it is known without importing torch or a scheme.
 """
 
-import ast
 import functools
-import hashlib
 import importlib.metadata
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import posenc_compare
+from posenc_compare.analysis.canonical import spec_key
 from posenc_compare.analysis.checks import check_whole
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.sources import closure, code_sha256, module_path
 from posenc_compare.variants import Variant
+
+COMPUTE = "posenc_compare.analysis.compute"  # calls every measure
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One measure of one variant under one setting."""
+    """One measure of one variant under one setting.
+
+    Attributes:
+        variant: the scheme with its options.
+        measure: registry name.
+        setting: sizes, seed, dtype and device.
+        threads: of the CPU.
+        graphics: name of the GPU that the setting's device stands for, if it is one.
+    """
 
     variant: Variant
     measure: str
     setting: ProbeSetting | Training
     threads: int
+    graphics: str = ""
 
     def spec(self) -> dict[str, Any]:
         """Return everything the result depends on, ready for JSON."""
@@ -37,16 +46,18 @@ class Cell:
             "scheme": {
                 "name": self.variant.name,
                 "options": self.variant.options,
-                "source_sha256": source_sha256(SCHEMES.entry(self.variant.name).path),
+                "source_sha256": code_sha256(_scheme_modules(self.variant)),
             },
             "measure": {
                 "name": self.measure,
                 "version": MEASURES.entry(self.measure).facts.get("version", 1),
+                "source_sha256": code_sha256(_measure_modules(self.measure)),
             },
             "setting": self.setting.spec(),
             "threads": self.threads,
             "package": posenc_compare.__version__,
             "torch": _torch_version(),
+            **({"graphics": self.graphics} if self.graphics else {}),
         }
 
     def key(self) -> str:
@@ -80,28 +91,8 @@ def cell_of(spec: dict[str, Any], corpus: str) -> Cell:
         if MEASURES.entry(name).facts.get("trained")
         else ProbeSetting(**setting),
         spec["threads"],
+        spec.get("graphics", ""),
     )
-
-
-def spec_key(spec: dict[str, Any]) -> str:
-    """Return the hash of a specification, whatever the order of its fields."""
-    return hashlib.sha256(canonical(spec)).hexdigest()[:32]
-
-
-def canonical(value: Any) -> bytes:
-    """Return the one JSON text of a value: sorted, compact, without NaN."""
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
-    )
-    return text.encode()
-
-
-def source_sha256(path: Path | None) -> str:
-    """Return a hash of Python source that comments and docstrings do not change.
-
-    A scheme defined outside any file has none, and gets the empty string.
-    """
-    return "" if path is None else _code_sha256(path.read_bytes())
 
 
 @functools.cache
@@ -109,11 +100,24 @@ def _torch_version() -> str:
     return importlib.metadata.version("torch")
 
 
-@functools.lru_cache(maxsize=256)
-def _code_sha256(source: bytes) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            if ast.get_docstring(node) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
+def modules(variant: Variant, measure: str) -> dict[str, Path]:
+    """Return by name the modules whose code a measure of a variant depends on."""
+    return {**_scheme_modules(variant), **_measure_modules(measure)}
+
+
+def _scheme_modules(variant: Variant) -> dict[str, Path]:
+    """Return those of the scheme and of all inside it; none for one from no file."""
+    entries = [SCHEMES.entry(name) for name in variant.schemes]
+    return {
+        name: path
+        for entry in entries
+        if entry.path is not None
+        for name, path in closure(entry.module, entry.path).items()
+    }
+
+
+def _measure_modules(measure: str) -> dict[str, Path]:
+    """Return those of the measure's file, and of what calls it."""
+    entry = MEASURES.entry(measure)
+    own = closure(entry.module, entry.path) if entry.path is not None else {}
+    return {**closure(COMPUTE, module_path(COMPUTE)), **own}

@@ -16,24 +16,29 @@ import torch
 
 from posenc_compare.analysis.base import Progress, Result
 from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.codes import code_of
 from posenc_compare.analysis.messages import one_line
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.provenance import provenance
 from posenc_compare.analysis.settings import Training
-from posenc_compare.analysis.training.checkpoints import Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import (
+    ConfigError,
     CorpusError,
     DoorError,
+    NoCodeError,
     NonFiniteError,
-    PluginError,
     PosencError,
-    StoreError,
+    ShapeError,
+    UndefinedPositionError,
 )
 from posenc_compare.registry import MEASURES
+from posenc_compare.schemes import check_axes
+from posenc_compare.variants import Variant
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
+BUILDING = {Variant.build.__code__, check_axes.__code__}
 OUT_OF_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
 
@@ -62,9 +67,9 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
     torch.set_flush_denormal(True)
     try:
         record |= _measure(cell, progress)
-    except (Stopped, StoreError):
-        raise
     except BaseException as problem:
+        if problem is progress.checkpoints.raised:
+            raise
         record |= _failure(problem, cell)
     finally:
         torch.set_flush_denormal(False)
@@ -75,6 +80,7 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
             "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 3),
             "resumed_from_step": progress.checkpoints.resumed_from,
+            "resumed_elsewhere": progress.checkpoints.resumed_elsewhere,
             "checkpoints_refused": "; ".join(progress.checkpoints.refused),
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             * 1024,
@@ -110,10 +116,8 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
     status = "failed"
     if isinstance(problem, NonFiniteError):
         message = f"non-finite: {message}"
-    elif isinstance(problem, PluginError | DoorError | CorpusError):
-        pass
     elif isinstance(problem, PosencError):
-        status = "unsupported"
+        status = "unsupported" if _refuses(problem) else "failed"
     elif out_of_memory(problem, message):
         status = "lost"
         what = message or type(problem).__name__
@@ -127,6 +131,25 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
         "error": one_line(message),
         "trace": [] if status == "unsupported" else trace,
     }
+
+
+def _refuses(problem: PosencError) -> bool:
+    """Return whether an error says that a scheme cannot serve a setting.
+
+    It does while the scheme is built, and of a position that the scheme does not
+    define. A scheme that raises anything else later has failed.
+    """
+    if isinstance(problem, UndefinedPositionError):
+        return True
+    if isinstance(problem.__cause__, UndefinedPositionError):
+        return True
+    calls = [frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    if isinstance(problem, NoCodeError):
+        return calls[-1] is code_of.__code__
+    if isinstance(problem, CorpusError | DoorError):
+        return False
+    building = not BUILDING.isdisjoint(calls)
+    return building and isinstance(problem, ConfigError | ShapeError)
 
 
 def out_of_memory(problem: BaseException, message: str) -> bool:

@@ -36,6 +36,10 @@ def resolve_device(name: str) -> str:
     return "cpu"
 
 
+def graphics():
+    return None
+
+
 def _cuda_is_there() -> bool:
     if not _built_for_cuda():
         return False

@@ -7,7 +7,7 @@ rest may not.
 import math
 from typing import Any
 
-from posenc_compare.analysis.cells import canonical
+from posenc_compare.analysis.canonical import canonical
 
 Record = dict[str, Any]
 # Of a record: key and label stand for its specification.

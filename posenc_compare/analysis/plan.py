@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.devices import graphics, resolve_device
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
@@ -65,12 +66,34 @@ def plan(
             name,
             replace(training if name in trained else probe, seed=seed),
             threads,
+            graphics_of(training if name in trained else probe),
         )
         for seed in range(seeds)
         for name in sorted(measures, key=lambda name: name in trained)
         if seed == 0 or name not in once
         for variant in variants
     ]
+
+
+def graphics_of(setting: ProbeSetting | Training) -> str:
+    """Return the name of the GPU of this machine, if a setting is for one.
+
+    Raises:
+        ConfigError: if it is, and there is none.
+    """
+    if resolve_device(setting.device) == "cpu":
+        return ""
+    found = graphics()
+    return found.name if found else ""
+
+
+def here(cell: Cell) -> Cell:
+    """Return the same cell, to be computed on this machine.
+
+    Raises:
+        ConfigError: if the machine lacks the cell's device.
+    """
+    return replace(cell, graphics=graphics_of(cell.setting))
 
 
 def by_axes(variants: list[Variant], axes: int) -> tuple[list[Variant], list[Variant]]:

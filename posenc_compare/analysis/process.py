@@ -5,47 +5,65 @@ import json
 import os
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from posenc_compare.analysis.canonical import parse_strictly
 from posenc_compare.analysis.messages import one_line
-from posenc_compare.analysis.store import LIMIT, parse_strictly
+from posenc_compare.analysis.store import LIMIT
+from posenc_compare.analysis.worker import PROTOCOL
+from posenc_compare.errors import StoreError
+from posenc_compare.fresh import python, search_path
+from posenc_compare.sources import texts
 
 START = 120.0  # seconds that a worker may take until it is ready
 MUTE = 1.0  # seconds that a process may live on without its pipe
 TAIL = 2000  # bytes kept of what a scheme prints
 CHUNK = 1 << 16
-PROTOCOL = 70  # exit code of a worker that could not answer
+SERVE = "from posenc_compare.analysis.worker import main; main()"
 
 
 class WorkerProcess:
-    """A process that computes cells of one origin, in a process group of its own.
+    """A process that computes cells of the same origins, in a process group of its own.
+
+    It runs the source that this process has read, whatever the files hold by then.
 
     Args:
-        origin: where the code of its cells comes from.
+        origins: where the code of its cells comes from.
+        modules: by name, the paths of the modules that its cells depend on.
         plugins: as given on the command line.
         memory: bytes of data; -1 for no limit.
 
     Attributes:
         descriptors: to wait on, answers first.
         peak_memory: bytes, known once it has ended.
+
+    Raises:
+        StoreError: if the source cannot be handed over.
+        OSError: if no process can be started.
     """
 
-    def __init__(self, origin: str, plugins: list[str], memory: int) -> None:
-        self.origin = origin
+    def __init__(
+        self,
+        origins: tuple[str, ...],
+        modules: dict[str, Path],
+        plugins: list[str],
+        memory: int,
+    ) -> None:
+        self.origins = origins
         self.peak_memory = 0
         answers, theirs = os.pipe()
-        command = [sys.executable, "-m", "posenc_compare.analysis.worker", str(theirs)]
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(theirs,),
-            start_new_session=True,
-        )
+        with _handed_over(modules) as source:
+            self.process = subprocess.Popen(
+                python(SERVE, str(theirs), str(source.fileno())),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs, source.fileno()),
+                start_new_session=True,
+            )
         os.close(theirs)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -56,7 +74,7 @@ class WorkerProcess:
         self._muted = float("inf")
         self._spent, self._looked, self._ready = 0.0, time.monotonic(), False
         places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
-        self.send({"path": sys.path, "plugins": places, "memory": memory})
+        self.send({"path": search_path(), "plugins": places, "memory": memory})
 
     def send(self, request: dict[str, Any]) -> None:
         """Send one request; that the process has died shows elsewhere."""
@@ -111,12 +129,11 @@ class WorkerProcess:
     def fault(self, timeout: float) -> str:
         """Return why nothing more is to be expected of this worker, or nothing.
 
-        Time counts in small steps, and not while the process is stopped, so that a
-        machine that slept takes nothing from it.
+        Time counts in small steps, so that a pause of the whole machine, or of this
+        process, takes nothing from it. A worker that is paused alone does hang.
         """
         now = time.monotonic()
-        if not self._is_paused():
-            self._spent += min(now - self._looked, 1.0)
+        self._spent += min(now - self._looked, 1.0)
         self._looked = now
         if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return self._loss()
@@ -132,17 +149,11 @@ class WorkerProcess:
         if code == PROTOCOL:
             return "protocol: its answer could not be given"
         if code < 0:
-            name = signal.Signals(-code).name
+            known = [number.name for number in signal.Signals if number == -code]
+            name = known[0] if known else f"signal {-code}"
             peak = f"{self.peak_memory / 2**30:.2f} GiB"
             return f"killed: {name}, peak memory {peak}"
         return f"exit: code {code} without an answer"
-
-    def _is_paused(self) -> bool:
-        try:
-            text = Path(f"/proc/{self.process.pid}/stat").read_text()
-        except OSError:
-            return False
-        return text.rpartition(")")[2].split()[0] in ("T", "t")
 
     def printed(self) -> list[str]:
         """Return the last lines that were printed."""
@@ -166,6 +177,20 @@ class WorkerProcess:
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+def _handed_over(modules: dict[str, Path]) -> IO[bytes]:
+    """Return an open file from which a worker reads all source that was read here."""
+    paths = {name: str(path) for name, path in modules.items()}
+    try:
+        file = tempfile.TemporaryFile()
+        file.write(json.dumps({"modules": paths, "texts": texts()}).encode())
+        file.seek(0)
+    except OSError as error:
+        raise StoreError(
+            f"{tempfile.gettempdir()}: must take a temporary file, got {error}"
+        ) from error
+    return file
 
 
 def _parse(line: bytes) -> Any:

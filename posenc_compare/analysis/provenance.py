@@ -20,6 +20,12 @@ from posenc_compare.analysis.cells import Cell
 from posenc_compare.registry import SCHEMES
 
 PACKAGE = Path(posenc_compare.__file__).parent
+SWITCHES = (
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+)
 INSTRUCTIONS = (
     "avx2",
     "avx512f",
@@ -82,20 +88,34 @@ def _git() -> dict[str, Any]:
 
 @functools.cache
 def _machine() -> dict[str, Any]:
-    names, flags = set(), set()
+    names, flags, makers = set(), set(), set()
     for line in _lines("/proc/cpuinfo"):
         field, _, value = line.partition(":")
         if field.strip() == "model name":
             names.add(value.strip())
+        elif field.strip() in ("vendor_id", "CPU implementer"):
+            makers.add(value.strip())
         elif field.strip() in ("flags", "Features"):
             flags |= set(value.split())
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": ", ".join(sorted(names)) or platform.processor(),
         "instructions": " ".join(name for name in INSTRUCTIONS if name in flags),
+        "arithmetic": _arithmetic(makers),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
+
+
+def _arithmetic(makers: set[str]) -> str:
+    """Return what the libraries choose their instructions by; some change last bits.
+
+    Torch goes by its capability, MKL also by who made the processor, and all of them by
+    switches in the environment.
+    """
+    switches = [f"{name}={os.environ[name]}" for name in SWITCHES if name in os.environ]
+    capability = torch.backends.cpu.get_cpu_capability()
+    return " ".join([capability, *sorted(makers), *switches])
 
 
 @functools.cache

@@ -7,13 +7,13 @@ differs from the others.
 """
 
 import json
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from posenc_compare.analysis.shape import fault
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.text import clean
 from posenc_compare.errors import ConfigError
@@ -21,47 +21,87 @@ from posenc_compare.errors import ConfigError
 Record = dict[str, Any]
 Warn = Callable[[str], Any]
 
-STATUSES = ("ok", "failed", "lost", "unsupported")
 HASHES = ("source", "corpus_sha256")
+# Facts of where a record was made that change its numbers, by the name of a setting.
+MADE = {"cpu": "arithmetic", "build": "torch", "matmul": "float32_matmul_precision"}
+TOLD = {
+    "code": "several versions of the code",
+    "package": "several versions of this package",
+    "cpu": "processors that calculate differently",
+}
+HELD = 1 << 26  # numbers in the arrays of all records of a folder
 
 
-def load_records(folder: Path, warn: Warn = warnings.warn) -> list[Record]:
+def load_records(
+    folder: Path, warn: Warn = warnings.warn, *, arrays: bool = True
+) -> list[Record]:
     """Return the sound records of a folder, with labels that tell settings apart.
 
     Args:
         folder: of a run.
-        warn: called with a line for every record that is left out.
+        warn: called with a line for every record that is left out, one for the files
+            that are damaged, and one if there is code or a processor of several kinds.
+        arrays: keep the arrays, which plots need and which take most of the memory.
 
     Raises:
         ConfigError: if the folder holds no records.
     """
-    records = sound(Store(folder).records(), warn)
+    store = Store(folder)
+    records = sound(store.records(), warn, arrays=arrays)
+    if store.damaged:
+        some = ", ".join(clean(name, 40) for name in store.damaged[:3])
+        warn(
+            f"{len(store.damaged)} damaged records left out: {some}"
+            f"{', ...' * (len(store.damaged) > 3)}; the same run computes them again"
+        )
     if not records:
         raise ConfigError(
             f"{folder}: must hold records of a run (cells/*.json), and holds none"
         )
-    return tell_apart(records)
+    return tell_apart(records, warn)
 
 
-def sound(records: Iterable[Record], warn: Warn = warnings.warn) -> list[Record]:
-    """Return the records that have their shape, with clean text."""
-    kept = []
+def sound(
+    records: Iterable[Record], warn: Warn = warnings.warn, *, arrays: bool = True
+) -> list[Record]:
+    """Return the records that have their shape, with clean text.
+
+    Those whose arrays no longer fit in memory lose them, and a line says so.
+    """
+    kept, held = [], 0
     for record in records:
+        key = clean(str(record.get("key")), 40)
         try:
-            _check(record)
-            kept.append(clean(record))
-        except (ValueError, RecursionError) as problem:
-            key = clean(str(record.get("key")), 40)
+            problem = fault(record)
+            held += _count(record["arrays"]) if arrays and not problem else 0
+        except RecursionError as error:
+            problem = str(error)
+        if problem:
             warn(clean(f"record {key}: left out: {problem}", 200))
+            continue
+        if arrays and record["arrays"] and held > HELD:
+            warn(f"record {key}: its arrays are left out; those of the others fill up")
+        if not arrays or held > HELD:
+            record = {**record, "arrays": {}}
+        kept.append(clean(record))
     return kept
 
 
-def tell_apart(records: list[Record]) -> list[Record]:
+def _count(value: Any) -> int:
+    """Return how many items a value of JSON has, without end."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(_count, value)) + len(value) if isinstance(value, list) else 1
+
+
+def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record]:
     """Return the records with differing settings appended to their labels.
 
     Settings are compared among all trained records, and among all others; the
-    version of a measure among its records; a scheme among those of one label.
+    version and the code of a measure among its records; a scheme among those of one
+    label.
     """
+    records = _with_ages(records)
     values: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for record in records:
         for group, value in _settings(record).items():
@@ -77,7 +117,40 @@ def tell_apart(records: list[Record]) -> list[Record]:
         if differing:
             label = f"{label} [{', '.join(differing)}]"
         marked.append({**record, "label": label})
+    for name, what in TOLD.items():
+        if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
+            warn(f"records of {what}: labels tell them apart by [{name}=...]")
+    other = [r for r in records if r["provenance"].get("resumed_elsewhere")]
+    if other:
+        warn(
+            f"{len(other)} records went on from checkpoints of another run: they are "
+            f"worth as much as the folder that those lay in"
+        )
     return marked
+
+
+def _with_ages(records: list[Record]) -> list[Record]:
+    """Return the records with the age of their measure's code, as `2 of 2`.
+
+    The newest code is that of the record which was begun last.
+    """
+    begun: dict[str, dict[str, str]] = defaultdict(dict)
+    for record in records:
+        codes = begun[record["spec"]["measure"]["name"]]
+        code, when = _code(record), str(record["provenance"].get("started", ""))
+        codes[code] = max(when, codes.get(code, ""))
+    aged = []
+    for record in records:
+        codes = begun[record["spec"]["measure"]["name"]]
+        order = sorted(codes, key=lambda code: (codes[code], code))
+        age = f"{order.index(_code(record)) + 1} of {len(order)}"
+        aged.append({**record, "code": age})
+    return aged
+
+
+def _code(record: Record) -> str:
+    """Return the hash of the code of a record's measure; of an old record, none."""
+    return record["spec"]["measure"].get("source_sha256", "")
 
 
 def trained(record: Record) -> bool:
@@ -87,13 +160,15 @@ def trained(record: Record) -> bool:
 
 def _settings(record: Record) -> dict[tuple[Any, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
-    spec = record["spec"]
+    spec, made = record["spec"], record["provenance"]
     kind = trained(record)
     settings = {
         **spec["setting"],
         "threads": spec["threads"],
         "package": spec["package"],
         "torch": spec["torch"],
+        "graphics": spec.get("graphics", ""),
+        **{name: str(made.get(field, "unknown")) for name, field in MADE.items()},
     }
     del settings["seed"]
     if settings.get("grid"):  # says as much as these
@@ -102,96 +177,7 @@ def _settings(record: Record) -> dict[tuple[Any, ...], str]:
     return {
         **{(kind, name): str(value) for name, value in settings.items()},
         (spec["measure"]["name"], "version"): str(spec["measure"]["version"]),
+        (spec["measure"]["name"], "code"): record["code"],
         (record["label"], "scheme"): json.dumps(scheme, sort_keys=True),
         (record["label"], "source"): spec["scheme"]["source_sha256"],
     }
-
-
-def _check(record: Record) -> None:
-    """Raise ValueError if a record does not have the shape that is relied on."""
-    wrong = _misfit(record, RECORD)
-    if wrong:
-        raise ValueError(f"{wrong} is missing or not what it must be")
-    unknown = {row["quantity"] for row in record["rows"]} - set(record["quantities"])
-    if unknown:
-        raise ValueError(f"rows of a quantity without facts: {min(unknown)}")
-
-
-def _misfit(value: Any, shape: Any, where: str = "record") -> str:
-    """Return where a value does not fit its shape, or the empty string.
-
-    A shape is a type, a test, a dict of fields that must be there, a dict from `str`
-    to the shape of each value, or a list of the shape of each item.
-    """
-    parts: Iterable[tuple[Any, Any, str]] = ()
-    if isinstance(shape, dict) and isinstance(value, dict):
-        each = shape.get(str)
-        inner = dict.fromkeys(value, each) if each else shape
-        parts = ((value.get(name), inner[name], name) for name in inner)
-    elif isinstance(shape, list) and isinstance(value, list):
-        parts = ((item, shape[0], str(i)) for i, item in enumerate(value))
-    elif isinstance(shape, dict | list):
-        return where
-    elif not (type(value) is shape if isinstance(shape, type) else shape(value)):
-        return where
-    found = (_misfit(item, inner, f"{where}.{name}") for item, inner, name in parts)
-    return next(filter(None, found), "")
-
-
-def _number(value: Any) -> bool:
-    known = type(value) in (int, float) and abs(value) <= sys.float_info.max
-    return value is None or known
-
-
-def _array(value: Any) -> bool:
-    return all(map(_array, value)) if isinstance(value, list) else _number(value)
-
-
-def _scalar(value: Any) -> bool:
-    return isinstance(value, str | bool) or _number(value)
-
-
-def _headline(value: Any) -> bool:
-    if isinstance(value, list) and len(value) == 2:
-        return isinstance(value[0], str) and _number(value[1])
-    return value in (None, "curve", "cases")
-
-
-def _flat_or_absent(value: Any) -> bool:
-    return value is None or not _misfit(value, {str: _scalar})
-
-
-RECORD: dict[str, Any] = {
-    "key": str,
-    "status": lambda value: value in STATUSES,
-    "error": str,
-    "label": str,
-    "family": str,
-    "source": str,
-    "spec": {
-        "scheme": {"name": str, "options": {str: _scalar}, "source_sha256": str},
-        "measure": {"name": str, "version": int},
-        "setting": lambda value: (
-            not _misfit(value, {"seed": int}) and _flat_or_absent(value)
-        ),
-        "threads": int,
-        "package": str,
-        "torch": str,
-    },
-    "quantities": {
-        str: {
-            "unit": str,
-            "better": lambda value: value in ("lower", "higher", "neither"),
-            "zero": str,
-            "x": str,
-            "headline": _headline,
-            "title": str,
-        }
-    },
-    "rows": [
-        {"quantity": str, "value": _number, "x": _number, "case": str, "note": str}
-    ],
-    "arrays": {str: _array},
-    "corpus": _flat_or_absent,
-    "provenance": _flat_or_absent,
-}

@@ -1,4 +1,4 @@
-"""The settings of cells, and the presets they start from.
+"""The settings of cells.
 
 A setting knows how much memory it needs at the least, so that what cannot fit is
 refused before anything is computed.
@@ -186,28 +186,3 @@ class Training:
         spec = asdict(self)
         del spec["corpus"]
         return spec
-
-
-PRESETS: dict[str, tuple[Training, int]] = {
-    "quick": (Training(steps=200, test_bytes=16_384), 3),
-    "standard": (
-        Training(layers=4, length=128, steps=2000, batch=8, test_bytes=65_536),
-        5,
-    ),
-    "gpu": (
-        Training(
-            layers=6,
-            width=384,
-            heads=6,
-            length=512,
-            steps=5000,
-            batch=64,
-            learning_rate=1e-3,
-            test_bytes=524_288,
-            dtype="bfloat16",
-            compiled=True,
-        ),
-        10,
-    ),
-}
-"""Setting and number of seeds of each preset."""

@@ -6,7 +6,6 @@ shown is made from these files, on any machine, without running a scheme.
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -16,13 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.cells import canonical, spec_key
+from posenc_compare.analysis.canonical import canonical, parse_strictly, spec_key
 from posenc_compare.errors import StoreError
 
 SCHEMA = 2
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
+NESTED = 1 << 18  # lists in a record: empty ones take twenty times their text
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
 LITTER = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{16}")  # as `write_file` names it
+PROBE = 1 << 26  # bytes that are tried at most
 STALE = 86_400  # seconds after which an unfinished file is litter
 
 
@@ -152,11 +153,36 @@ class Store:
             ) from error
         return key
 
+    def fits(self, body: dict[str, Any]) -> bool:
+        """Return whether a record is short enough to be read again."""
+        return len(_sealed({"schema": SCHEMA, **body})) <= LIMIT
+
+    def check(self, size: int = 0) -> None:
+        """Prove that the folder is there, and that checkpoints of a size find room.
+
+        Raises:
+            StoreError: if not.
+        """
+        if not self.cells.is_dir():
+            raise StoreError(f"{self.cells}: must be there, and is gone")
+        if size:
+            probe = self.checkpoints / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
+            try:
+                self.checkpoints.mkdir(exist_ok=True)
+                write_file(probe, bytes(min(size, PROBE)), self.files)
+                probe.unlink()
+            except OSError as error:
+                raise StoreError(
+                    f"{self.folder}: must take checkpoints, got {error}"
+                ) from error
+
     def read(self, key: str) -> dict[str, Any] | None:
         """Return the record of that key, or None if there is none that is intact."""
         path = self.cells / f"{key}.json"
         try:
             data = read_file(path, LIMIT)
+            if data.count(b"[") + data.count(b"{") > NESTED:
+                raise ValueError("more lists than a record has")
             body = parse_strictly(data)["body"]
             intact = (
                 data == _sealed(body)  # every byte of it
@@ -219,23 +245,3 @@ def _renewed(body: dict[str, Any]) -> dict[str, Any]:
     """Return a record of the first schema, which kept less of where it came from."""
     own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
     return {**body, "trace": [], "provenance": {**own.pop("machine"), **own}}
-
-
-def parse_strictly(data: bytes) -> Any:
-    """Return the value of a JSON text without repeated keys, NaN or infinity.
-
-    Raises:
-        ValueError: if it is anything else.
-    """
-    return json.loads(data, object_pairs_hook=_once, parse_constant=_refuse)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is given twice")
-    return found
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")

@@ -1,9 +1,9 @@
 """The supervisor: cells to worker processes, answers to records.
 
 A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
-Each worker runs the code of one origin, so that no plugin meets another, nor a
-built-in cell. This process imports neither torch nor a plugin, and alone writes
-records.
+Each worker runs cells of the same origins, so that no plugin meets another, nor a
+built-in cell; a scheme around that of a plugin has the plugin's origin. This process
+imports neither torch nor a plugin, and alone writes records.
 """
 
 import secrets
@@ -14,18 +14,23 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.cells import Cell, canonical
+from posenc_compare.analysis.canonical import canonical
+from posenc_compare.analysis.cells import Cell, modules
 from posenc_compare.analysis.messages import one_line
 from posenc_compare.analysis.plan import missing
 from posenc_compare.analysis.process import WorkerProcess
 from posenc_compare.analysis.settings import Training
+from posenc_compare.analysis.shape import fault
 from posenc_compare.analysis.store import Store
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import SCHEMES
 
-STARTS = {"killed": 3, "exit": 3, "oom": 2, "timeout": 1}  # of one cell, by its loss
+# Of one cell, by its loss.
+STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout": 1}
+LOOK = 1.0  # seconds between two looks at the folder
 GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
 OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -56,16 +61,19 @@ class Job:
 
     key: str
     cell: Cell
+    header: dict[str, Any]  # of its record, as planned
     starts: int = 0
     token: str = ""
     done: int = 0  # units of its work
 
     @property
-    def origin(self) -> str:
-        """Return where the code that computes this cell comes from."""
-        entry = SCHEMES.entry(self.cell.variant.name)
-        built_in = entry.module.startswith(f"{SCHEMES.package}.")
-        return "" if built_in else entry.origin
+    def origins(self) -> tuple[str, ...]:
+        """Return from where code other than this package's computes this cell."""
+        entries = [SCHEMES.entry(name) for name in self.cell.variant.schemes]
+        own = f"{SCHEMES.package}."
+        return tuple(
+            sorted({e.origin for e in entries if not e.module.startswith(own)})
+        )
 
 
 class Supervisor:
@@ -97,14 +105,20 @@ class Supervisor:
         self.retry = retry
         self.progress = progress
         self.report = report
-        self.waiting: dict[str, deque[Job]] = {}
+        self.waiting: dict[tuple[str, ...], deque[Job]] = {}
+        self.modules: dict[tuple[str, ...], dict[str, Path]] = {}
         for key, cell in cells.items():
-            job = Job(key, cell)
-            self.waiting.setdefault(job.origin, deque()).append(job)
+            job = Job(key, cell, cell.header())
+            self.waiting.setdefault(job.origins, deque()).append(job)
+            known = self.modules.setdefault(job.origins, {})
+            known |= modules(cell.variant, cell.measure)
         self.workers: dict[WorkerProcess, Job | None] = {}
         self.selector = selectors.DefaultSelector()
         self.stopped_by = ""
+        self._run = secrets.token_hex(16)  # tells its checkpoints from others'
+        self._asked: deque[int] = deque()  # signals that nobody has acted on
         self._deadline = float("inf")
+        self._looked = time.monotonic()
 
     def run(self) -> str:
         """Compute until all is done or the run is asked to stop.
@@ -121,6 +135,7 @@ class Supervisor:
                     for event, _ in self.selector.select(0.1):
                         self._read(event.data, event.fd)
                     self._look_after()
+                    self._obey()
             finally:
                 for worker in list(self.workers):
                     self._end(worker)
@@ -134,12 +149,17 @@ class Supervisor:
         for worker in self.workers:
             worker.send({"stop": True})
 
+    def _obey(self) -> None:
+        """Act on the signals that have come; a handler may come amid anything."""
+        while self._asked:
+            number = signal.Signals(self._asked.popleft())
+            twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
+            self.stop(number.name, 0 if twice else GRACE.get(number, OTHER_GRACE))
+
     @contextmanager
     def _signals(self) -> Iterator[None]:
         def caught(number: int, _: Any) -> None:
-            twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
-            grace = GRACE.get(signal.Signals(number), OTHER_GRACE)
-            self.stop(signal.Signals(number).name, 0 if twice else grace)
+            self._asked.append(number)
 
         before = {number: signal.signal(number, caught) for number in SIGNALS}
         try:
@@ -154,12 +174,13 @@ class Supervisor:
             if job is None and not self._give(worker):
                 self._end(worker)
         while not self.stopped_by and len(self.workers) < self.limits.workers:
-            origins = [worker.origin for worker in self.workers]
-            wanted = [origin for origin, jobs in self.waiting.items() if jobs]
+            there = [worker.origins for worker in self.workers]
+            wanted = [origins for origins, jobs in self.waiting.items() if jobs]
             if not wanted:
                 break
-            origin = min(wanted, key=origins.count)
-            worker = WorkerProcess(origin, self.plugins, self.limits.memory)
+            worker = self._started(min(wanted, key=there.count))
+            if worker is None:
+                break
             self.workers[worker] = None
             for descriptor in worker.descriptors:
                 self.selector.register(descriptor, selectors.EVENT_READ, worker)
@@ -167,9 +188,20 @@ class Supervisor:
                 self._end(worker)
         return bool(self.workers)
 
+    def _started(self, origins: tuple[str, ...]) -> WorkerProcess | None:
+        """Return a new worker; none if the machine has room for no more of them."""
+        try:
+            return WorkerProcess(
+                origins, self.modules[origins], self.plugins, self.limits.memory
+            )
+        except OSError as error:
+            if self.workers:
+                return None
+            raise StoreError(f"a worker must be able to start, got {error}") from error
+
     def _give(self, worker: WorkerProcess) -> bool:
-        """Send the next cell of the worker's origin; return whether there was one."""
-        jobs = self.waiting[worker.origin]
+        """Send the next cell of the worker's origins; return whether there was one."""
+        jobs = self.waiting[worker.origins]
         while jobs and not self.stopped_by:
             job = jobs.popleft()
             if not missing([job.cell], self.store, self.retry):  # by another run
@@ -187,7 +219,8 @@ class Supervisor:
         trained = isinstance(setting, Training)
         return {
             "token": job.token,
-            "spec": job.cell.spec(),
+            "spec": job.header["spec"],
+            "run": self._run,
             "corpus": setting.corpus if trained else "",
             "checkpoints": str(folder) if trained else "",
             "interval": self.limits.interval,
@@ -212,36 +245,53 @@ class Supervisor:
                 # A cell that began again is not further until it has caught up.
                 self.progress(job.cell, max(0, done - job.done))
                 job.done = max(done, job.done)
-            case {"token": job.token, "body": {**body}} if self._fits(body, job):
-                if body["status"] == "lost":
-                    self._end(worker)
-                    self._lose(job, body)
-                else:
-                    self.workers[worker] = None
-                    self._publish(job, body)
-            case {"token": job.token, "stopped": True}:
+            case {"token": job.token, "body": {**body}, "last": bool(last)}:
+                self._take(worker, job, body, last)
+            case {"token": job.token, "stopped": True} if self.stopped_by:
                 self._end(worker)
-            case {"token": job.token, "store": str(error)}:
-                raise StoreError(error)
+            case {"token": job.token, "store": str(error), "size": int(size)}:
+                self._end(worker)
+                self.store.check(max(1, size))  # it may be the scheme that says so
+                self._lose(job, self._fault(job, "lost", f"store: {error}", worker))
             case _:
-                self._end(worker)
-                fault = f"protocol: unexpected answer {message}"
-                self._publish(job, self._fault(job, "failed", fault, worker))
+                self._fail(worker, job, f"unexpected answer {message}")
 
-    def _fits(self, body: dict[str, Any], job: Job) -> bool:
-        header = job.cell.header()
-        return (
-            canonical({name: body.get(name) for name in header}) == canonical(header)
-            and body.get("status") in ("ok", "failed", "unsupported", "lost")
-            and isinstance(body.get("provenance"), dict)
-        )
+    def _take(
+        self, worker: WorkerProcess, job: Job, body: dict[str, Any], last: bool
+    ) -> None:
+        """Publish an answer that any reader can read, made with the code planned."""
+        wrong = fault({**body, "key": job.key})
+        if wrong or not self.store.fits(body):
+            self._fail(worker, job, wrong or "the record is too long to be read")
+            return
+        planned = {name: body[name] for name in job.header}
+        if canonical(planned) != canonical(job.header):
+            self._end(worker)
+            what = "mismatch: it was computed with other code than planned"
+            self._lose(job, self._fault(job, "lost", what, worker))
+        elif body["status"] == "lost":
+            self._end(worker)
+            self._lose(job, body)
+        else:
+            self.workers[worker] = None
+            if last:
+                self._end(worker)
+            self._publish(job, body)
+
+    def _fail(self, worker: WorkerProcess, job: Job, why: str) -> None:
+        """End a worker that does not answer as a worker does, and say so."""
+        self._end(worker)
+        self._publish(job, self._fault(job, "failed", f"protocol: {why}", worker))
 
     def _look_after(self) -> None:
-        """Notice workers that died, hang, or were given their time to stop."""
+        """Notice a lost folder, and workers that died, hang, or had time to stop."""
+        if time.monotonic() - self._looked > LOOK:
+            self.store.check()
+            self._looked = time.monotonic()
         overdue = time.monotonic() > self._deadline
         for worker in list(self.workers):
-            fault = worker.fault(self.limits.timeout)
-            if not fault and not overdue:
+            why = worker.fault(self.limits.timeout)
+            if not why and not overdue:
                 continue
             for message in worker.drain():
                 self._hear(worker, message)
@@ -250,15 +300,15 @@ class Supervisor:
                 self._end(worker)
             if job is None or overdue:
                 continue
-            if fault.startswith("protocol"):
-                self._publish(job, self._fault(job, "failed", fault, worker))
+            if why.startswith("protocol"):
+                self._publish(job, self._fault(job, "failed", why, worker))
             else:
-                self._lose(job, self._fault(job, "lost", fault, worker))
+                self._lose(job, self._fault(job, "lost", why, worker))
 
     def _lose(self, job: Job, body: dict[str, Any]) -> None:
         """Try a cell again in a fresh process, or say that it is lost."""
         if job.starts < STARTS.get(body["error"].partition(":")[0], 1):
-            self.waiting[job.origin].appendleft(job)
+            self.waiting[job.origins].appendleft(job)
         else:
             self._publish(job, body)
 
@@ -276,7 +326,7 @@ class Supervisor:
     ) -> dict[str, Any]:
         """Return the record of a cell whose worker gave none."""
         return {
-            **job.cell.header(),
+            **job.header,
             "status": status,
             "error": one_line(error),
             "trace": worker.printed(),
@@ -291,7 +341,7 @@ class Supervisor:
         }
 
     def _end(self, worker: WorkerProcess) -> None:
-        del self.workers[worker]
+        self.workers.pop(worker, None)
         for descriptor in worker.descriptors:
             if descriptor in self.selector.get_map():
                 self.selector.unregister(descriptor)

@@ -1,7 +1,8 @@
 """A worker: a process that computes one cell after another for a supervisor.
 
 It reads requests from its standard input and answers on a pipe of its own, one JSON
-text per line, so that what a scheme prints is never taken for an answer. When its
+text per line, so that what a scheme prints is never taken for an answer. What it
+computes with is the source that the supervisor read, handed over in a file. When its
 standard input ends, it ends too, with all that it started.
 """
 
@@ -17,44 +18,56 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.cells import canonical, cell_of
-from posenc_compare.analysis.process import PROTOCOL
-from posenc_compare.errors import StoreError
+from posenc_compare.analysis.canonical import canonical
 from posenc_compare.registry import SCHEMES
+from posenc_compare.sources import PlannedFinder, keep
 
 OFTEN = 0.2  # seconds between two reports of progress
+PROTOCOL = 70  # exit code of a worker that could not answer
 STOP = threading.Event()
 
 
 def main() -> None:
     """Serve requests until there are no more."""
-    pipe = int(sys.argv[1])
+    pipe, source = map(int, sys.argv[1:])
     os.set_inheritable(pipe, False)
     faulthandler.enable()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, lambda *_: STOP.set())
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    finder = _planned(source)
+    first = requests.get()
+    sys.path[:] = first["path"]
     # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
     from posenc_compare.analysis.compute import compute
     from posenc_compare.analysis.training.checkpoints import Stopped
+    from posenc_compare.errors import StoreError
+    from posenc_compare.state import changes, process_state, restore
 
+    _prepare(first)
+    _answer(pipe, {"ready": True})
     while True:
         request = requests.get()
-        if "memory" in request:
-            _prepare(request)
-            _answer(pipe, {"ready": True})
-            continue
         token = request["token"]
+        cell, progress = _task(request, pipe)
+        before = process_state()
         try:
-            body = compute(*_task(request, pipe))
+            body = compute(cell, progress)
         except Stopped:
             _answer(pipe, {"token": token, "stopped": True})
             os._exit(0)
         except StoreError as error:
-            _answer(pipe, {"token": token, "store": str(error)})
+            size = progress.checkpoints.size
+            _answer(pipe, {"token": token, "store": str(error), "size": size})
             os._exit(0)
-        _answer(pipe, {"token": token, "body": body})
+        if others := finder.others():
+            body["spec"]["not_as_planned"] = others
+        restore(before)
+        # What cannot be put back, and a GPU whose context is broken, harm what follows.
+        broken = body["status"] == "failed" and cell.setting.device != "cpu"
+        last = broken or bool(changes(before))
+        _answer(pipe, {"token": token, "body": body, "last": last})
 
 
 def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
@@ -70,9 +83,19 @@ def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
         os.killpg(0, signal.SIGKILL)
 
 
+def _planned(source: int) -> PlannedFinder:
+    """Take the source that was handed over in place of what the files hold now."""
+    with open(source, "rb") as file:
+        whole = json.load(file)
+    keep(whole["texts"])
+    paths = {name: Path(path) for name, path in whole["modules"].items()}
+    finder = PlannedFinder(paths)
+    sys.meta_path.insert(0, finder)
+    return finder
+
+
 def _prepare(request: dict[str, Any]) -> None:
-    """Take over where modules are found, plugins, and the limit of memory."""
-    sys.path[:] = request["path"]
+    """Take over the limit of memory and the plugins."""
     resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
     for plugin in request["plugins"]:
         SCHEMES.add_plugin(plugin)
@@ -80,6 +103,7 @@ def _prepare(request: dict[str, Any]) -> None:
 
 def _task(request: dict[str, Any], pipe: int) -> Any:
     from posenc_compare.analysis.base import Progress
+    from posenc_compare.analysis.cells import cell_of
     from posenc_compare.analysis.training.checkpoints import Checkpoints
 
     done, told = 0, 0.0
@@ -92,7 +116,9 @@ def _task(request: dict[str, Any], pipe: int) -> Any:
             _answer(pipe, {"token": request["token"], "progress": done})
 
     folder = request["checkpoints"] and Path(request["checkpoints"])
-    checkpoints = Checkpoints(folder, request["interval"], STOP.is_set)
+    checkpoints = Checkpoints(
+        folder, request["interval"], STOP.is_set, run=request["run"]
+    )
     return cell_of(request["spec"], request["corpus"]), Progress(advance, checkpoints)
 
 
@@ -103,7 +129,3 @@ def _answer(pipe: int, message: dict[str, Any]) -> None:
             view = view[os.write(pipe, view) :]
     except OSError:
         os._exit(PROTOCOL)
-
-
-if __name__ == "__main__":
-    main()

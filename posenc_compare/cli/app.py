@@ -336,12 +336,15 @@ def rerun(
     corpus: Annotated[str, typer.Option(help="Where the text of a training is.")] = (
         "stdlib"
     ),
+    timeout: Timeout = 3600.0,
+    memory: Memory = 0.0,
     plugin: Plugins = None,
 ) -> None:
     """Compute one record again and say whether the result is the same."""
-    from posenc_compare.cli import inspect
+    from posenc_compare.cli import commands, inspect
 
-    _finish(inspect.rerun(key, folder, corpus, plugin or []))
+    work = commands.Work(workers=1, timeout=timeout, memory=memory)
+    _finish(inspect.rerun(key, folder, corpus, plugin or [], work))
 
 
 @app.command()

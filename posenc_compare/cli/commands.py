@@ -78,18 +78,18 @@ class Work:
             check_choice("retry", status, RETRY[:2])
         return asked
 
-    def limits(self, settings: Settings) -> Limits:
-        """Return what the supervisor takes, checked."""
+    def limits(self, device: str, threads: int) -> Limits:
+        """Return what the supervisor takes, checked, for cells on a device."""
         check_whole("workers", self.workers, 0, 1024)
         check_number("timeout", self.timeout, 0.1, 1e9)
         check_number("memory", self.memory, 0, 1e6)
         check_number("checkpoint-every", self.checkpoint_every, 0, 1e9)
-        on_cpu = settings.probe.device == "cpu"
+        on_cpu = device == "cpu"
         cores = len(os.sched_getaffinity(0)) if on_cpu else 1
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         asked = int(self.memory * 2**30)
         return Limits(
-            workers=self.workers or max(1, cores // settings.threads),
+            workers=self.workers or max(1, cores // threads),
             timeout=self.timeout,
             memory=(asked or whole) if on_cpu else -1,
             interval=self.checkpoint_every,
@@ -110,8 +110,8 @@ def run(
     """Compute what is missing, then show everything that was asked for.
 
     Returns:
-        The exit code: 130 if interrupted, 1 if a cell failed or is lost or a plugin
-        is broken, else 0.
+        The exit code: 130 if interrupted, 1 if a cell failed, is lost or has no record
+        or a plugin is broken, else 0.
     """
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
@@ -125,9 +125,12 @@ def run(
         settings.threads,
         sys.maxsize if work.yes else MANY,
     )
-    limits, retry = work.limits(settings), work.statuses()
+    limits, retry = (
+        work.limits(settings.training.device, settings.threads),
+        work.statuses(),
+    )
     cells = in_shard(planned, work.shard)
-    _check_memory(cells, limits.memory)
+    check_memory(cells, limits.memory)
     store = Store(out or Path("runs") / settings.name)
     todo = missing(cells, store, retry)
     for line in left_out:
@@ -149,11 +152,13 @@ def run(
 
     counts = show_run(cells, store, format)
     bad = counts["failed"] + counts["lost"]
-    if bad or sum(counts.values()) < len(cells):
+    without = len({cell.key() for cell in cells}) - sum(counts.values())
+    if bad or without:
+        counts["without a record"] = without
         said = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         say(f"of {len(cells)} cells: {said}")
         _say_how_to_go_on(" --retry failed,lost" if bad and not work.retry else "")
-    return int(report_broken() or bool(bad))
+    return int(report_broken() or bool(bad or without))
 
 
 def _fitting(
@@ -202,7 +207,7 @@ def _place_for(axes: int) -> str:
     return f"`--grid {sizes}`" if sizes else "a run without `--grid`"
 
 
-def _check_memory(cells: list[Cell], limit: int) -> None:
+def check_memory(cells: list[Cell], limit: int) -> None:
     """Refuse cells that cannot fit, before any is computed."""
     most = max((cell.setting.memory for cell in cells), default=0)
     if 0 < limit < most:

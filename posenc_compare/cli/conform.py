@@ -10,7 +10,8 @@ from posenc_compare.cli.show import show
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.errors import ConfigError
 from posenc_compare.inputs import hint
-from posenc_compare.registry import SCHEMES, declared, parse
+from posenc_compare.registry import SCHEMES, declared
+from posenc_compare.sources import parse
 from posenc_compare.variants import parse_variants
 
 STATES = ("passed", "failed", "expected to fail", "not applicable")

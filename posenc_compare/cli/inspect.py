@@ -7,10 +7,12 @@ from typing import Any
 
 from posenc_compare.analysis.cells import cell_of
 from posenc_compare.analysis.difference import difference, same_cell
+from posenc_compare.analysis.plan import here
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.supervisor import Supervisor
 from posenc_compare.analysis.text import clean
+from posenc_compare.cli.commands import Work, check_memory
 from posenc_compare.cli.say import say
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
@@ -23,7 +25,7 @@ LISTED = 20  # cells that are named one by one
 def status(folder: Path, format: str) -> int:
     """Print what a folder holds, by measure and status; 1 if any cell went wrong."""
     store = Store(folder)
-    records = load_records(folder, say)
+    records = load_records(folder, say, arrays=False)
     counts = Counter((r["spec"]["measure"]["name"], r["status"]) for r in records)
     states = ("ok", "unsupported", "failed", "lost")
     body = [
@@ -43,20 +45,22 @@ def status(folder: Path, format: str) -> int:
     return int(bool(sum(counts[m, s] for m, s in counts if s in ("failed", "lost"))))
 
 
-def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
+def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -> int:
     """Compute the cell of one record again and say whether the result is the same."""
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
     shown = _record(key, folder)
     old = Store(folder).read(shown["key"]) or shown  # before its text was cleaned
     try:
-        cell = cell_of(old["spec"], corpus)
+        cell = here(cell_of(old["spec"], corpus))
         wanted = cell.key()
     except (KeyError, TypeError) as error:
         raise ConfigError(
             f"record {old['key']}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
+    limits = work.limits(cell.setting.device, 1)
+    check_memory([cell], limits.memory)
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "rerun")
         store.create()
@@ -64,7 +68,7 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
             {wanted: cell},
             store,
             plugins,
-            Limits(workers=1),
+            limits,
             (),
             lambda cell, units: None,
             lambda record: None,
@@ -104,7 +108,8 @@ def diff(one: Path, other: Path, format: str) -> int:
 
 
 def _record(key: str, folder: Path) -> Record:
-    found = [r for r in load_records(folder, say) if r["key"].startswith(key)]
+    records = load_records(folder, say, arrays=False)
+    found = [record for record in records if record["key"].startswith(key)]
     if len(found) != 1 or not key:
         raise ConfigError(
             f"{folder}: must hold one record whose key begins with {key[:40]!r}, and "

@@ -13,8 +13,8 @@ from typing import Any
 
 from posenc_compare.analysis.checks import check_choice, check_whole
 from posenc_compare.analysis.devices import resolve_device
+from posenc_compare.analysis.presets import PRESETS
 from posenc_compare.analysis.settings import (
-    PRESETS,
     ProbeSetting,
     Training,
     sides_of,

@@ -28,8 +28,9 @@ from posenc_compare.cli.show import show
 def show_run(cells: list[Cell], store: Store, format: str) -> Counter[str]:
     """Print the tables of a run, write everything, and count its records by status."""
     keys = dict.fromkeys(cell.key() for cell in cells)
-    records = sound((r for key in keys if (r := store.read(key)) is not None), say)
-    _show_tables(tell_apart(records), format)
+    found = (r for key in keys if (r := store.read(key)) is not None)
+    records = sound(found, say, arrays=False)
+    _show_tables(tell_apart(records, say), format)
     everything = load_records(store.folder, say)
     write_tables(everything, store.folder)
     draw_all(everything, store.folder, say)
@@ -39,7 +40,7 @@ def show_run(cells: list[Cell], store: Store, format: str) -> Counter[str]:
 
 def table(folder: Path, format: str, out: Path | None) -> None:
     """Print the tables of a folder of records, and write them to `out` if given."""
-    records = load_records(folder, say)
+    records = load_records(folder, say, arrays=False)
     _show_tables(records, format)
     if out:
         for path in write_tables(records, out):

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_compare.conformance.process import put_back
 from posenc_compare.conformance.subject import Subject
 from posenc_compare.schemes.base import Scheme
+from posenc_compare.state import put_back
 
 EXACT = 1e-10  # of float64, on values of order one
 LONGEST = 230  # characters that a cause may take of a line

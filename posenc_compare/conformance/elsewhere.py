@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from posenc_compare.conformance.catalogue import ContractError, expect
-from posenc_compare.conformance.process import changes, process_state, put_back
 from posenc_compare.conformance.subject import Layer, Subject, tokens
+from posenc_compare.fresh import python, search_path
 from posenc_compare.registry import SCHEMES
+from posenc_compare.state import changes, process_state, put_back
 from posenc_compare.variants import parse_variants
 
 ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}
@@ -44,13 +45,13 @@ def elsewhere(subject: Subject) -> dict[str, Any]:
 def _elsewhere(plugin: str, label: str) -> dict[str, dict[str, Any]]:
     """Return what is found by label; the built-in schemes share a process."""
     names = [label] if plugin else dict.fromkeys([*built_in(), label])
-    request = json.dumps({"path": sys.path, "plugin": plugin, "labels": [*names]})
+    request = json.dumps({"path": search_path(), "plugin": plugin, "labels": [*names]})
     try:
         done = subprocess.run(
-            [sys.executable, "-B", "-c", SCRIPT, request],
+            python(SCRIPT, request),
             capture_output=True,
             text=True,
-            env={**os.environ, "PYTHONHASHSEED": "1"},
+            env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
             timeout=PATIENCE,
             check=False,
         )

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.conformance.process import put_back
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.base import Geometry, Scheme
+from posenc_compare.state import put_back
 from posenc_compare.variants import Variant
 
 HEADS, DIM = 2, 8

@@ -11,7 +11,6 @@ from torch import Tensor
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.conformance.catalogue import EXACT, check, expect, expect_close
 from posenc_compare.conformance.elsewhere import digest, elsewhere
-from posenc_compare.conformance.process import changes, process_state
 from posenc_compare.conformance.subject import (
     HEADS,
     WIDTH,
@@ -22,6 +21,7 @@ from posenc_compare.conformance.subject import (
 )
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes.base import Geometry
+from posenc_compare.state import changes, process_state
 
 IMPORT = 2.0  # seconds that the scheme's own import may take
 BUILT = 64  # positions that a scheme is built for that is asked beyond them

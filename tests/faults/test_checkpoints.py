@@ -16,7 +16,8 @@ from faulty import KINDS, Crash, Seam, become, sealed, snapshot, within
 from safetensors.torch import save as to_bytes
 
 from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.cells import Cell, canonical
+from posenc_compare.analysis.canonical import canonical
+from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.compute import compute
 from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped

@@ -12,7 +12,7 @@ import pytest
 from faulty import CELL, body, sealed
 
 import posenc_compare
-from posenc_compare.analysis.cells import canonical
+from posenc_compare.analysis.canonical import canonical
 from posenc_compare.analysis.plan import missing
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store

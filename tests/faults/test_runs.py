@@ -24,7 +24,8 @@ from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.compute import compute
 from posenc_compare.analysis.difference import result
 from posenc_compare.analysis.plan import missing
-from posenc_compare.analysis.settings import PRESETS, ProbeSetting
+from posenc_compare.analysis.presets import PRESETS
+from posenc_compare.analysis.settings import ProbeSetting
 from posenc_compare.analysis.store import SCHEMA, Store
 from posenc_compare.cli.commands import Work
 from posenc_compare.cli.settings import Settings

@@ -19,7 +19,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from posenc_compare.analysis.cells import Cell, canonical, spec_key
+from posenc_compare.analysis.canonical import canonical, spec_key
+from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.plan import missing
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store, write_file
@@ -756,7 +757,7 @@ def test_no_two_cells_have_one_key() -> None:
 
 SAY_KEYS = """
 from faulty import CELL
-from posenc_compare.analysis.cells import spec_key
+from posenc_compare.analysis.canonical import spec_key
 from posenc_compare.variants import parse_variants
 print(CELL.key(), spec_key({name: hash for hash, name in enumerate("abc")}))
 print(*sorted({"a", "b", "c", "d"}, key=hash))

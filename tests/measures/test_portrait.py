@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.cells import canonical
+from posenc_compare.analysis.canonical import canonical
 from posenc_compare.analysis.compute import rounded
 from posenc_compare.analysis.measures.portrait import PARTS, portrait
 from posenc_compare.analysis.probe import Probe

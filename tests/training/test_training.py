@@ -9,7 +9,8 @@ import torch.nn.functional as F
 
 from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.measures.extrapolation import extrapolation
-from posenc_compare.analysis.settings import PRESETS, Training
+from posenc_compare.analysis.presets import PRESETS
+from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder

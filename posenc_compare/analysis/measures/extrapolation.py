@@ -45,6 +45,8 @@ TRAIN_BITS = Quantity(
     better="lower",
     zero="every training byte is foreseen (mean of the last tenth of the steps)",
 )
+BITS_AT = "bits."  # of a tensor in a checkpoint; behind it length and case
+READINGS = 64  # cases at one length, at the most
 
 
 @register_measure(
@@ -90,20 +92,25 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
         setting.compiled,
     )
     trainer = Trainer(model, corpus, recipe, setting.seed)
-    step, tested = progress.checkpoints.load()
-    if step:
-        trainer.restore(tested)
-        progress(step)
+    sizes = {f"{BITS_AT}{length}.": length for length in setting.test_lengths}
+
+    def restore(step: int, tensors: dict[str, torch.Tensor]) -> None:
+        bits = _tested(tensors, sizes if step == setting.steps else {})
+        trainer.restore(step, {n: t for n, t in tensors.items() if n not in bits})
+
+    limit = trainer.most + 8 * READINGS * sum(setting.test_lengths)
+    step, tensors = progress.checkpoints.load(restore, limit)
+    progress(step)
     losses = trainer.train(progress)
     last = losses[-max(1, len(losses) // 10) :]
     rows = [Row(TRAIN_BITS.name, sum(last) / len(last))]
-    tested = {name: bits for name, bits in tested.items() if name.startswith("bits.")}
+    tested = _tested(tensors, sizes)
     position_bits = torch.empty(0)
     for length in setting.test_lengths:
         readers = readers_at(model.own, length)
         for case, schemes in {"": model.own, **readers}.items():
             quantity = READ_BITS.name if case else BITS.name
-            name = f"bits.{length}.{case}"
+            name = f"{BITS_AT}{length}.{case}"
             try:
                 if name not in tested:
                     with model.read_with(schemes):
@@ -124,3 +131,25 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
                 progress.checkpoints.save(setting.steps, {**trainer.state(), **tested})
     arrays = {"position_bits": position_bits.tolist(), "training_bits": losses}
     return Result(rows, arrays)
+
+
+def _tested(
+    tensors: dict[str, torch.Tensor], sizes: dict[str, int]
+) -> dict[str, torch.Tensor]:
+    """Return the tensors of a checkpoint that are results of tests.
+
+    Args:
+        tensors: by name.
+        sizes: how long each is, by how its name begins.
+
+    Raises:
+        ValueError: if one is not what a test gives.
+    """
+    tested = {n: bits for n, bits in tensors.items() if n.startswith(BITS_AT)}
+    for name, bits in tested.items():
+        size = next((s for start, s in sizes.items() if name.startswith(start)), None)
+        if bits.shape != (size,) or bits.dtype != torch.float64:
+            raise ValueError(f"{name} is not of this test")
+        if not (bits.isfinite() & (bits >= 0)).all():
+            raise ValueError(f"{name} must be finite and not negative")
+    return tested

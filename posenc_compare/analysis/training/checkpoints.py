@@ -3,6 +3,11 @@
 A checkpoint is a safetensors file. The manifest beside it, written last, lists the
 last two with their checksums; a file that it does not list, or that has changed, is
 not read. Resuming never depends on how the training ended.
+
+A checksum is no signature: whoever can write the folder can put anything there. So
+what is read must fit the training in every name, shape and number, and what another
+run wrote is said to be so. The folder is named by the cell's key, which the code is
+part of: no training goes on under other code, another torch or another package.
 """
 
 import contextlib
@@ -18,12 +23,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from posenc_compare.analysis.cells import canonical
-from posenc_compare.analysis.store import parse_strictly, read_file, write_file
+from posenc_compare.analysis.canonical import canonical, parse_strictly
+from posenc_compare.analysis.store import read_file, write_file
 from posenc_compare.errors import StoreError
 
-FORMAT = 1
-LIMIT = 1 << 40  # bytes of a file of tensors
+FORMAT = 2
 KEPT = 2
 NAME = re.compile(r"[0-9]+-[0-9a-f]{8}\.safetensors")
 # Of a save that was cut off, as `write_file` names it.
@@ -44,10 +48,14 @@ class Checkpoints:
         interval: seconds between two checkpoints.
         stop: whether the run was asked to stop.
         files: module `os`, or what stands in for it.
+        run: a word that no other run knows.
 
     Attributes:
         refused: why files of an earlier checkpoint were not used.
         resumed_from: step of the checkpoint that was used, 0 for none.
+        resumed_elsewhere: whether another run had written it.
+        raised: the exception by which `save` ends a training, once it has.
+        size: bytes of the last checkpoint that was written, or tried.
     """
 
     def __init__(
@@ -56,13 +64,18 @@ class Checkpoints:
         interval: float = 180.0,
         stop: Callable[[], bool] = lambda: False,
         files: Any = os,
+        run: str = "",
     ) -> None:
         self.folder = folder
+        self.run = run
         self.interval = interval
         self.stop = stop
         self.files = files
         self.refused: list[str] = []
         self.resumed_from = 0
+        self.resumed_elsewhere = False
+        self.raised: BaseException | None = None
+        self.size = 0
         self._damaged: list[dict[str, Any]] = []
         self._last = time.monotonic()
 
@@ -80,8 +93,16 @@ class Checkpoints:
             Stopped: if the run was asked to stop.
             StoreError: if the folder does not take it.
         """
+        try:
+            self._save(step, tensors)
+        except (Stopped, StoreError) as problem:
+            self.raised = problem
+            raise
+
+    def _save(self, step: int, tensors: Tensors) -> None:
         if self.folder is not None:
             data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+            self.size = len(data)
             try:
                 self._publish(self.folder, step, data)
             except FileNotFoundError:
@@ -99,19 +120,31 @@ class Checkpoints:
         if self.stop():
             raise Stopped
 
-    def load(self) -> tuple[int, Tensors]:
-        """Return step and tensors of the newest checkpoint that is intact, or 0, {}."""
+    def load(
+        self, restore: Callable[[int, Tensors], None], limit: int
+    ) -> tuple[int, Tensors]:
+        """Go on from the newest checkpoint that is intact and fits.
+
+        Args:
+            restore: takes step and tensors, or raises ValueError if they do not fit.
+            limit: bytes of a file that is read.
+
+        Returns:
+            Step and tensors; 0 and none if there is no such checkpoint.
+        """
         for entry in self._listed():
             try:
-                data = read_file(self._path(entry), LIMIT)
+                data = read_file(self._path(entry), limit)
                 if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                     raise ValueError("its checksum is another")
                 tensors = load(data)
+                restore(entry["step"], tensors)
             except (OSError, ValueError, KeyError, SafetensorError) as error:
                 self.refused.append(f"checkpoint of step {entry['step']}: {error}")
                 self._damaged.append(entry)
                 continue
             self.resumed_from = entry["step"]
+            self.resumed_elsewhere = entry["run"] != self.run
             return self.resumed_from, tensors
         return 0, {}
 
@@ -127,9 +160,10 @@ class Checkpoints:
             if ours and path.name not in names:
                 with contextlib.suppress(FileNotFoundError):  # another run was faster
                     self.files.unlink(path)
-        entry = {"step": step, "sha256": hashlib.sha256(data).hexdigest()}
+        digest = hashlib.sha256(data).hexdigest()
+        entry = {"step": step, "sha256": digest, "run": self.run}
         write_file(self._path(entry), data, self.files)
-        listed = [entry, *(old for old in kept if old != entry)]
+        listed = [entry, *(e for e in kept if self._path(e) != self._path(entry))]
         body = {"format": FORMAT, "key": folder.name, "checkpoints": listed}
         digest = hashlib.sha256(canonical(body)).hexdigest()
         text = canonical({"sha256": digest, "body": body})
@@ -151,8 +185,10 @@ class Checkpoints:
             if (body["format"], body["key"]) != (FORMAT, self.folder.name):
                 raise ValueError("it belongs to another training or format")
             listed = list(body["checkpoints"])
-            if not all(NAME.fullmatch(self._path(entry).name) for entry in listed):
-                raise ValueError("it lists what is no checkpoint")
+            for entry in listed:
+                known = NAME.fullmatch(self._path(entry).name)
+                if not known or not isinstance(entry["run"], str):
+                    raise ValueError("it lists what is no checkpoint")
             return listed
         except FileNotFoundError:
             return []

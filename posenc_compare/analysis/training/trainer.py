@@ -138,8 +138,21 @@ class Trainer:
                 tensors[f"optimiser.{part}.{name}"] = value
         return tensors
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `state` returned."""
+    @property
+    def most(self) -> int:
+        """Return the bytes that `state` takes at the most, with room for names."""
+        tensors = [tensor for _, tensor in self._named()]
+        held = sum(3 * t.numel() * t.element_size() + 4096 for t in tensors)
+        return held + 4 * self.recipe.steps
+
+    def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
+        """Go on from what `state` returned after `step` steps.
+
+        Raises:
+            ValueError: if that is not this training's in every name, shape and dtype,
+                or has numbers that no training gives; nothing has changed then.
+        """
+        self._check(step, tensors)
         self.losses = list(tensors["losses"].to(self.model.embedding.weight.device))
         with torch.no_grad():
             for name, tensor in self._named():
@@ -151,6 +164,29 @@ class Trainer:
                     }
                     step = tensors[f"optimiser.step.{name}"]
                     self.optimiser.state[tensor] = {"step": step, **moments}
+
+    def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
+        wanted = {"losses": ((step,), torch.float32)}
+        for name, tensor in self._named():
+            known = (tuple(tensor.shape), tensor.dtype)
+            wanted[f"model.{name}"] = known
+            if f"optimiser.step.{name}" in tensors and isinstance(tensor, nn.Parameter):
+                wanted[f"optimiser.step.{name}"] = ((), torch.float32)
+                for part in ("exp_avg", "exp_avg_sq"):
+                    wanted[f"optimiser.{part}.{name}"] = known
+        if not 0 < step <= self.recipe.steps:
+            raise ValueError(f"its step must be up to {self.recipe.steps}, got {step}")
+        if tensors.keys() != wanted.keys():
+            name = min(tensors.keys() ^ wanted.keys())
+            raise ValueError(f"{name} is missing or not of this training")
+        for name, (shape, dtype) in wanted.items():
+            tensor = tensors[name]
+            if (tuple(tensor.shape), tensor.dtype) != (shape, dtype):
+                raise ValueError(f"{name} must be {dtype} of shape {shape}")
+            if not tensor.isfinite().all():
+                raise ValueError(f"{name} must be finite")
+            if name.startswith("optimiser.step.") and not 0 < tensor <= step:
+                raise ValueError(f"{name} must be up to {step}")
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [*self.model.named_parameters(), *self.model.named_buffers()]

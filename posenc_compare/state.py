@@ -5,7 +5,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,44 @@ def _set_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 
 
+def _folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # somebody has removed it
+        return None
+
+
+def _set_folder(folder: Path | None) -> None:
+    with suppress(OSError):
+        os.chdir(folder or "/")
+
+
+def _attention_kernels() -> tuple[bool, ...]:
+    cuda = torch.backends.cuda
+    return (
+        cuda.flash_sdp_enabled(),
+        cuda.mem_efficient_sdp_enabled(),
+        cuda.math_sdp_enabled(),
+        cuda.cudnn_sdp_enabled(),
+    )
+
+
+def _set_attention_kernels(enabled: tuple[bool, ...]) -> None:
+    cuda = torch.backends.cuda
+    cuda.enable_flash_sdp(enabled[0])
+    cuda.enable_mem_efficient_sdp(enabled[1])
+    cuda.enable_math_sdp(enabled[2])
+    cuda.enable_cudnn_sdp(enabled[3])
+
+
+def _onednn() -> bool:
+    return torch.backends.mkldnn.enabled
+
+
+def _set_onednn(enabled: bool) -> None:
+    torch.backends.mkldnn.set_flags(enabled)
+
+
 def _set_search_path(folders: list[str]) -> None:
     sys.path[:] = folders
 
@@ -44,12 +82,18 @@ STATE: dict[str, Pair] = {
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "default device": (torch.get_default_device, torch.set_default_device),
     "threads of torch": (torch.get_num_threads, torch.set_num_threads),
+    "matrix products": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    "attention kernels": (_attention_kernels, _set_attention_kernels),
+    "oneDNN": (_onednn, _set_onednn),
     "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
     "deterministic mode": (
         torch.are_deterministic_algorithms_enabled,
         torch.use_deterministic_algorithms,
     ),
-    "working folder": (Path.cwd, os.chdir),
+    "working folder": (_folder, _set_folder),
     "environment": (lambda: dict(os.environ), _set_environment),
     "search path": (lambda: list(sys.path), _set_search_path),
     "threads": (threading.active_count, lambda count: None),  # none can be ended
@@ -75,5 +119,10 @@ def put_back() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in changes(before):
-            STATE[name][1](before[name])
+        restore(before)
+
+
+def restore(before: dict[str, Any]) -> None:
+    """Put back what is not as it was, as far as that can be done."""
+    for name in changes(before):
+        STATE[name][1](before[name])

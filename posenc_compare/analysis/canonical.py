@@ -1,0 +1,47 @@
+"""One text for each value: JSON as records, manifests and answers are written."""
+
+import hashlib
+import json
+import math
+from typing import Any
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one JSON text of a value: sorted, compact, without NaN."""
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
+    )
+    return text.encode()
+
+
+def spec_key(spec: dict[str, Any]) -> str:
+    """Return the hash of a specification, whatever the order of its fields."""
+    return hashlib.sha256(canonical(spec)).hexdigest()[:32]
+
+
+def parse_strictly(data: bytes) -> Any:
+    """Return the value of a JSON text without repeated keys, NaN or infinity.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    return json.loads(
+        data, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite
+    )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:40]} is too large")
+    return value

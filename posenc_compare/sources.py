@@ -1,0 +1,253 @@
+"""The source of modules, read once: what is listed, hashed and run is one text.
+
+A number depends on the code behind it. Here stands which code that is: the module that
+is named, and whatever it imports of its own package and of this one. Everything is read
+from the text with `ast`, so that nothing runs.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.inputs import read_regular
+
+LIMIT = 1 << 24  # bytes of a file of source
+OURS = __name__.split(".")[0]
+# Modules of this package that cannot change a number: they read what the user gives,
+# plan, keep and tell. Adding one here needs a reason that a reader can follow.
+WITHOUT_EFFECT = {
+    OURS,  # the version, which is in the key
+    f"{OURS}.errors",  # messages
+    f"{OURS}.inputs",
+    f"{OURS}.registry",
+    f"{OURS}.sources",
+    f"{OURS}.analysis",  # a docstring
+    f"{OURS}.analysis.canonical",
+    f"{OURS}.analysis.cells",  # keys
+    f"{OURS}.analysis.checks",  # refusals
+    f"{OURS}.analysis.messages",
+    f"{OURS}.analysis.provenance",
+    f"{OURS}.analysis.store",
+    f"{OURS}.analysis.training.checkpoints",  # what is kept is checked bit for bit
+}
+
+_texts: dict[Path, bytes] = {}
+_kept: set[Path] = set()
+_closures: dict[tuple[str, Path], dict[str, Path]] = {}
+
+
+def read(path: Path) -> bytes:
+    """Return the source in a file, as it was when this process first read it.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is no regular file, or too long.
+    """
+    if path not in _texts:
+        _texts[path] = read_regular(path, LIMIT)
+    return _texts[path]
+
+
+def forget(path: Path) -> None:
+    """Read a file anew when it is next asked for, unless its text was given."""
+    if path not in _kept:
+        _texts.pop(path, None)
+        _closures.clear()
+
+
+def texts() -> dict[str, str]:
+    """Return all source read so far, by path; bytes as letters of Latin-1."""
+    return {str(path): text.decode("latin-1") for path, text in _texts.items()}
+
+
+def keep(given: dict[str, str]) -> None:
+    """Take source from another process in place of what the files hold now."""
+    for path, text in given.items():
+        _texts[Path(path)] = text.encode("latin-1")
+        _kept.add(Path(path))
+    _closures.clear()
+
+
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a Python file.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    try:
+        return _tree(read(path))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ConfigError(
+            f"{path.name}: must be readable Python source, got "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def module_path(module: str) -> Path:
+    """Return the source file of a module without importing it or its parents.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None:
+        folders = spec.submodule_search_locations or []
+        bases = [Path(folder).joinpath(*rest) for folder in folders]
+        paths = [p for b in bases for p in (b.with_suffix(".py"), b / "__init__.py")]
+        if not rest and spec.origin:
+            paths = [Path(spec.origin)]
+        for path in paths:
+            if path.is_file():
+                return path
+    raise ConfigError(
+        f"plugin {module!r}: must be a .py file or an importable module, and is neither"
+    )
+
+
+def closure(module: str, path: Path) -> dict[str, Path]:
+    """Return by name the modules whose code a number of this one depends on.
+
+    These are the module itself and, without end, what they import of its own top-level
+    package and of this package, also inside functions. Modules in `WITHOUT_EFFECT` are
+    left out. Imports that are made from text, as by `importlib`, are not seen.
+
+    Raises:
+        ConfigError: if a file cannot be read.
+    """
+    if (module, path) not in _closures:
+        _closures[module, path] = _closure(module, path)
+    return _closures[module, path]
+
+
+def code_sha256(modules: dict[str, Path]) -> str:
+    """Return one hash of the code of some modules.
+
+    Comments and docstrings do not change it, nor where the files lie. A plugin given as
+    a file has the name of that file.
+    """
+    whole = hashlib.sha256()
+    for name, path in sorted(modules.items()):
+        shown = path.name if name.startswith("posenc_plugin_") else name
+        whole.update(f"{shown} {_text_sha256(read(path))}\n".encode())
+    return whole.hexdigest()
+
+
+class Planned(SourceFileLoader):
+    """Load a module from the text that `keep` was given, whatever its file holds."""
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the compiled text; no cache of bytecode is read or written."""
+        return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
+
+    def get_data(self, path: Any) -> bytes:
+        """Return the text."""
+        return read(Path(path))
+
+
+class PlannedFinder:
+    """Find modules among those whose text was given; goes first in `sys.meta_path`.
+
+    Args:
+        modules: paths by name of module.
+    """
+
+    def __init__(self, modules: dict[str, Path]) -> None:
+        self.modules = modules
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return how to load a module, if its text was given."""
+        if (place := self.modules.get(name)) is None:
+            return None
+        inside = [str(place.parent)] if place.name == "__init__.py" else None
+        loader = Planned(name, str(place))
+        return importlib.util.spec_from_file_location(
+            name, place, loader=loader, submodule_search_locations=inside
+        )
+
+    def others(self) -> list[str]:
+        """Return the modules that were imported, but not from their given text."""
+        return [
+            name
+            for name in self.modules
+            if name in sys.modules
+            and not isinstance(getattr(sys.modules[name], "__loader__", None), Planned)
+        ]
+
+
+def _closure(module: str, path: Path) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    waiting: list[tuple[str, Path | None]] = [
+        *((above, None) for above in _with_parents(module)[:-1]),
+        (module, path),
+    ]
+    while waiting:
+        name, place = waiting.pop()
+        top = name.split(".")[0]
+        if name in found or name in WITHOUT_EFFECT:
+            continue
+        if top not in (OURS, module.split(".")[0]):
+            continue
+        place = place or _place(name)
+        if place is None or place.suffix != ".py":
+            continue
+        found[name] = place
+        package = name if place.name == "__init__.py" else name.rpartition(".")[0]
+        waiting += ((other, None) for other in _imported(parse(place), package))
+    return dict(sorted(found.items()))
+
+
+def _with_parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Yield the modules that a file in `package` may import, with their parents."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _with_parents(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                source = ".".join([*above, *filter(None, [source])])
+            yield from _with_parents(source)
+            for alias in node.names:
+                yield f"{source}.{alias.name}"
+
+
+@functools.cache
+def _place(name: str) -> Path | None:
+    try:
+        return module_path(name)
+    except ConfigError:
+        return None  # a name that is imported from a module, not a module
+
+
+@functools.lru_cache(maxsize=1024)
+def _tree(text: bytes) -> ast.Module:
+    return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _text_sha256(text: bytes) -> str:
+    tree = ast.parse(text)  # a tree of its own: this one loses its docstrings
+    for node in ast.walk(tree):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ):
+            if ast.get_docstring(node) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
