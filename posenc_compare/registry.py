@@ -193,10 +193,10 @@ class Registry(Generic[T]):
         """
         self.entries()
         if source.endswith(".py"):
-            for place in (Path(source), Path(source).resolve()):
-                forget(place)
+            forget(Path(source))
             parse(Path(source))  # says what is wrong with it as it was given
             path = Path(source).resolve()
+            forget(path)
             place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
             module = f"posenc_plugin_{place}_{path.stem}"
         else:

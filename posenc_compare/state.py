@@ -64,7 +64,7 @@ def _set_attention_kernels(enabled: tuple[bool, ...]) -> None:
 
 
 def _onednn() -> bool:
-    return torch.backends.mkldnn.enabled
+    return bool(torch.backends.mkldnn.enabled)
 
 
 def _set_onednn(enabled: bool) -> None:

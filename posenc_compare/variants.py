@@ -66,7 +66,7 @@ class Variant:
         while waiting:
             name, options = waiting.pop()
             found.add(name)
-            for key, (kind, default) in option_types(name).items():
+            for key, (kind, default) in _readable_options(name).items():
                 value = options.get(key, default)
                 if kind is str and value in SCHEMES.entries() and value not in found:
                     waiting.append((value, {}))
@@ -100,6 +100,14 @@ def option_types(name: str) -> dict[str, tuple[Any, Any]]:
         for key, parameter in inspect.signature(scheme.__init__).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
+
+
+def _readable_options(name: str) -> dict[str, tuple[Any, Any]]:
+    """Return `option_types`; none where they cannot be read, and so not be given."""
+    try:
+        return option_types(name)
+    except PluginError:
+        return {}
 
 
 def _written_options(

@@ -77,6 +77,9 @@ def test_every_part_of_the_process_is_put_back(tmp_path: Path) -> None:
         torch.set_default_device("meta")
         torch.set_num_threads(torch.get_num_threads() + 1)
         torch.set_grad_enabled(False)
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.cuda.enable_math_sdp(False)
+        torch.backends.mkldnn.set_flags(False)
         torch.use_deterministic_algorithms(True)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(tmp_path)

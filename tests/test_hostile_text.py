@@ -38,7 +38,7 @@ def records() -> list[dict[str, Any]]:
         one.update(status="failed", rows=[])
     found = sound(made)
     assert len(found) == len(HOSTILE)
-    return tell_apart(found)
+    return tell_apart(found, print)
 
 
 def every_text(value: Any) -> list[str]:
@@ -53,7 +53,7 @@ def every_text(value: Any) -> list[str]:
 def test_names_never_become_paths(tmp_path: Path) -> None:
     made = [hostile(text) for text in PATHS]
     made += [{**record(text, "portrait"), "arrays": PORTRAIT} for text in PATHS[:4]]
-    found = tell_apart(sound(made))
+    found = tell_apart(sound(made), print)
     folder = tmp_path / "outer" / "run"
     folder.mkdir(parents=True)
     write_tables(found, folder)

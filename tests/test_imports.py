@@ -12,9 +12,12 @@ ROOT = Path(posenc_compare.__file__).parent
 FLOORS = {
     "posenc_compare": 0,  # the version only
     "posenc_compare.errors": 0,
+    "posenc_compare.fresh": 0,
     "posenc_compare.inputs": 0,
     "posenc_compare.references": 0,
     "posenc_compare.registry": 0,
+    "posenc_compare.sources": 0,
+    "posenc_compare.state": 0,
     "posenc_compare.variants": 0,
     "posenc_compare.schemes": 1,
     "posenc_compare.attention": 2,
@@ -28,7 +31,10 @@ FLOORS = {
 # worker must hear the end of its supervisor while it imports torch.
 LAZY = {
     "posenc_compare.attention": {"torch.nn.attention"},
-    "posenc_compare.analysis.worker": {"posenc_compare.analysis"},
+    "posenc_compare.analysis.worker": {
+        "posenc_compare.analysis",
+        "posenc_compare.state",
+    },
 }
 
 
@@ -140,9 +146,12 @@ def test_the_lowest_floor_does_without_torch() -> None:
     heavy = {"torch", "numpy", "einops", "pandas", "matplotlib"}
     for module in (
         "posenc_compare",
+        "posenc_compare.analysis.canonical",
         "posenc_compare.errors",
+        "posenc_compare.fresh",
         "posenc_compare.inputs",
         "posenc_compare.registry",
+        "posenc_compare.sources",
         "posenc_compare.variants",
     ):
         assert not heavy & {name.split(".")[0] for _, name in imports(module)}

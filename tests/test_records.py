@@ -76,20 +76,6 @@ def test_key_does_not_depend_on_the_order_of_fields() -> None:
     assert spec_key(dict(reversed(spec.items()))) == CELL.key()
 
 
-def test_source_hash_sees_code_and_not_comments(tmp_path: Path) -> None:
-    path = tmp_path / "scheme.py"
-    texts = [
-        '"""Doc."""\ndef f():\n    """Doc."""\n    return 1\n',
-        '"""Other."""\ndef f():\n    # comment\n    return 1\n',
-        "def f():\n    return 2\n",
-    ]
-    hashes = []
-    for text in texts:
-        path.write_text(text)
-        hashes.append(source_sha256(path))
-    assert hashes[0] == hashes[1] != hashes[2]
-
-
 def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     cells = [CELL, CELL, replace(CELL, measure="smoothness")]

@@ -55,7 +55,7 @@ class Page(HTMLParser):
 
 
 def page(records: list[dict[str, Any]], title: str = "title") -> Page:
-    return Page(report_html(tell_apart(sound(records)), title, {}))
+    return Page(report_html(tell_apart(sound(records), print), title, {}))
 
 
 def some_records(texts: list[str]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from posenc_compare.errors import ConfigError
 
 
 def vet(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return tell_apart(sound(records))
+    return tell_apart(sound(records), print)
 
 
 def cells(records: list[dict[str, Any]]) -> dict[str, list[str]]:

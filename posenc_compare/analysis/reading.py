@@ -101,16 +101,17 @@ def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record
     version and the code of a measure among its records; a scheme among those of one
     label.
     """
-    records = _with_ages(records)
+    ages = _ages(records)
+    settings = [_settings(r, age) for r, age in zip(records, ages, strict=True)]
     values: dict[tuple[Any, ...], set[str]] = defaultdict(set)
-    for record in records:
-        for group, value in _settings(record).items():
+    for known in settings:
+        for group, value in known.items():
             values[group].add(value)
     marked = []
-    for record in records:
+    for record, known in zip(records, settings, strict=True):
         differing = sorted(
             f"{group[-1]}={value[:8] if group[-1] in HASHES else clean(value, 40)}"
-            for group, value in _settings(record).items()
+            for group, value in known.items()
             if len(values[group]) > 1
         )
         label = record["label"]
@@ -120,7 +121,7 @@ def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")
-    other = [r for r in records if r["provenance"].get("resumed_elsewhere")]
+    other = [r for r in records if _made(r).get("resumed_elsewhere")]
     if other:
         warn(
             f"{len(other)} records went on from checkpoints of another run: they are "
@@ -129,23 +130,27 @@ def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record
     return marked
 
 
-def _with_ages(records: list[Record]) -> list[Record]:
-    """Return the records with the age of their measure's code, as `2 of 2`.
+def _ages(records: list[Record]) -> list[str]:
+    """Return for each record the age of its measure's code, as `2 of 2`.
 
     The newest code is that of the record which was begun last.
     """
     begun: dict[str, dict[str, str]] = defaultdict(dict)
     for record in records:
         codes = begun[record["spec"]["measure"]["name"]]
-        code, when = _code(record), str(record["provenance"].get("started", ""))
+        code, when = _code(record), str(_made(record).get("started", ""))
         codes[code] = max(when, codes.get(code, ""))
-    aged = []
+    ages = []
     for record in records:
         codes = begun[record["spec"]["measure"]["name"]]
         order = sorted(codes, key=lambda code: (codes[code], code))
-        age = f"{order.index(_code(record)) + 1} of {len(order)}"
-        aged.append({**record, "code": age})
-    return aged
+        ages.append(f"{order.index(_code(record)) + 1} of {len(order)}")
+    return ages
+
+
+def _made(record: Record) -> dict[str, Any]:
+    """Return where a record was made, as far as it says."""
+    return record["provenance"] or {}
 
 
 def _code(record: Record) -> str:
@@ -158,9 +163,9 @@ def trained(record: Record) -> bool:
     return "corpus_sha256" in record["spec"]["setting"]
 
 
-def _settings(record: Record) -> dict[tuple[Any, ...], str]:
+def _settings(record: Record, age: str) -> dict[tuple[Any, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
-    spec, made = record["spec"], record["provenance"]
+    spec, made = record["spec"], _made(record)
     kind = trained(record)
     settings = {
         **spec["setting"],
@@ -177,7 +182,7 @@ def _settings(record: Record) -> dict[tuple[Any, ...], str]:
     return {
         **{(kind, name): str(value) for name, value in settings.items()},
         (spec["measure"]["name"], "version"): str(spec["measure"]["version"]),
-        (spec["measure"]["name"], "code"): record["code"],
+        (spec["measure"]["name"], "code"): age,
         (record["label"], "scheme"): json.dumps(scheme, sort_keys=True),
         (record["label"], "source"): spec["scheme"]["source_sha256"],
     }

@@ -28,7 +28,7 @@ def misfit(value: Any, shape: Any, where: str = "record") -> str:
     if isinstance(shape, dict | list) and isinstance(value, type(shape)):
         if len(value) > MANY:
             return where
-        if isinstance(value, list):
+        if isinstance(shape, list):
             parts = ((item, shape[0], str(i)) for i, item in enumerate(value))
         else:
             inner = dict.fromkeys(value, shape[str]) if str in shape else shape
@@ -65,8 +65,7 @@ def _flat(value: Any) -> bool:
 
 
 def _provenance(value: Any) -> bool:
-    flat = isinstance(value, dict) and _flat(value)
-    return flat and all(_number(value.get(name)) for name in COUNTED)
+    return _flat(value) and all(_number((value or {}).get(name)) for name in COUNTED)
 
 
 def _text_or_absent(value: Any) -> bool:
@@ -77,7 +76,7 @@ RECORD: dict[str, Any] = {
     "key": str,
     "status": lambda value: value in STATUSES,
     "error": str,
-    "trace": [str],
+    "trace": lambda value: value is ABSENT or not misfit(value, [str]),
     "label": str,
     "family": str,
     "source": str,

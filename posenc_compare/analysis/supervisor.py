@@ -260,9 +260,14 @@ class Supervisor:
         self, worker: WorkerProcess, job: Job, body: dict[str, Any], last: bool
     ) -> None:
         """Publish an answer that any reader can read, made with the code planned."""
-        wrong = fault({**body, "key": job.key})
-        if wrong or not self.store.fits(body):
-            self._fail(worker, job, wrong or "the record is too long to be read")
+        wrong = "it does not say where it was made"
+        if isinstance(body.get("provenance"), dict):
+            body["provenance"]["attempts"] = job.starts
+            wrong = fault({**body, "key": job.key})
+        if not wrong and not self.store.fits(body):
+            wrong = "the record is too long to be read"
+        if wrong:
+            self._fail(worker, job, wrong)
             return
         planned = {name: body[name] for name in job.header}
         if canonical(planned) != canonical(job.header):
@@ -313,7 +318,6 @@ class Supervisor:
             self._publish(job, body)
 
     def _publish(self, job: Job, body: dict[str, Any]) -> None:
-        body["provenance"]["attempts"] = job.starts
         self.store.write(body)
         self.store.forget_checkpoints(job.key)
         self.progress(job.cell, job.cell.setting.work - job.done)
@@ -335,6 +339,7 @@ class Supervisor:
             "arrays": {},
             "corpus": None,
             "provenance": {
+                "attempts": job.starts,
                 "timeout_seconds": self.limits.timeout,
                 "peak_memory_bytes": worker.peak_memory,
             },

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.canonical import canonical
+from posenc_compare.errors import StoreError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.sources import PlannedFinder, keep
 
@@ -42,7 +43,6 @@ def main() -> None:
     # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
     from posenc_compare.analysis.compute import compute
     from posenc_compare.analysis.training.checkpoints import Stopped
-    from posenc_compare.errors import StoreError
     from posenc_compare.state import changes, process_state, restore
 
     _prepare(first)

@@ -61,8 +61,8 @@ from posenc_compare.schemes import Scheme, register
 class Own(BaseException):
     pass
 
-count = int(os.environ.get("POSENC_TEST_COUNT", "0"))
-os.environ["POSENC_TEST_COUNT"] = str(count + 1)
+count = getattr(sys, "posenc_test_count", 0)
+sys.posenc_test_count = count + 1
 if count == 0:
     sys.exit(3)
 raise [KeyboardInterrupt, Own, ValueError][count - 1](f"in {__file__}")

@@ -24,11 +24,8 @@ from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.compute import compute
 from posenc_compare.analysis.difference import result
 from posenc_compare.analysis.plan import missing
-from posenc_compare.analysis.presets import PRESETS
-from posenc_compare.analysis.settings import ProbeSetting
 from posenc_compare.analysis.store import SCHEMA, Store
 from posenc_compare.cli.commands import Work
-from posenc_compare.cli.settings import Settings
 
 HERE = Path(__file__).parent
 SIZES = ["--layers=1", "--width=16", "--heads=2", "--length=8", "--batch=2"]
@@ -209,10 +206,12 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
         (worker,) = children(process.pid)
         if len(seen) < 4:
             os.kill(worker, signal.SIGKILL)
-        else:  # longer than the timeout
-            os.kill(worker, signal.SIGSTOP)
+        else:  # the whole machine, longer than the timeout
+            for pid in (process.pid, worker):
+                os.kill(pid, signal.SIGSTOP)
             time.sleep(6)
-            os.kill(worker, signal.SIGCONT)
+            for pid in (process.pid, worker):
+                os.kill(pid, signal.SIGCONT)
     finish(process)
     assert process.returncode == 0
     assert results(tmp_path) == expected
@@ -571,13 +570,10 @@ def test_the_same_bytes_in_another_surrounding(
 
 def test_workers_and_threads_fit_the_cores() -> None:
     cores = len(os.sched_getaffinity(0))
-    training, _ = PRESETS["quick"]
     for threads in range(1, cores + 1):
-        settings = Settings("quick", training, ProbeSetting(), 1, threads)
-        limits = Work().limits(settings)
+        limits = Work().limits("cpu", threads)
         assert 1 <= limits.workers * threads <= cores
         (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
         assert cell.spec()["threads"] == 1
-    settings = Settings("quick", training, ProbeSetting(), 1, 8 * cores)
-    assert Work().limits(settings).workers == 1
-    assert Work(workers=7).limits(settings).workers == 7  # as asked
+    assert Work().limits("cpu", 8 * cores).workers == 1
+    assert Work(workers=7).limits("cpu", 8 * cores).workers == 7  # as asked

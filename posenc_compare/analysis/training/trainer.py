@@ -166,7 +166,8 @@ class Trainer:
                     self.optimiser.state[tensor] = {"step": step, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
-        wanted = {"losses": ((step,), torch.float32)}
+        wanted: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}
+        wanted["losses"] = ((step,), torch.float32)
         for name, tensor in self._named():
             known = (tuple(tensor.shape), tensor.dtype)
             wanted[f"model.{name}"] = known

@@ -1,0 +1,157 @@
+"""A plugin whose schemes try to end a run, to spoil a neighbour, or to be believed."""
+
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.analysis.training.checkpoints import Stopped
+from posenc_compare.errors import ConfigError, NoCodeError, ShapeError, StoreError
+from posenc_compare.schemes import Geometry, Scheme, register
+
+ERRORS = {
+    "store": StoreError,
+    "stopped": Stopped,
+    "config": ConfigError,
+    "shape": ShapeError,
+    "no_code": NoCodeError,
+}
+
+
+def request() -> dict[str, Any]:
+    """Return what this worker was asked for, token and all."""
+    return next(
+        found
+        for found in gc.get_objects()
+        if type(found) is dict and {"token", "spec", "interval"} <= found.keys()
+    )
+
+
+def say(text: str) -> None:
+    """Write a line to the pipe of answers, and wait."""
+    os.write(int(sys.argv[1]), text.encode() + b"\n")
+    time.sleep(20)
+
+
+def answer(**changes: Any) -> str:
+    """Return an answer that is right but for some changes; None drops a field."""
+    asked = request()
+    body = {
+        "spec": asked["spec"],
+        "label": "evil",
+        "family": "absolute",
+        "source": "",
+        "status": "ok",
+        "error": "",
+        "trace": [],
+        "quantities": {},
+        "rows": [],
+        "arrays": {},
+        "corpus": None,
+        "provenance": {"seconds": 1.0},
+        **changes,
+    }
+    body["label"] = f"evil:how={Evil.now}"
+    body = {name: value for name, value in body.items() if value is not None}
+    whole = {"token": asked["token"], "body": {"corpus": None, **body}, "last": False}
+    return json.dumps(whole).replace('"HUGE"', "1e999")
+
+
+LIES = {
+    "infinite": lambda: answer(provenance={"seconds": "HUGE"}),
+    "no_error": lambda: answer(status="failed", error=None),
+    "lost_no_error": lambda: answer(status="lost", error=None),
+    "seconds": lambda: answer(provenance={"seconds": "x"}),
+    "rows": lambda: answer(rows="x"),
+    "long": lambda: answer(trace=["x" * ((1 << 24) - len(answer(trace=[""])) + 60)]),
+    "says_store": lambda: json.dumps(
+        {"token": request()["token"], "store": "disk on fire", "size": 10}
+    ),
+    "says_stopped": lambda: json.dumps({"token": request()["token"], "stopped": True}),
+}
+DEEDS = {
+    "realtime": lambda: os.kill(os.getpid(), 40),
+    "pause": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+}
+
+
+@register("evil", family="absolute")
+class Evil(Scheme):
+    """Raise, die, pause or lie at the call of a door."""
+
+    now = ""
+
+    def __init__(self, geometry: Geometry, *, how: str = "", step: int = 0) -> None:
+        super().__init__(geometry)
+        self.how = Evil.now = how
+        self.step = step
+        self.calls = 0
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls > self.step and self.how:
+            if self.how in ERRORS:
+                raise ERRORS[self.how](f"{self.how} of mine")
+            DEEDS[self.how]() if self.how in DEEDS else say(LIES[self.how]())
+        return x * (1 + self.weight) + positions[..., None].to(x.dtype) / 100
+
+
+@register("refuses", family="absolute")
+class Refuses(Scheme):
+    """Say at once that it cannot serve the setting."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        raise ConfigError("refuses: length must be 7")
+
+
+@register("meddles", family="absolute")
+class Meddles(Scheme):
+    """Change the process while it is built."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        torch.set_default_dtype(torch.float16)
+        torch.set_num_threads(3)
+        torch.manual_seed(3)
+        torch.set_float32_matmul_precision("medium")
+        torch.backends.mkldnn.set_flags(False)
+        random.seed(3)
+        os.environ["LANG"] = "x"
+        sys.path.clear()
+        os.chdir("/")
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        torch.set_default_device("meta")
+        return x
+
+
+@register("lingers", family="absolute")
+class Lingers(Scheme):
+    """Leave a thread behind, which nobody can end."""
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        return x + positions[..., None].to(x.dtype)
+
+
+@register("neighbour", family="absolute")
+class Neighbour(Scheme):
+    """Tell what it finds in the process."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        self.weight = nn.Parameter(torch.randn(geometry.model_dim))
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        found = torch.tensor(0.1).item() + torch.ones(64).std().item()
+        return x + self.weight.to(x.dtype) * positions[..., None].to(x.dtype) + found

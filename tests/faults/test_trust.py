@@ -1,0 +1,732 @@
+"""No false `ok`, nothing foreign executed, no scheme that ends a run.
+
+Each test is an attack that once worked. Those on the supervisor run in real workers.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from supervise import cells, forget_plugins
+
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.canonical import canonical, parse_strictly
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.difference import result
+from posenc_compare.analysis.process import WorkerProcess
+from posenc_compare.analysis.settings import ProbeSetting, Training
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.variants import Variant
+
+HERE = Path(__file__).parent
+EVIL = str(HERE / "evil.py")
+
+
+def run(
+    folder: Path, schemes: str, measures: list[str], **asked: Any
+) -> tuple[int, str, dict[str, dict[str, Any]]]:
+    """Run cells under a supervisor; return its code, what it says, records by label."""
+    limits = {"workers": 2, "timeout": 30.0, "memory": 1 << 36}
+    limits |= asked.pop("limits", {})
+    asked = {"plugins": [EVIL], "out": str(folder / "run"), "limits": limits, **asked}
+    asked |= {"schemes": schemes, "measures": measures}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", HERE / "supervise.py", json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    store = Store(folder / "run")
+    records = {record["label"]: record for record in store.records()}
+    assert not store.damaged
+    return done.returncode, done.stderr, records
+
+
+# --- H1, H2: a scheme spoils its own cell, and says how ----------------------------
+
+WAYS = {
+    "store": ("failed", "store of mine"),
+    "stopped": ("failed", "Stopped: stopped of mine"),
+    "config": ("failed", "config of mine"),
+    "shape": ("failed", "shape of mine"),
+    "no_code": ("failed", "no_code of mine"),
+    "realtime": ("lost", "killed: signal 40"),
+    "pause": ("lost", "timeout: no progress in 8 s"),
+    "infinite": ("failed", "protocol: unexpected answer"),
+    "no_error": ("failed", "protocol: record.error is missing"),
+    "lost_no_error": ("failed", "protocol: record.error is missing"),
+    "seconds": ("failed", "protocol: record.provenance is missing or not what"),
+    "rows": ("failed", "protocol: record.rows is missing or not what it must be"),
+    "long": ("failed", "protocol: "),
+    "says_store": ("lost", "store: disk on fire"),
+    "says_stopped": ("failed", "protocol: unexpected answer"),
+}
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory):
+    schemes = ",".join(f"evil:how={how}" for how in WAYS)
+    return run(
+        tmp_path_factory.mktemp("attacked"),
+        f"rope,nope,{schemes},refuses",
+        ["shift_error"],
+        limits={"timeout": 8.0},
+    )
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_scheme_spoils_its_own_cell(attacked, how: str) -> None:
+    code, said, records = attacked
+    assert (code, said) == (0, "")
+    record = records[f"evil:how={how}"]
+    status, error = WAYS[how]
+    assert (record["status"], record["error"][: len(error)]) == (status, error)
+
+
+def test_the_others_are_as_they_are_alone(attacked) -> None:
+    records = attacked[2]
+    assert len(records) == len(WAYS) + 3
+    for name in ("rope", "nope"):
+        cell = Cell(Variant(name), "shift_error", PROBE, 1)
+        wanted = {"schema": 2, **compute(cell, Progress())}
+        assert result(records[name]) == result(wanted)
+
+
+def test_what_a_scheme_cannot_serve_it_says_while_it_is_built(attacked) -> None:
+    record = attacked[2]["refuses"]
+    assert record["status"] == "unsupported"
+    assert record["error"] == "refuses: length must be 7"
+
+
+PROBE = ProbeSetting(width=16, heads=2, positions=64)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("corpus") / "text"
+    path.write_bytes(bytes(range(32, 127)) * 60)
+    return str(path)
+
+
+def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
+    tmp_path: Path, corpus: str
+) -> None:
+    asked = {"corpus": corpus, "steps": 30}
+    schemes = "evil:how=config;step=20,evil:how=stopped;step=20"
+    code, said, records = run(tmp_path, schemes, ["extrapolation"], **asked)
+    assert (code, said) == (0, "")
+    assert {record["status"] for record in records.values()} == {"failed"}
+
+
+def test_a_run_with_a_cell_without_a_record_ends_with_1(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posenc_compare.cli.commands.Supervisor", Idle)
+    words = ["--measures=shift_error", "--schemes=rope", "--out", tmp_path / "out"]
+    done = posenc("measure", *words)
+    assert done.returncode == 2  # nothing to show at all
+    (tmp_path / "out" / "cells").mkdir(exist_ok=True)
+    Store(tmp_path / "out").write(compute(CELL, Progress()))
+    done = posenc("measure", *words)
+    assert done.returncode == 1
+    assert "of 1 cells: 1 without a record" in done.stderr
+
+
+CELL = Cell(Variant("rope"), "shift_error", PROBE, 1)
+
+
+class Idle(Supervisor):
+    """One that computes nothing."""
+
+    def run(self) -> str:
+        return ""
+
+
+# --- H5: what is changed in the process --------------------------------------------
+
+
+def test_what_a_scheme_changes_is_put_back_before_the_next(tmp_path: Path) -> None:
+    asked = {"seeds": 3, "limits": {"workers": 1}}
+    folder = tmp_path / "beside"
+    assert run(folder, "meddles,neighbour", ["shift_error"], **asked)[:2] == (0, "")
+    assert run(tmp_path / "alone", "neighbour", ["shift_error"], **asked)[:2] == (0, "")
+    beside, alone = (
+        {r["key"]: result(r) for r in Store(place / "run").records() if named(r)}
+        for place in (folder, tmp_path / "alone")
+    )
+    assert len(alone) == 3
+    assert beside == alone
+
+
+def named(record: dict[str, Any]) -> bool:
+    return record["label"] == "neighbour"
+
+
+def test_a_worker_in_which_a_thread_lingers_computes_nothing_more(
+    tmp_path: Path,
+) -> None:
+    asked = {"seeds": 2, "limits": {"workers": 1}}
+    folder = tmp_path / "run"
+    schemes = "lingers,neighbour"
+    code, said, records = run(tmp_path, schemes, ["shift_error"], **asked)
+    assert (code, said) == (0, "")
+    assert {record["status"] for record in records.values()} == {"ok"}
+    peaks = [r["provenance"]["attempts"] for r in Store(folder).records()]
+    assert peaks == [1] * 4
+
+
+# --- C1: source that changes while it runs -----------------------------------------
+
+EDITED = '''
+"""A scheme that is edited while it runs."""
+import time
+import torch
+from posenc_compare.schemes import Scheme, register
+
+GAIN = 0.01
+
+@register("edited", family="absolute")
+class Edited(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):
+        time.sleep(0.02)
+        return x + positions[..., None].to(x.dtype) * GAIN
+'''
+
+
+def values(folder: Path) -> dict[int, Any]:
+    return {
+        record["spec"]["setting"]["seed"]: (record["status"], record["rows"])
+        for record in Store(folder).records()
+    }
+
+
+def test_a_plugin_that_is_edited_runs_as_it_was_planned(tmp_path: Path) -> None:
+    path = tmp_path / "plug.py"
+    asked = {"plugins": [str(path)], "seeds": 30, "limits": {"workers": 2}}
+    path.write_text(EDITED)
+    assert run(tmp_path / "still", "edited", ["perturbation"], **asked)[:2] == (0, "")
+    moving = tmp_path / "moving"
+
+    def edit() -> None:
+        while len(list((moving / "run" / "cells").glob("[!.]*.json"))) < 3:
+            time.sleep(0.01)
+        path.write_text(EDITED.replace("0.01", "100"))
+
+    editor = threading.Thread(target=edit)
+    editor.start()
+    assert run(moving, "edited", ["perturbation"], **asked)[:2] == (0, "")
+    editor.join()
+    assert "100" in path.read_text()
+    assert values(moving / "run") == values(tmp_path / "still" / "run")
+    # What is planned now is the new code, and none of it is there yet.
+    assert run(moving, "edited", ["perturbation"], **asked)[:2] == (0, "")
+    assert len(list(Store(moving / "run").records())) == 60
+
+
+def test_a_file_that_breaks_or_goes_while_it_runs_harms_nothing(
+    tmp_path: Path, corpus: str
+) -> None:
+    path, out = tmp_path / "plug.py", tmp_path / "run"
+    path.write_text(EDITED)
+    asked = {"plugins": [str(path)], "corpus": corpus, "steps": 40, "seeds": 2}
+    limits = {"workers": 1, "interval": 0.0}
+
+    def spoil() -> None:
+        while not list(out.glob("ckpt/*/manifest.json")):
+            time.sleep(0.01)
+        path.write_text("(((")
+        time.sleep(0.2)
+        path.unlink()
+
+    spoiler = threading.Thread(target=spoil)
+    spoiler.start()
+    found = run(tmp_path, "edited", ["extrapolation"], limits=limits, **asked)
+    spoiler.join()
+    assert found[:2] == (0, "")
+    kept = [record["status"] for record in Store(out).records()]
+    assert kept == ["ok", "ok"]
+
+
+# --- C2: a plugin inside a built-in scheme -----------------------------------------
+
+WARM = '''
+"""A scheme whose file changes torch for all that share its process."""
+import torch
+from posenc_compare.schemes import Scheme, register
+
+plain = torch.softmax
+torch.softmax = torch.Tensor.softmax = lambda x, *a, **k: plain(x / 2, *a, **k)
+
+@register("warm", family="absolute")
+class Warm(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):
+        return x + positions[..., None].to(x.dtype)
+'''
+
+
+def test_a_scheme_around_a_plugin_runs_apart_and_has_its_code_in_the_key(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "warm.py"
+    path.write_text(WARM)
+    asked = {"plugins": [str(path)], "seeds": 2, "limits": {"workers": 1}}
+    measures = ["order_sensitivity", "distance_decay"]
+    plain = "rope,alibi,cope"
+    wrapped = f"shape:scheme=warm,{plain}"
+    assert run(tmp_path / "a", wrapped, measures, **asked)[:2] == (0, "")
+    assert run(tmp_path / "b", plain, measures, **asked)[:2] == (0, "")
+    beside, alone = (
+        {r["key"]: result(r) for r in Store(tmp_path / name / "run").records()}
+        for name in "ab"
+    )
+    assert len(alone) == 12
+    assert {key: beside[key] for key in alone} == alone
+    around = {"schemes": "shape:scheme=warm", "measures": measures, **asked}
+    before = {cell.key() for cell in cells(around)}
+    path.write_text(WARM.replace("x / 2", "x / 3"))
+    assert not before & {cell.key() for cell in cells(around)}
+    forget_plugins()
+
+
+# --- C3: the folder that a command is called in ------------------------------------
+
+TRAP = "open({sentinel!r}, 'a').write(__name__ + '\\n')\nraise ImportError('trap')\n"
+NAMES = ("resource", "torch", "json", "numpy", "posenc_compare", "einops", "selectors")
+
+
+def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
+    folder, sentinel = tmp_path / "stranger", tmp_path / "sentinel"
+    Store(folder).create()
+    key = Store(folder).write(compute(CELL, Progress()))
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(TRAP.format(sentinel=str(sentinel)))
+    commands = [
+        ["rerun", key, "."],
+        ["check", "nope", "--format", "json"],
+        ["measure", "--schemes=nope", "--measures=smoothness", "--out=../out"],
+        ["status", "."],
+        ["table", "."],
+        ["env"],
+    ]
+    for words in commands:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "posenc_compare", *words],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            # A tree that was never installed runs too.
+            env={**os.environ, "PYTHONPATH": str(root)},
+            check=False,
+        )
+        assert done.returncode == 0, (words, done.stderr)
+        assert not sentinel.exists(), (words, sentinel.read_text())
+
+
+def test_python_m_leaves_the_current_folder_too(tmp_path: Path, root: Path) -> None:
+    sentinel = tmp_path / "sentinel"
+    for name in set(NAMES) - {"posenc_compare"}:  # which Python itself looks for there
+        (tmp_path / f"{name}.py").write_text(TRAP.format(sentinel=str(sentinel)))
+    done = subprocess.run(
+        [sys.executable, "-m", "posenc_compare", "check", "nope"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not sentinel.exists()
+
+
+# --- H3: checkpoints of strangers --------------------------------------------------
+
+
+@pytest.fixture
+def training(corpus: str) -> Cell:
+    setting = Training(
+        layers=1,
+        width=16,
+        heads=2,
+        length=8,
+        steps=6,
+        batch=2,
+        longest=2,
+        test_bytes=64,
+        corpus=corpus,
+        corpus_sha256=load_corpus(corpus).sha256,
+    )
+    return Cell(Variant("learned"), "extrapolation", setting, 1)
+
+
+def interrupted(cell: Cell, folder: Path, steps: int) -> dict[str, torch.Tensor]:
+    """Train so many steps and return the checkpoint that is left."""
+    done = 0
+
+    def advance(units: int) -> None:
+        nonlocal done
+        done += units
+
+    stop = Checkpoints(folder, 0.0, lambda: done >= steps, run="theirs")
+    with pytest.raises(Stopped):
+        compute(cell, Progress(advance, stop))
+    (path,) = folder.glob(f"{steps}-*.safetensors")
+    return load_file(path)
+
+
+def plant(folder: Path, step: int, tensors: dict[str, torch.Tensor]) -> None:
+    """Leave a checkpoint as a stranger would, with checksums that fit."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    Checkpoints(folder, run="theirs").save(step, tensors)
+
+
+FORGED: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
+    "more losses than steps": lambda t: t.update(losses=torch.zeros(60)),
+    "fewer losses than steps": lambda t: t.update(losses=torch.zeros(2)),
+    "no losses": lambda t: t.pop("losses"),
+    "losses of another kind": lambda t: t.update(losses=t["losses"].double()),
+    "no weights": lambda t: t.pop("model.final_norm.weight"),
+    "another shape": lambda t: t.update({"model.final_norm.weight": torch.ones(3)}),
+    "another dtype": lambda t: t.update(
+        {"model.final_norm.bias": torch.ones(16).half()}
+    ),
+    "more tensors": lambda t: t.update({"model.mine": torch.ones(3)}),
+    "one moment": lambda t: t.pop("optimiser.exp_avg.final_norm.bias"),
+    "a step of the optimiser to come": lambda t: t.update(
+        {"optimiser.step.final_norm.bias": torch.tensor(7.0)}
+    ),
+    "not finite": lambda t: t["model.final_norm.weight"].fill_(torch.nan),
+    "results before the end": lambda t: t.update(
+        {"bits.8.": torch.zeros(8, dtype=torch.float64)}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_checkpoint_that_does_not_fit_is_not_used(
+    training: Cell, tmp_path: Path, name: str
+) -> None:
+    whole = compute(training, Progress())
+    folder = tmp_path / "ckpt" / training.key()
+    tensors = interrupted(training, folder, 4)
+    FORGED[name](tensors)
+    plant(folder, 4, tensors)
+    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    assert again["rows"] == whole["rows"]
+    assert again["provenance"]["resumed_from_step"] == 0
+    assert again["provenance"]["checkpoints_refused"].startswith("checkpoint of step 4")
+
+
+@pytest.mark.parametrize("step", [0, 7, 10**9])
+def test_a_checkpoint_of_no_step_of_the_training_is_not_used(
+    training: Cell, tmp_path: Path, step: int
+) -> None:
+    folder = tmp_path / "ckpt" / training.key()
+    plant(folder, step, interrupted(training, folder, 4))
+    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    assert again["provenance"]["resumed_from_step"] == 0
+
+
+@pytest.mark.parametrize("bits", ["length", "kind", "sign", "unknown"])
+def test_results_of_tests_that_are_none_are_not_used(
+    training: Cell, tmp_path: Path, bits: str
+) -> None:
+    whole = compute(training, Progress())
+    folder = tmp_path / "ckpt" / training.key()
+    tensors = interrupted(training, folder, 6)
+    forged = {
+        "length": ("bits.8.", torch.zeros(9, dtype=torch.float64)),
+        "kind": ("bits.8.", torch.zeros(8)),
+        "sign": ("bits.8.", -torch.ones(8, dtype=torch.float64)),
+        "unknown": ("bits.7.", torch.zeros(7, dtype=torch.float64)),
+    }
+    tensors.update([forged[bits]])
+    plant(folder, 6, tensors)
+    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    assert again["rows"] == whole["rows"]
+    assert again["provenance"]["resumed_from_step"] == 0
+
+
+@pytest.mark.parametrize("run", ["theirs", "mine"])
+def test_a_record_says_whose_checkpoint_it_went_on_from(
+    training: Cell, tmp_path: Path, run: str, posenc
+) -> None:
+    folder = tmp_path / "ckpt" / training.key()
+    interrupted(training, folder, 4)
+    again = compute(training, Progress(checkpoints=Checkpoints(folder, run=run)))
+    facts = again["provenance"]
+    assert facts["resumed_from_step"] == 4
+    assert facts["resumed_elsewhere"] is (run == "mine")
+    store = Store(tmp_path / "out")
+    store.create()
+    store.write(again)
+    said = posenc("table", tmp_path / "out").stderr
+    assert ("1 records went on from checkpoints of another run" in said) is (
+        run == "mine"
+    )
+
+
+def test_a_checkpoint_larger_than_the_training_is_not_read(
+    training: Cell, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ckpt" / training.key()
+    tensors = interrupted(training, folder, 4)
+    plant(folder, 4, {**tensors, "model.mine": torch.zeros(1 << 20)})
+    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    assert "of a size that is read" in again["provenance"]["checkpoints_refused"]
+
+
+# --- H4, M5, M6: records -----------------------------------------------------------
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Store:
+    """Return a store with three records, one of them damaged."""
+    store = Store(tmp_path / "three")
+    store.create()
+    for name in ("rope", "alibi", "nope"):
+        cell = Cell(Variant(name), "smoothness", PROBE, 1)
+        key = store.write(compute(cell, Progress()))
+    path = store.cells / f"{key}.json"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    return store
+
+
+@pytest.mark.parametrize("command", ["status", "table", "plot", "report", "diff"])
+def test_every_command_says_that_records_are_damaged(
+    three: Store, posenc, command: str
+) -> None:
+    folders = [three.folder] * (2 if command == "diff" else 1)
+    done = posenc(command, *folders)
+    assert done.returncode == 0
+    assert "1 damaged records left out: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("quantities", "largest_step", "headline"),
+        ("corpus",),
+        ("provenance",),
+        ("rows", 0, "x"),
+        ("rows", 0, "value"),
+        ("error",),
+    ],
+    ids=str,
+)
+def test_a_field_that_is_missing_is_no_none(
+    tmp_path: Path, posenc, path: tuple[Any, ...]
+) -> None:
+    store = Store(tmp_path / "run")
+    store.create()
+    body = compute(Cell(Variant("rope"), "smoothness", PROBE, 1), Progress())
+    store.write(body)
+    at: Any = json.loads(canonical(body))
+    whole = at
+    for name in path[:-1]:
+        at = next(iter(at.values())) if name == "largest_step" else at[name]
+    del at[path[-1]]
+    whole["spec"]["setting"]["seed"] = 5
+    store.write(whole)
+    done = posenc("table", store.folder)
+    assert done.returncode == 0
+    assert "left out: record." in done.stderr
+
+
+def test_a_record_of_many_lists_is_not_read(tmp_path: Path, posenc) -> None:
+    store = Store(tmp_path / "run")
+    store.create()
+    body = compute(CELL, Progress())
+    store.write(body)
+    body["arrays"] = {"a": [[] for _ in range(300_000)]}
+    body["spec"] = {**body["spec"], "threads": 2}
+    store.write(body)
+    done = posenc("status", store.folder)
+    assert done.stdout.startswith("1 records")
+    assert "1 damaged records left out" in done.stderr
+
+
+@pytest.mark.parametrize("text", [b"1e999", b"-1e400", b"[1, 2e308]"])
+def test_a_number_beyond_all_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match="too large"):
+        parse_strictly(text)
+
+
+# --- M7: rerun ---------------------------------------------------------------------
+
+
+def test_rerun_has_limits(tmp_path: Path, posenc) -> None:
+    store = Store(tmp_path / "run")
+    store.create()
+    body = compute(CELL, Progress())
+    body["spec"]["setting"] |= {"positions": 1 << 20, "width": 1 << 16}
+    key = store.write(body)
+    done = posenc("rerun", key, store.folder)
+    assert done.returncode == 2
+    assert "a cell must fit into" in done.stderr
+    body["spec"]["setting"] |= {"positions": 64, "width": 16, "device": "cuda"}
+    key = store.write(body)
+    done = posenc("rerun", key, store.folder)
+    assert done.returncode == 2
+    assert "device cuda: must be present" in done.stderr
+    body["spec"]["measure"]["name"] = "uniqueness"
+    body["spec"]["setting"] |= {"device": "cpu", "positions": 1 << 16}
+    key = store.write(body)
+    done = posenc("rerun", key, store.folder, "--timeout", "0.3")
+    assert done.returncode == 1
+    assert "timeout: no progress in 0.3 s" in done.stdout + done.stderr
+
+
+# --- M1, M8: signals and a folder that goes ----------------------------------------
+
+
+def supervisor(folder: Path, wanted: dict[str, Cell]) -> Supervisor:
+    store = Store(folder)
+    store.create()
+    limits = Limits(workers=1)
+    return Supervisor(
+        wanted, store, [], limits, (), lambda cell, units: None, lambda record: None
+    )
+
+
+def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
+    """A handler that wrote to a pipe met itself, and ended the run."""
+    run = supervisor(tmp_path, {CELL.key(): CELL})
+    sent = 0
+
+    class Pipe:
+        def send(self, request: Any) -> None:
+            nonlocal sent
+            sent += 1
+
+    run.workers[Pipe()] = None  # type: ignore[index]
+    with run._signals():
+        for _ in range(500):
+            for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
+                os.kill(os.getpid(), number)
+        assert sent == 0
+        assert run.stopped_by == ""
+        run._obey()
+    assert run.stopped_by in ("SIGHUP", "SIGTERM", "SIGUSR1")
+    assert sent > 0
+
+
+def test_signal_storms_leave_a_checkpoint_and_no_traceback(
+    tmp_path: Path, corpus: str
+) -> None:
+    words = [
+        "run",
+        "--schemes=learned",
+        "--corpus",
+        corpus,
+        "--seeds=1",
+        "--steps=4000",
+    ]
+    words += ["--measures=extrapolation", "--layers=1", "--width=16", "--heads=2"]
+    words += ["--length=8", "--batch=2", "--longest=2", "--test-bytes=64"]
+    words += ["--checkpoint-every=0.1", "--out", str(tmp_path / "run")]
+    draw = random.Random(0)
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "posenc_compare", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        manifests = (tmp_path / "run").glob("ckpt/*/manifest.json")
+        deadline = time.monotonic() + 60
+        while not list(manifests) and time.monotonic() < deadline:
+            manifests = (tmp_path / "run").glob("ckpt/*/manifest.json")
+            time.sleep(0.05)
+        for _ in range(40):
+            number = draw.choice([signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1])
+            if process.poll() is None:
+                process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert "Traceback" not in said
+        # Once the records are safe, a signal ends the process as any other.
+        assert process.returncode in (130, -signal.SIGHUP, -signal.SIGTERM, -10), said
+
+
+def test_a_folder_that_goes_is_noticed_before_the_next_write(
+    tmp_path: Path, corpus: str
+) -> None:
+    asked = {"corpus": corpus, "steps": 100_000, "out": str(tmp_path / "run")}
+    asked |= {"schemes": "nope", "measures": ["extrapolation"]}
+    limits = {"workers": 1, "interval": 600.0, "memory": 1 << 36}
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            HERE / "supervise.py",
+            json.dumps({**asked, "limits": limits}),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        cells_at = tmp_path / "run" / "cells"
+        deadline = time.monotonic() + 30
+        while not cells_at.is_dir() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)
+        shutil.rmtree(tmp_path / "run")
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "cells: must be there, and is gone" in said.splitlines()[-1]
+    assert not (tmp_path / "run").exists()
+
+
+# --- gpu.md F3: a broken context ---------------------------------------------------
+
+
+def test_a_worker_ends_after_a_failure_on_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its context may be broken, and every later cell of it would fail."""
+    store = Store(tmp_path)
+    store.create()
+    wanted = {}
+    for name in ("nope", "rope", "alibi"):
+        cell = Cell(Variant(name), "smoothness", PROBE, 1)
+        wanted[cell.key()] = cell
+        broken = replace(cell, setting=replace(PROBE, device="meta"))
+        wanted[broken.key()] = broken
+    started = 0
+
+    class Counted(WorkerProcess):
+        def __init__(self, *given: Any) -> None:
+            nonlocal started
+            started += 1
+            super().__init__(*given)
+
+    monkeypatch.setattr("posenc_compare.analysis.supervisor.WorkerProcess", Counted)
+    supervisor(store.folder, wanted).run()
+    assert started == 3
+    states = sorted(record["status"] for record in store.records())
+    assert states == ["failed"] * 3 + ["ok"] * 3

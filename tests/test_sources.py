@@ -1,0 +1,222 @@
+"""What code a number depends on: its closure, its hash, and whose text runs."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import posenc_compare
+from posenc_compare import sources
+from posenc_compare.analysis.cells import Cell, modules
+from posenc_compare.analysis.settings import ProbeSetting
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.sources import WITHOUT_EFFECT, closure, code_sha256, module_path
+from posenc_compare.variants import Variant
+
+PACKAGE = Path(posenc_compare.__file__).parent
+EDIT = b"\nEDITED = 1\n"
+TRAINED = Cell(Variant("mix"), "extrapolation", ProbeSetting(), 1)
+UNTRAINED = Cell(Variant("rope"), "perturbation", ProbeSetting(), 1)
+
+
+@pytest.fixture(autouse=True)
+def text_of_files() -> Iterator[None]:
+    """Read all source anew after a test."""
+    yield
+    for path in list(sources._texts):
+        sources._kept.discard(path)
+        sources.forget(path)
+
+
+def edit(module: str, more: bytes = EDIT) -> None:
+    """Let a file of the package read as if it ended in more."""
+    path = module_path(f"posenc_compare.{module}")
+    sources.keep({str(path): (path.read_bytes() + more).decode("latin-1")})
+
+
+SHARED = ("attention", "variants", "schemes", "schemes.base", "analysis.compute")
+OF_MEASURES = ("analysis.base", "analysis.probe", "analysis.streams")
+OF_TRAININGS = ("trainer", "decoder", "corpus")
+OF_MIX = ("mix", "wrapper", "rope", "nope", "frequencies", "scaling")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *SHARED,
+        *OF_MEASURES,
+        "analysis.settings",
+        "analysis.measures.extrapolation",
+        *(f"analysis.training.{name}" for name in OF_TRAININGS),
+        *(f"schemes.{name}" for name in OF_MIX),
+    ],
+)
+def test_an_edit_of_what_a_training_depends_on_changes_its_key(module: str) -> None:
+    before = TRAINED.key()
+    edit(module)
+    assert TRAINED.key() != before
+
+
+@pytest.mark.parametrize(
+    ("module", "changes"),
+    [
+        *((module, True) for module in (*SHARED, *OF_MEASURES)),
+        ("schemes.rope", True),
+        ("schemes.scaling", True),
+        ("analysis.measures.perturbation", True),
+        ("schemes.alibi", False),
+        ("schemes.mix", False),
+        ("analysis.measures.extrapolation", False),
+        ("analysis.training.trainer", False),
+        ("analysis.tables", False),
+        ("analysis.supervisor", False),
+        ("cli.app", False),
+    ],
+)
+def test_an_edit_changes_the_keys_of_what_depends_on_it(
+    module: str, changes: bool
+) -> None:
+    before = UNTRAINED.key()
+    edit(module)
+    assert (UNTRAINED.key() != before) is changes
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))
+def test_an_edit_of_what_cannot_change_a_number_changes_no_key(name: str) -> None:
+    before = TRAINED.key()
+    edit(name.removeprefix("posenc_compare").removeprefix(".") or "__init__")
+    assert TRAINED.key() == before
+
+
+def test_comments_docstrings_and_layout_change_no_key() -> None:
+    before = TRAINED.key()
+    for module in ("attention", "schemes.rope", "analysis.training.trainer"):
+        edit(module, b"\n\n# A comment.\n")
+    assert TRAINED.key() == before
+    path = module_path("posenc_compare.schemes.nope")
+    text = path.read_text().replace('"""', '"""Another docstring. ', 1)
+    sources.keep({str(path): text})
+    assert TRAINED.key() == before
+
+
+def test_every_scheme_that_is_inside_counts() -> None:
+    given = Variant("mix", {"first": "alibi", "second": "dape"})
+    assert Variant("mix").schemes == ["mix", "nope", "rope"]
+    assert given.schemes == ["alibi", "dape", "mix"]  # dape is around alibi
+    assert Variant("shape").schemes == ["shape", "sinusoidal"]
+    cell = Cell(given, "perturbation", ProbeSetting(), 1)
+    before = cell.key()
+    edit("schemes.slopes")  # which alibi imports
+    assert cell.key() != before
+
+
+def test_every_scheme_and_measure_has_its_own_file_in_its_closure() -> None:
+    for name in SCHEMES.entries():
+        entry = SCHEMES.entry(name)
+        if entry.path and entry.module.startswith("posenc_compare"):
+            found = modules(Variant(name), "perturbation")
+            assert found[entry.module] == entry.path
+            assert {f"posenc_compare.{part}" for part in SHARED} <= found.keys()
+    for name in MEASURES.entries():
+        entry = MEASURES.entry(name)
+        assert entry.module in modules(Variant("nope"), name)
+
+
+def test_what_python_imports_is_in_the_closure() -> None:
+    """Nothing of the package that a training imports is missed, or left out unnamed."""
+    import_all = (
+        "import sys, posenc_compare.analysis.compute; "
+        "import posenc_compare.analysis.measures.extrapolation; "
+        "import posenc_compare.schemes.mix; "
+        "print(*(m for m in sys.modules if m.startswith('posenc_compare')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", import_all], capture_output=True, text=True, check=True
+    )
+    found = set(modules(Variant("mix"), "extrapolation"))
+    assert set(done.stdout.split()) <= found | WITHOUT_EFFECT
+
+
+def package(folder: Path) -> Path:
+    """Write a package of plugins whose modules import one another in all ways."""
+    top = folder / "posenc_test_pack"
+    (top / "inner").mkdir(parents=True)
+    files = {
+        "__init__.py": "",
+        "entry.py": "from .inner import deep\nimport posenc_compare.schemes.rope\n",
+        "inner/__init__.py": "from .. import above\n",
+        "inner/deep.py": "def f():\n    import posenc_test_pack.late\n",
+        "above.py": "import json\n",
+        "late.py": "",
+        "unused.py": "",
+    }
+    for name, text in files.items():
+        (top / name).write_text(text)
+    return top
+
+
+def test_the_closure_of_a_package_follows_imports_of_all_kinds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = package(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = closure("posenc_test_pack.entry", top / "entry.py")
+    own = {name for name in found if name.startswith("posenc_test_pack")}
+    parts = {"", ".entry", ".inner", ".inner.deep", ".above", ".late"}
+    assert own == {f"posenc_test_pack{part}" for part in parts}
+    assert {"posenc_compare.schemes.rope", "posenc_compare.schemes.base"} <= {*found}
+    assert "json" not in found
+
+
+def test_the_hash_of_code_knows_names_and_not_folders(tmp_path: Path) -> None:
+    one, other = tmp_path / "a.py", tmp_path / "b" / "a.py"
+    other.parent.mkdir()
+    for path in (one, other):
+        path.write_text("x = 1\n")
+    assert code_sha256({"m": one}) == code_sha256({"m": other})
+    assert code_sha256({"m": one}) != code_sha256({"n": one})
+    assert code_sha256({"posenc_plugin_1_a": one}) == code_sha256(
+        {"posenc_plugin_2_a": other}
+    )
+
+
+def test_a_file_is_read_once_until_it_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x = 1\n")
+    assert sources.read(path) == b"x = 1\n"
+    path.write_text("x = 2\n")
+    assert sources.read(path) == b"x = 1\n"
+    sources.forget(path)
+    assert sources.read(path) == b"x = 2\n"
+
+
+def test_given_text_is_what_runs(tmp_path: Path) -> None:
+    """Whatever the file holds, and though it is gone."""
+    path = tmp_path / "posenc_test_given.py"
+    path.write_text("x = 'file'\n")
+    finder = sources.PlannedFinder({"posenc_test_given": path})
+    sources.keep({str(path): "x = 'given'\n"})
+    path.unlink()
+    sys.meta_path.insert(0, finder)
+    try:
+        import posenc_test_given  # type: ignore[import-not-found]
+
+        assert posenc_test_given.x == "given"
+        assert finder.others() == []
+        del posenc_test_given.__loader__
+        assert finder.others() == ["posenc_test_given"]
+    finally:
+        sys.meta_path.remove(finder)
+        sys.modules.pop("posenc_test_given", None)
+
+
+def test_bytes_of_any_kind_travel(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(bytes(range(256)))
+    sources.read(path)
+    sent = {name: text for name, text in sources.texts().items() if name == str(path)}
+    sources.keep(sent)
+    path.unlink()
+    assert sources.read(path) == bytes(range(256))
