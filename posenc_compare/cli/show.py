@@ -28,7 +28,7 @@ def show(
     """
     if format == "json":
         rows = [dict(zip(head, row, strict=True)) for row in body]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json.dumps(rows, indent=2))
     elif format == "csv":
         print(csv_text(head, body), end="")
     elif format == "md":
