@@ -32,6 +32,7 @@ from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
 from posenc_compare.analysis.text import clean
 from posenc_compare.cli.facts import report_broken
+from posenc_compare.cli.machine import check_open_files
 from posenc_compare.cli.say import say
 from posenc_compare.cli.settings import Settings
 from posenc_compare.cli.show import show
@@ -88,8 +89,10 @@ class Work:
         cores = len(os.sched_getaffinity(0)) if on_cpu else 1
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         asked = int(self.memory * 2**30)
+        workers = self.workers or max(1, cores // settings.threads)
+        check_open_files(workers)
         return Limits(
-            workers=self.workers or max(1, cores // settings.threads),
+            workers=workers,
             timeout=self.timeout,
             memory=(asked or whole) if on_cpu else -1,
             interval=self.checkpoint_every,

@@ -11,6 +11,7 @@ from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
 from posenc_compare.analysis.text import clean
+from posenc_compare.cli.machine import check_open_files
 from posenc_compare.cli.say import say
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
@@ -45,6 +46,7 @@ def status(folder: Path, format: str) -> int:
 
 def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
     """Compute the cell of one record again and say whether the result is the same."""
+    check_open_files(1)
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
     shown = _record(key, folder)

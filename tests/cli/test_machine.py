@@ -1,0 +1,63 @@
+"""Too little of the machine: one line before work starts."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posenc_compare.cli.machine import check_open_files
+from posenc_compare.errors import ConfigError
+
+MEASURE = ["measure", "--schemes", "nope", "--measures", "smoothness", "--seeds", "9"]
+
+
+def limited(files: int, *words: str | Path) -> tuple[int, str]:
+    """Run a command that may open so many files; return its code and stderr."""
+    line = f'ulimit -n {files}; exec "$@"'
+    command = ["bash", "-c", line, "-", sys.executable, "-m", "posenc_compare", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "workers", "need", "advice"),
+    [
+        (8, 2, 18, "ulimit -n 15"),
+        (14, 2, 18, "ulimit -n 15"),
+        (17, 2, 18, "--workers 1"),
+        (24, 8, 36, "--workers 4"),
+        (1024, 1024, 3084, "--workers 337"),
+    ],
+)
+def test_too_few_open_files_are_one_line_before_work_starts(
+    files: int, workers: int, need: int, advice: str, tmp_path: Path
+) -> None:
+    words = [*MEASURE, "--workers", str(workers), "--out", tmp_path / "run"]
+    assert limited(files, *words) == (
+        2,
+        f"error: workers must be so few that {files} open files are enough, got "
+        f"{workers}, which need {need}; `{advice}` would work\n",
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_as_many_open_files_as_needed_are_enough(tmp_path: Path) -> None:
+    words = [*MEASURE, "--workers", "2", "--out", tmp_path / "run"]
+    code, said = limited(18, *words)
+    assert code == 0, said
+
+
+def test_a_cell_computed_again_needs_them_too(tmp_path: Path) -> None:
+    code, said = limited(12, "rerun", "0", tmp_path)
+    assert (code, "got 1, which need 15;" in said) == (2, True)
+
+
+def test_no_limit_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda _: endless)
+    check_open_files(10**6)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
+    with pytest.raises(ConfigError, match="which need 3000"):
+        check_open_files(10**6)
