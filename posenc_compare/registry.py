@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 SOURCE = 1 << 24  # bytes of a file of source
+DEEP = 200  # levels of its syntax; Python's own tools for trees fail at about 300
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,25 @@ def parse(path: Path) -> ast.Module:
     """Return the syntax tree of a Python file.
 
     Raises:
-        ConfigError: if it cannot be read.
+        ConfigError: if it cannot be read, or is nested too deep to be looked at.
     """
     try:
-        return ast.parse(read_regular(path, SOURCE), filename=str(path))
-    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        tree = ast.parse(read_regular(path, SOURCE), filename=str(path))
+        _check_depth(tree)
+        return tree
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ConfigError(
             f"{path.name}: must be readable Python source, got "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {str(error) or 'nested too deep'}"
         ) from error
+
+
+def _check_depth(tree: ast.Module) -> None:
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEP):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise ValueError(f"nested more than {DEEP} levels deep")
 
 
 def declared(

@@ -592,6 +592,11 @@ OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
         (b"x = '\xff'\n", "must be readable Python source, got SyntaxError"),
         (b"\0", "must be readable Python source"),
         (b"(" * 5000, "must be readable Python source"),
+        (b"x = " + b"-" * 90_000 + b"1", "must be readable Python source, got "),
+        (b"x = " + b"-" * 4000 + b"1", "must be readable Python source, got "),
+        (b"x = " + b"-" * 200 + b"1", "got ValueError: nested more than 200 levels"),
+        (b"x = " + b"a." * 500 + b"b", "got ValueError: nested more than 200 levels"),
+        (b"@" + b"a." * 500 + b"register('x')\nclass X: ...\n", "more than 200 levels"),
         (SCHEME.format(name="rope").encode(), "scheme 'rope' is declared twice, by"),
         (SCHEME.format(name="../x").encode(), "scheme '../x' of "),
         (SCHEME.format(name="\x1b[31m").encode(), "a name must be 1 to 64"),
@@ -605,6 +610,16 @@ def test_files_that_are_no_plugins(
     line = refused(posenc(*DRY, "--plugin", tmp_path / "plugin.py"))
     assert message in line
     assert "plugin" in line
+
+
+def test_what_is_just_not_too_deep_is_taken(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_registry(monkeypatch)
+    text = f"{SCHEME.format(name='mine')}x = {'-' * 196}1\n"
+    (tmp_path / "plugin.py").write_text(text)
+    words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes", "mine"]
+    assert posenc(*words).returncode == 0
 
 
 def test_a_plugin_must_be_a_file(posenc, tmp_path: Path) -> None:
