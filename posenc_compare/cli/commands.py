@@ -228,7 +228,7 @@ def _compute(
 ) -> str:
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[cells]}"),
         TimeElapsedColumn(),

@@ -10,9 +10,8 @@ from posenc_compare.analysis.difference import difference, same_cell
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
-from posenc_compare.analysis.text import clean
 from posenc_compare.cli.machine import check_open_files
-from posenc_compare.cli.say import say
+from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
@@ -77,7 +76,7 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
         return 130
     differing = difference(old, new)
     same = "the same" if not differing else "; ".join(differing)
-    print(clean(f"{_name(shown)}: {new['status']}, {same}"))
+    tell(f"{_name(shown)}: {new['status']}, {same}")
     return int(bool(differing))
 
 
