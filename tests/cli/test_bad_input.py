@@ -1,5 +1,6 @@
 """Wrong input: one line that says what is wrong, an exit code, and nothing computed."""
 
+import errno
 import json
 import os
 import resource
@@ -573,9 +574,31 @@ def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) ->
     (tmp_path / "file").write_text("x")
     for command in ("table", "plot", "report"):
         done = posenc(command, records, "--out", tmp_path / "file" / "below")
-        assert done.returncode == 2
+        assert done.returncode == 3
         (line,) = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
         assert "below" in line
+
+
+@pytest.mark.parametrize("command", ["table", "plot", "report", "measure"])
+def test_a_disk_that_fills_up_is_no_wrong_option(
+    posenc, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = ["measure", "--schemes", "rope", "--measures", "portrait", "--out"]
+    assert posenc(*measure, tmp_path / "run").returncode == 0
+    words = measure if command == "measure" else [command]
+    words += [tmp_path / "run"]
+    words += ["--out", tmp_path / "run"] if command == "table" else []
+    whole = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if target.parent.name == "run":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    done = posenc(*words)
+    assert done.returncode == 3
+    assert done.stderr.endswith("got [Errno 28] No space left on device\n")
 
 
 # --- plugins ----------------------------------------------------------------------
