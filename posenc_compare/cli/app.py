@@ -120,6 +120,9 @@ def _code(act: Callable[[], Any]) -> int:
         return _refuse(_usage(error), 2)
     except PosencError as error:
         return _refuse(str(error), 3 if isinstance(error, StoreError) else 2)
+    except ModuleNotFoundError as error:
+        name = str(error.name).partition(".")[0]
+        return _refuse(f"{name} must be installed, and is not; `pip install {name}`", 2)
     except OSError as error:  # of a folder or a stream that nobody looked at before
         return _refuse(str(error), 3)
 

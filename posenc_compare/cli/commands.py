@@ -32,7 +32,7 @@ from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
 from posenc_compare.analysis.text import clean
 from posenc_compare.cli.facts import report_broken
-from posenc_compare.cli.machine import check_open_files
+from posenc_compare.cli.machine import check_machine
 from posenc_compare.cli.say import say
 from posenc_compare.cli.settings import Settings
 from posenc_compare.cli.show import show
@@ -90,7 +90,7 @@ class Work:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         asked = int(self.memory * 2**30)
         workers = self.workers or max(1, cores // settings.threads)
-        check_open_files(workers)
+        check_machine(workers)
         return Limits(
             workers=workers,
             timeout=self.timeout,

@@ -10,7 +10,7 @@ from posenc_compare.analysis.difference import difference, same_cell
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
-from posenc_compare.cli.machine import check_open_files
+from posenc_compare.cli.machine import check_machine
 from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
@@ -45,7 +45,7 @@ def status(folder: Path, format: str) -> int:
 
 def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
     """Compute the cell of one record again and say whether the result is the same."""
-    check_open_files(1)
+    check_machine(1)
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
     shown = _record(key, folder)

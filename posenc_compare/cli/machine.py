@@ -2,6 +2,7 @@
 
 import os
 import resource
+from pathlib import Path
 
 from posenc_compare.errors import ConfigError
 
@@ -9,12 +10,19 @@ PIPES = 3  # open files of this process for each worker
 SPARE = 8  # more of them while a worker starts and a record is written
 
 
-def check_open_files(workers: int) -> None:
-    """Refuse so many workers if their pipes do not fit into the limit of open files.
+def check_machine(workers: int) -> None:
+    """Refuse to start workers that could not work.
 
     Raises:
-        ConfigError: if they do not; it names what would fit.
+        ConfigError: if their pipes do not fit into the limit of open files, or the
+            current folder is gone, from which none can load its libraries.
     """
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "the current folder must exist, and is gone; `cd` to another would work"
+        ) from error
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     own = len(os.listdir("/dev/fd")) + SPARE  # noqa: PTH208
     if limit in range(own + PIPES * workers):

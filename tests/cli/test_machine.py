@@ -1,5 +1,6 @@
 """Too little of the machine: one line before work starts."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -7,10 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from posenc_compare.cli.machine import check_open_files
+from posenc_compare.cli.machine import check_machine
 from posenc_compare.errors import ConfigError
 
 MEASURE = ["measure", "--schemes", "nope", "--measures", "smoothness", "--seeds", "9"]
+
+
+def without(package: str, folder: Path, *words: str | Path) -> tuple[int, str]:
+    """Run a command where a package is missing; return its code and stderr."""
+    reason = f"No module named {package!r}"
+    text = f"raise ModuleNotFoundError({reason!r}, name={package!r})\n"
+    (folder / f"{package}.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "posenc_compare", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        check=False,
+    )
+    return done.returncode, done.stderr
 
 
 def limited(files: int, *words: str | Path) -> tuple[int, str]:
@@ -57,7 +73,33 @@ def test_a_cell_computed_again_needs_them_too(tmp_path: Path) -> None:
 def test_no_limit_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = resource.RLIM_INFINITY, resource.RLIM_INFINITY
     monkeypatch.setattr(resource, "getrlimit", lambda _: endless)
-    check_open_files(10**6)
+    check_machine(10**6)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
     with pytest.raises(ConfigError, match="which need 3000"):
-        check_open_files(10**6)
+        check_machine(10**6)
+
+
+def test_a_package_that_a_command_lacks_is_one_line(tmp_path: Path) -> None:
+    said = "error: pandas must be installed, and is not; `pip install pandas`\n"
+    assert without("pandas", tmp_path, "table", tmp_path) == (2, said)
+
+
+def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
+    words = ["measure", "--schemes", "nope", "--measures", "smoothness", "--out"]
+    code, said = without("einops", tmp_path, *words, tmp_path / "run")
+    assert code == 1
+    reason = "without an answer: ModuleNotFoundError: No module named 'einops'"
+    assert f"lost: nope smoothness seed 0: exit: code 1 {reason}" in said
+
+
+def test_a_current_folder_that_is_gone_is_one_line(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = posenc(*MEASURE, "--out", tmp_path / "run")
+    said = "error: the current folder must exist, and is gone; `cd` to another would"
+    assert (done.returncode, done.stderr) == (2, f"{said} work\n")
+    assert not (tmp_path / "run").exists()
