@@ -16,6 +16,7 @@ import torch
 
 from posenc_compare.analysis.base import Progress, Result
 from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.memory import out_of_memory
 from posenc_compare.analysis.messages import one_line
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.provenance import provenance
@@ -34,7 +35,6 @@ from posenc_compare.registry import MEASURES
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
-OUT_OF_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
 
 def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
         pass
     elif isinstance(problem, PosencError):
         status = "unsupported"
-    elif out_of_memory(problem, message):
+    elif out_of_memory(problem):
         status = "lost"
         what = message or type(problem).__name__
         message = f"oom: {what}; the setting was {cell.setting.spec()}"
@@ -127,13 +127,6 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
         "error": one_line(message),
         "trace": [] if status == "unsupported" else trace,
     }
-
-
-def out_of_memory(problem: BaseException, message: str) -> bool:
-    """Return whether an exception says that memory was not enough."""
-    return isinstance(problem, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(problem, RuntimeError) and OUT_OF_MEMORY in message
-    )
 
 
 def _finite(row: dict[str, Any], dtype: str) -> dict[str, Any]:
