@@ -70,12 +70,17 @@ Plugins = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Devices = Annotated[
-    str, typer.Option(help="Where to compute.", metavar="[auto|cpu|cuda]")
+    str,
+    typer.Option(
+        help="Where to compute; auto: train on a GPU if there is one, all else on the "
+        "CPU.",
+        metavar="[auto|cpu|cuda]",
+    ),
 ]
 Threads = Annotated[int, whole("CPU threads of one worker.")]
 Workers = Annotated[int, whole("Processes; 0: one for each core, or one on a GPU.")]
 Timeout = Annotated[float, real("Seconds a cell may go on without progress.")]
-Memory = Annotated[float, real("GiB of data a worker may hold; 0: as the machine has.")]
+Memory = Annotated[float, real("GiB of data a worker may hold; 0: all. On CPUs.")]
 Retry = Annotated[
     str, typer.Option(help="Compute these again: failed, lost, or both by comma.")
 ]

@@ -2,8 +2,11 @@
 
 import os
 import resource
+from collections.abc import Iterable
 from pathlib import Path
 
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.devices import graphics
 from posenc_compare.errors import ConfigError
 
 PIPES = 3  # open files of this process for each worker
@@ -32,3 +35,33 @@ def check_machine(workers: int) -> None:
             f"workers must be so few that {limit} open files are enough, got "
             f"{workers}, which need {own + PIPES * workers}; `{advice}` would work"
         )
+
+
+def memory_of(device: str) -> int:
+    """Return the bytes that there are where a device computes."""
+    found = graphics() if device == "cuda" else None
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return found.memory if found else whole
+
+
+def check_memory(cells: Iterable[Cell], limit: int) -> None:
+    """Refuse cells that cannot fit, before any is computed.
+
+    Args:
+        cells: that are planned.
+        limit: bytes that one may take; -1 for all that its device has.
+
+    Raises:
+        ConfigError: if one needs more at the least.
+    """
+    most: dict[str, int] = {}
+    for cell in cells:
+        device = cell.setting.device
+        most[device] = max(most.get(device, 0), cell.setting.memory)
+    for device, needed in most.items():
+        room = limit if limit >= 0 else memory_of(device)
+        if needed > room:
+            raise ConfigError(
+                f"a cell must fit into {room / 2**30:.1f} GiB of memory, and needs at "
+                f"least {needed / 2**30:.1f} GiB; smaller sizes would work"
+            )
