@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.cells import cell_of
+from posenc_compare.analysis.devices import resolve_device
 from posenc_compare.analysis.difference import difference, same_cell
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
-from posenc_compare.cli.machine import check_machine
+from posenc_compare.cli.machine import check_machine, check_memory, memory_of
 from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
@@ -58,6 +59,10 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
             f"record {old['key']}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
+    device = cell.setting.device
+    resolve_device(device, trained=True)  # which refuses one that is not there
+    check_memory([cell], -1)
+    memory = memory_of(device) if device == "cpu" else -1
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "rerun")
         store.create()
@@ -65,7 +70,7 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str]) -> int:
             {wanted: cell},
             store,
             plugins,
-            Limits(workers=1),
+            Limits(workers=1, memory=memory),
             (),
             lambda cell, units: None,
             lambda record: None,

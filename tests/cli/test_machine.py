@@ -6,10 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import handmade
 import pytest
 
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.settings import ProbeSetting
+from posenc_compare.analysis.store import Store
 from posenc_compare.cli.machine import check_machine
 from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Variant
 
 MEASURE = ["measure", "--schemes", "nope", "--measures", "smoothness", "--seeds", "9"]
 
@@ -103,3 +108,23 @@ def test_a_current_folder_that_is_gone_is_one_line(
     said = "error: the current folder must exist, and is gone; `cd` to another would"
     assert (done.returncode, done.stderr) == (2, f"{said} work\n")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (ProbeSetting(positions=1 << 20, width=1 << 16), "needs at least 1024.0 GiB"),
+        (ProbeSetting(device="cuda"), "`--device cpu` would work"),
+    ],
+)
+def test_a_stranger_s_record_that_cannot_be_computed_here_is_refused(
+    posenc, tmp_path: Path, setting: ProbeSetting, said: str, monkeypatch
+) -> None:
+    monkeypatch.setattr("posenc_compare.analysis.devices.graphics", lambda: None)
+    header = Cell(Variant("rope"), "smoothness", setting, 1).header()
+    store = Store(tmp_path)
+    store.create()
+    key = store.write({**handmade.record(), **header})
+    done = posenc("rerun", key, tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
