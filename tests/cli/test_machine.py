@@ -10,6 +10,7 @@ import handmade
 import pytest
 
 from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.process import WorkerProcess
 from posenc_compare.analysis.settings import ProbeSetting
 from posenc_compare.analysis.store import Store
 from posenc_compare.cli.machine import check_machine
@@ -95,6 +96,18 @@ def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
     assert code == 1
     reason = "without an answer: ModuleNotFoundError: No module named 'einops'"
     assert f"lost: nope smoothness seed 0: exit: code 1 {reason}" in said
+
+
+def test_last_words_that_nobody_has_read_yet_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    worker = WorkerProcess("", [], -1)
+    os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
+    fault = worker.fault(timeout=60)
+    worker.close()
+    assert fault == "exit: code 1 without an answer: ImportError: no such library"
 
 
 def test_a_current_folder_that_is_gone_is_one_line(

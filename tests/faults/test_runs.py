@@ -24,10 +24,8 @@ from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.compute import compute
 from posenc_compare.analysis.difference import result
 from posenc_compare.analysis.plan import missing
-from posenc_compare.analysis.settings import PRESETS, ProbeSetting
 from posenc_compare.analysis.store import SCHEMA, Store
 from posenc_compare.cli.commands import Work
-from posenc_compare.cli.settings import Settings
 
 HERE = Path(__file__).parent
 SIZES = ["--layers=1", "--width=16", "--heads=2", "--length=8", "--batch=2"]
@@ -570,13 +568,10 @@ def test_the_same_bytes_in_another_surrounding(
 
 def test_workers_and_threads_fit_the_cores() -> None:
     cores = len(os.sched_getaffinity(0))
-    training, _ = PRESETS["quick"]
+    (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
+    assert cell.spec()["threads"] == 1
     for threads in range(1, cores + 1):
-        settings = Settings("quick", training, ProbeSetting(), 1, threads)
-        limits = Work().limits(settings)
+        limits = Work().limits([cell], threads)
         assert 1 <= limits.workers * threads <= cores
-        (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
-        assert cell.spec()["threads"] == 1
-    settings = Settings("quick", training, ProbeSetting(), 1, 8 * cores)
-    assert Work().limits(settings).workers == 1
-    assert Work(workers=7).limits(settings).workers == 7  # as asked
+    assert Work().limits([cell], 8 * cores).workers == 1
+    assert Work(workers=7).limits([cell], 8 * cores).workers == 7  # as asked
