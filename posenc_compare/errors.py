@@ -1,7 +1,7 @@
 """The errors this package raises on purpose.
 
 Every message reads: who, what must hold, what came, and what would work. The
-command line prints it as one line and exits with code 2.
+command line prints it as one line and exits with code 2, or 3 for a StoreError.
 """
 
 
@@ -30,7 +30,7 @@ class PluginError(PosencError):
 
 
 class StoreError(PosencError):
-    """The folder of records cannot be read or written."""
+    """A folder of records, or a place to write to, cannot be used."""
 
 
 class NonFiniteError(PosencError):

@@ -19,6 +19,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.inputs import read_regular
 
 LIMIT = 1 << 24  # bytes of a file of source
+DEEP = 200  # levels of its syntax; Python's own tools for trees fail at about 300
 OURS = __name__.split(".")[0]
 # Modules of this package that cannot change a number: they read what the user gives,
 # plan, keep and tell. Adding one here needs a reason that a reader can follow.
@@ -79,14 +80,14 @@ def parse(path: Path) -> ast.Module:
     """Return the syntax tree of a Python file.
 
     Raises:
-        ConfigError: if it cannot be read.
+        ConfigError: if it cannot be read, or is nested too deep to be looked at.
     """
     try:
         return _tree(read(path))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ConfigError(
             f"{path.name}: must be readable Python source, got "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {str(error) or 'nested too deep'}"
         ) from error
 
 
@@ -238,7 +239,13 @@ def _place(name: str) -> Path | None:
 
 @functools.lru_cache(maxsize=1024)
 def _tree(text: bytes) -> ast.Module:
-    return ast.parse(text)
+    tree = ast.parse(text)
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEP):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise ValueError(f"nested more than {DEEP} levels deep")
+    return tree
 
 
 @functools.lru_cache(maxsize=1024)

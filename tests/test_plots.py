@@ -21,7 +21,7 @@ from posenc_compare.analysis.plots.heat import palette_for
 from posenc_compare.analysis.plots.lines import layers
 from posenc_compare.analysis.plots.position_bits import binned
 from posenc_compare.analysis.plots.style import COLOURS, FAMILIES, LABEL, looks, safe
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
 HOSTILE = [
     "a$b_{",
@@ -263,7 +263,7 @@ def test_plots_are_written_by_name_alone(tmp_path: Path) -> None:
     (folder / "uniqueness.svg").symlink_to(outside)
     draw_all(full("rope")[-1:], folder)
     assert outside.read_text() == "precious"
-    with pytest.raises(ConfigError, match="must take plots"):
+    with pytest.raises(StoreError, match="must take plots"):
         draw_all([], outside)
 
 

@@ -16,7 +16,7 @@ from posenc_compare.analysis.reading import load_records, sound, tell_apart
 from posenc_compare.analysis.report import report_html, write_report
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.text import SHORT, clean
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
@@ -158,7 +158,7 @@ def test_a_report_of_a_folder_leaves_the_folder_alone(tmp_path: Path) -> None:
     write_report(records, "other", link, plots=False)
     assert path.read_bytes() == first
     assert written() == before
-    with pytest.raises(ConfigError, match="must take a report"):
+    with pytest.raises(StoreError, match="must take a report"):
         write_report(records, "title", path / "below", plots=False)
 
 

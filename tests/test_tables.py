@@ -26,7 +26,7 @@ from posenc_compare.analysis.tables import (
     write_tables,
 )
 from posenc_compare.analysis.text import csv_text, unguard
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
 
 def vet(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -291,7 +291,7 @@ def test_tables_replace_links_and_never_follow_them(tmp_path: Path) -> None:
     write_tables(vet([record()]), folder)
     assert outside.read_text() == "precious"
     assert "rope" in (folder / "table.md").read_text()
-    with pytest.raises(ConfigError, match="must take tables"):
+    with pytest.raises(StoreError, match="must take tables"):
         write_tables(vet([record()]), outside)
 
 

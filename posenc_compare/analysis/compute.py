@@ -17,6 +17,7 @@ import torch
 from posenc_compare.analysis.base import Progress, Result
 from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.codes import code_of
+from posenc_compare.analysis.memory import out_of_memory
 from posenc_compare.analysis.messages import one_line
 from posenc_compare.analysis.probe import Probe
 from posenc_compare.analysis.provenance import provenance
@@ -39,7 +40,6 @@ from posenc_compare.variants import Variant
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
 BUILDING = {Variant.build.__code__, check_axes.__code__}
-OUT_OF_MEMORY = "DefaultCPUAllocator: can't allocate memory"
 
 
 def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
         message = f"non-finite: {message}"
     elif isinstance(problem, PosencError):
         status = "unsupported" if _refuses(problem) else "failed"
-    elif out_of_memory(problem, message):
+    elif out_of_memory(problem):
         status = "lost"
         what = message or type(problem).__name__
         message = f"oom: {what}; the setting was {cell.setting.spec()}"
@@ -150,13 +150,6 @@ def _refuses(problem: PosencError) -> bool:
         return False
     building = not BUILDING.isdisjoint(calls)
     return building and isinstance(problem, ConfigError | ShapeError)
-
-
-def out_of_memory(problem: BaseException, message: str) -> bool:
-    """Return whether an exception says that memory was not enough."""
-    return isinstance(problem, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(problem, RuntimeError) and OUT_OF_MEMORY in message
-    )
 
 
 def _finite(row: dict[str, Any], dtype: str) -> dict[str, Any]:

@@ -5,48 +5,75 @@ that a plan stays light.
 """
 
 import ast
+import functools
 import importlib.metadata
 import importlib.util
+import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from posenc_compare.analysis.checks import check_choice
 from posenc_compare.errors import ConfigError
 
 DEVICES = ("auto", "cpu", "cuda")
-ASK = "import torch; print(torch.cuda.is_available())"
+ASK = """
+import json, torch
+if torch.cuda.is_available():
+    found = torch.cuda.get_device_properties(0)
+    print(json.dumps({"name": found.name, "memory": found.total_memory}))
+"""
 
 
-def resolve_device(name: str) -> str:
+@dataclass(frozen=True)
+class Graphics:
+    """A CUDA device.
+
+    Attributes:
+        name: as its driver calls it.
+        memory: all of its bytes.
+    """
+
+    name: str
+    memory: int
+
+
+def resolve_device(name: str, *, trained: bool) -> str:
     """Return `cpu` or `cuda` for `auto`, `cpu` or `cuda`.
+
+    Args:
+        name: what was asked for; `auto` trains on a GPU if there is one, and leaves
+            all else, small and in float64, to the CPU.
+        trained: whether networks are trained there.
 
     Raises:
         ConfigError: if the name is unknown, or CUDA is asked for and not there.
     """
     check_choice("device", name, DEVICES)
-    if name == "cpu" or _cuda_is_there():
-        return "cpu" if name == "cpu" else "cuda"
-    if name == "cuda":
+    if name == "cuda" and graphics() is None:
         built = f"torch {importlib.metadata.version('torch')}"
         raise ConfigError(
             f"device cuda: must be present, and {built} finds none; "
             f"`--device cpu` would work"
         )
-    return "cpu"
+    if name == "auto":
+        return "cuda" if trained and graphics() else "cpu"
+    return name
 
 
-def graphics():
-    return None
-
-
-def _cuda_is_there() -> bool:
+@functools.cache
+def graphics() -> Graphics | None:
+    """Return the first CUDA device, or None if there is none that torch can use."""
     if not _built_for_cuda():
-        return False
-    answer = subprocess.run(
-        [sys.executable, "-c", ASK], capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip() == "True"
+        return None
+    # -P: nothing of the current folder, which may be a stranger's, is imported.
+    command = [sys.executable, "-P", "-c", ASK]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = answer.stdout.splitlines()
+    if answer.returncode or not lines:
+        return None
+    return Graphics(**json.loads(lines[-1]))
 
 
 def _built_for_cuda() -> bool:

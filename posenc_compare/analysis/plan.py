@@ -81,7 +81,7 @@ def graphics_of(setting: ProbeSetting | Training) -> str:
     Raises:
         ConfigError: if it is, and there is none.
     """
-    if resolve_device(setting.device) == "cpu":
+    if resolve_device(setting.device, trained=True) == "cpu":
         return ""
     found = graphics()
     return found.name if found else ""

@@ -96,12 +96,14 @@ class WorkerProcess:
 
     def drain(self) -> list[Any]:
         """Return the messages that were still under way."""
+        return [m for place in self.descriptors for m in self._rest(place)]
+
+    def _rest(self, descriptor: int) -> list[Any]:
         messages = []
-        for descriptor in self.descriptors:
-            for _ in range(2 * LIMIT // CHUNK):
-                if not (data := self._read(descriptor)):
-                    break
-                messages += self._take(descriptor, data)
+        for _ in range(2 * LIMIT // CHUNK):
+            if not (data := self._read(descriptor)):
+                break
+            messages += self._take(descriptor, data)
         return messages
 
     def _read(self, descriptor: int) -> bytes | None:
@@ -153,7 +155,9 @@ class WorkerProcess:
             name = known[0] if known else f"signal {-code}"
             peak = f"{self.peak_memory / 2**30:.2f} GiB"
             return f"killed: {name}, peak memory {peak}"
-        return f"exit: code {code} without an answer"
+        self._rest(self.descriptors[1])
+        last = "".join(f": {line}" for line in self.printed()[-1:])
+        return f"exit: code {code} without an answer{last}"
 
     def printed(self) -> list[str]:
         """Return the last lines that were printed."""

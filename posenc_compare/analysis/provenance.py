@@ -43,7 +43,7 @@ def provenance(cell: Cell) -> dict[str, Any]:
     return {
         **_code(),
         **_machine(),
-        **(_graphics() if cell.setting.device == "cuda" else {}),
+        **({**_graphics(), **_peak()} if cell.setting.device == "cuda" else {}),
         "scheme_origin": Path(entry.origin).name,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "flush_denormal": True,
@@ -70,7 +70,8 @@ def _git() -> dict[str, Any]:
     """Return commit and state of the package's own checkout, if it is run from one."""
     if not (PACKAGE.parent / ".git").exists():
         return {}
-    command = ["git", "-C", str(PACKAGE.parent)]
+    # Without a lock: to look at a checkout takes nothing from who works in it.
+    command = ["git", "--no-optional-locks", "-C", str(PACKAGE.parent)]
     try:
         commit = subprocess.run(
             [*command, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
@@ -130,6 +131,13 @@ def _graphics() -> dict[str, Any]:
         "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
         "tf32_cudnn": torch.backends.cudnn.allow_tf32,
     }
+
+
+def _peak() -> dict[str, Any]:
+    """Return the most memory of the device that a cell held; the next begins anew."""
+    most = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    return {"peak_device_memory_bytes": most}
 
 
 def _lines(path: str) -> list[str]:

@@ -18,7 +18,7 @@ from posenc_compare.analysis.reading import Record, Warn, trained
 from posenc_compare.analysis.store import write_file
 from posenc_compare.analysis.tables import coverage, display_tables, without_result
 from posenc_compare.analysis.text import clean
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
 DPI = 160  # of plots: sharp at twice the size of a screen's pixels
 MANY = 6  # different values of a setting that are listed one by one
@@ -44,14 +44,14 @@ def write_report(
         plots: whether to draw any.
 
     Raises:
-        ConfigError: if the file cannot be written.
+        StoreError: if the file cannot be written.
     """
     files = images(records, warn, endings=("png",), dpi=DPI) if plots else {}
     text = report_html(records, title, files)
     try:
         write_file(path, text.encode())
     except OSError as error:
-        raise ConfigError(f"{path}: must take a report, got {error}") from error
+        raise StoreError(f"{path}: must take a report, got {error}") from error
 
 
 def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> str:

@@ -147,9 +147,11 @@ class Store:
         try:
             write_file(self.cells / f"{key}.json", data, self.files)
         except OSError as error:
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            kept = "" if gone else "; what was computed before is kept"
             raise StoreError(
-                f"{self.folder}: must take a record of {len(data)} bytes, got {error}; "
-                f"what was computed before is kept"
+                f"{self.folder}: must take a record of {len(data)} bytes, got {error}"
+                f"{kept}"
             ) from error
         return key
 

@@ -26,7 +26,7 @@ from posenc_compare.analysis.text import (
     markdown_table,
     unguard,
 )
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
 LONG = [
     "scheme",
@@ -211,7 +211,7 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
     Raises:
-        ConfigError: if one cannot be written.
+        StoreError: if one cannot be written.
     """
     long = long_table(records)
     tables = display_tables(records) + without_result(records)
@@ -226,7 +226,7 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
         for name, text in texts.items():
             write_file(folder / name, text.encode())
     except OSError as error:
-        raise ConfigError(f"{folder}: must take tables, got {error}") from error
+        raise StoreError(f"{folder}: must take tables, got {error}") from error
     return [folder / name for name in texts]
 
 

@@ -1,11 +1,12 @@
 """The commands: read options, call, print.
 
 What is asked for goes to stdout, everything else to stderr. Exit codes: 0 all done,
-1 some cells failed and the rest is written, 2 a wrong option, 3 a folder of records
-that cannot be used, 130 interrupted.
+1 some cells failed and the rest is written, 2 a wrong option, 3 a folder, a file to
+write or stdout that cannot be used, 130 interrupted.
 """
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from posenc_compare import __version__
+from posenc_compare.cli.streams import open_streams
 from posenc_compare.errors import PosencError, StoreError
 from posenc_compare.inputs import hint, number
 
@@ -68,12 +70,17 @@ Plugins = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Devices = Annotated[
-    str, typer.Option(help="Where to compute.", metavar="[auto|cpu|cuda]")
+    str,
+    typer.Option(
+        help="Where to compute; auto: train on a GPU if there is one, all else on the "
+        "CPU.",
+        metavar="[auto|cpu|cuda]",
+    ),
 ]
 Threads = Annotated[int, whole("CPU threads of one worker.")]
 Workers = Annotated[int, whole("Processes; 0: one for each core, or one on a GPU.")]
 Timeout = Annotated[float, real("Seconds a cell may go on without progress.")]
-Memory = Annotated[float, real("GiB of data a worker may hold; 0: as the machine has.")]
+Memory = Annotated[float, real("GiB of data a worker may hold; 0: all. On CPUs.")]
 Retry = Annotated[
     str, typer.Option(help="Compute these again: failed, lost, or both by comma.")
 ]
@@ -102,13 +109,34 @@ Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
 def main() -> None:
     """Run the command line; what is wrong with it becomes one line and an exit code."""
-    try:
-        sys.exit(app(sys.argv[1:] or ["--help"], standalone_mode=False))
-    except (PosencError, UsageError) as error:
-        from posenc_compare.cli.say import say
+    words = sys.argv[1:] or ["--help"]
+    code = _code(open_streams) or _code(lambda: app(words, standalone_mode=False))
+    printed = _code(lambda: sys.stdout.flush())
+    sys.exit(code or printed)
 
-        say(f"error: {_usage(error) if isinstance(error, UsageError) else error}")
-        sys.exit(3 if isinstance(error, StoreError) else 2)
+
+def _code(act: Callable[[], Any]) -> int:
+    """Return the exit code of an act, and say in one line what is wrong, if it is."""
+    try:
+        return act() or 0
+    except BrokenPipeError:  # nobody reads on
+        return 1
+    except UsageError as error:
+        return _refuse(_usage(error), 2)
+    except PosencError as error:
+        return _refuse(str(error), 3 if isinstance(error, StoreError) else 2)
+    except ModuleNotFoundError as error:
+        name = str(error.name).partition(".")[0]
+        return _refuse(f"{name} must be installed, and is not; `pip install {name}`", 2)
+    except OSError as error:  # of a folder or a stream that nobody looked at before
+        return _refuse(str(error), 3)
+
+
+def _refuse(reason: str, code: int) -> int:
+    from posenc_compare.cli.say import say
+
+    say(f"error: {reason}")
+    return code
 
 
 def _usage(error: Any) -> str:

@@ -32,6 +32,7 @@ from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Limits, Supervisor
 from posenc_compare.analysis.text import clean
 from posenc_compare.cli.facts import report_broken
+from posenc_compare.cli.machine import check_machine, check_memory, memory_of
 from posenc_compare.cli.say import say
 from posenc_compare.cli.settings import Settings
 from posenc_compare.cli.show import show
@@ -48,7 +49,7 @@ class Work:
     """How a run goes about its cells.
 
     Attributes:
-        workers: processes; 0 for one per core, or one on a GPU.
+        workers: processes; 0 for one per core, or one if any cell is on a GPU.
         timeout: seconds that a cell may go on without progress.
         memory: GiB of data for one worker; 0 for all of the machine's.
         checkpoint_every: seconds between checkpoints of a training.
@@ -78,20 +79,26 @@ class Work:
             check_choice("retry", status, RETRY[:2])
         return asked
 
-    def limits(self, device: str, threads: int) -> Limits:
-        """Return what the supervisor takes, checked, for cells on a device."""
+    def limits(self, cells: list[Cell], threads: int) -> Limits:
+        """Return what the supervisor takes, checked for those cells."""
         check_whole("workers", self.workers, 0, 1024)
         check_number("timeout", self.timeout, 0.1, 1e9)
         check_number("memory", self.memory, 0, 1e6)
         check_number("checkpoint-every", self.checkpoint_every, 0, 1e9)
-        on_cpu = device == "cpu"
+        on_cpu = all(cell.setting.device == "cpu" for cell in cells)
+        if self.memory and not on_cpu:
+            raise ConfigError(
+                f"memory must be left out for cells on a GPU, whose memory it does not "
+                f"limit, got {self.memory:g}; `--device cpu` would work"
+            )
         cores = len(os.sched_getaffinity(0)) if on_cpu else 1
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        workers = self.workers or max(1, cores // threads)
+        check_machine(workers)
         asked = int(self.memory * 2**30)
         return Limits(
-            workers=self.workers or max(1, cores // threads),
+            workers=workers,
             timeout=self.timeout,
-            memory=(asked or whole) if on_cpu else -1,
+            memory=(asked or memory_of("cpu")) if on_cpu else -1,
             interval=self.checkpoint_every,
             fail_fast=self.fail_fast,
         )
@@ -125,10 +132,7 @@ def run(
         settings.threads,
         sys.maxsize if work.yes else MANY,
     )
-    limits, retry = (
-        work.limits(settings.training.device, settings.threads),
-        work.statuses(),
-    )
+    limits, retry = work.limits(planned, settings.threads), work.statuses()
     cells = in_shard(planned, work.shard)
     check_memory(cells, limits.memory)
     store = Store(out or Path("runs") / settings.name)
@@ -207,16 +211,6 @@ def _place_for(axes: int) -> str:
     return f"`--grid {sizes}`" if sizes else "a run without `--grid`"
 
 
-def check_memory(cells: list[Cell], limit: int) -> None:
-    """Refuse cells that cannot fit, before any is computed."""
-    most = max((cell.setting.memory for cell in cells), default=0)
-    if 0 < limit < most:
-        raise ConfigError(
-            f"a cell must fit into {limit / 2**30:.1f} GiB of memory, and needs at "
-            f"least {most / 2**30:.1f} GiB; smaller sizes would work"
-        )
-
-
 def _say_how_to_go_on(more: str = "") -> None:
     say(f"to go on: {shlex.join(['posenc-compare', *sys.argv[1:]])}{more}")
 
@@ -230,7 +224,7 @@ def _compute(
 ) -> str:
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[cells]}"),
         TimeElapsedColumn(),

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from posenc_compare.cli.say import say
+from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.errors import ConfigError
@@ -51,7 +51,7 @@ def check(text: str, plugins: list[str], format: str) -> int:
         line = f"{variant.label}: {len(outcomes)} declared: {said}"
         found = [outcome for outcome in outcomes if outcome.state != "passed"]
         if as_table:
-            print(line, flush=True)
+            tell(line)
             if found:
                 show("", head, _alike(found))
         else:

@@ -4,12 +4,12 @@ import importlib.util
 import inspect
 import os
 import platform
-import sys
 from importlib import metadata
 from typing import Any
 
 from posenc_compare import __version__
 from posenc_compare.analysis.messages import one_line
+from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, SCHEMES
@@ -39,7 +39,7 @@ def show_list(format: str, plugins: list[str]) -> None:
 def report_broken() -> bool:
     """Say in one line each which installed plugins cannot be used; return if any."""
     for origin, reason in SCHEMES.broken.items():
-        print(f"broken plugin {origin}: {reason}", file=sys.stderr)
+        say(f"broken plugin {origin}: {reason}")
     return bool(SCHEMES.broken)
 
 
@@ -56,20 +56,19 @@ def show_description(name: str, plugins: list[str]) -> None:
 def _describe_scheme(name: str) -> None:
     scheme = SCHEMES.get(name)
     module = inspect.getmodule(scheme)
-    print(f"{name} ({scheme.family})\n")
     texts = [inspect.getdoc(part) or "" for part in (module, scheme)]
-    for text in filter(None, texts):
-        print(text, end="\n\n")
+    _tell_all(f"{name} ({scheme.family})", *texts)
     options = option_types(name)
     if options:
         body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)
     _describe_instance(scheme)
     if scheme.source and scheme.source not in " ".join(" ".join(texts).split()):
-        print(f"Source: {scheme.source}")
-    print(f"Comes from: {SCHEMES.entry(name).origin}")
+        tell(f"Source: {scheme.source}")
+    tell(f"Comes from: {SCHEMES.entry(name).origin}")
     for entry in cited(" ".join([scheme.source, *texts])):
-        print(f"\n{entry}")
+        print()
+        print(entry)
 
 
 def _describe_instance(scheme: Any) -> None:
@@ -79,14 +78,14 @@ def _describe_instance(scheme: Any) -> None:
     try:
         built = scheme(Geometry())
     except Exception as error:  # of a plugin: say so, and go on with the facts
-        print(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
+        tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
         return
     doors = [door for door in DOORS if built.acts_at(door)]
-    print(f"Acts at: {', '.join(doors) or 'no door'}")
-    print(f"Depends on: {_dependence(built, doors)}")
-    print(f"Axes of a position: {built.axes}")
-    print(f"Causal only: {'yes' if built.causal_only else 'no'}")
-    print(f"Parameters: {_parameters(built)}")
+    tell(f"Acts at: {', '.join(doors) or 'no door'}")
+    tell(f"Depends on: {_dependence(built, doors)}")
+    tell(f"Axes of a position: {built.axes}")
+    tell(f"Causal only: {'yes' if built.causal_only else 'no'}")
+    tell(f"Parameters: {_parameters(built)}")
 
 
 def _dependence(scheme: Any, doors: list[str]) -> str:
@@ -124,13 +123,18 @@ def _parameters(scheme: Any) -> str:
 def _describe_measure(name: str) -> None:
     measure = MEASURES.get(name)
     module = inspect.getmodule(measure.compute)
-    print(f"{name} (measure{', trained' if measure.trained else ''})\n")
-    for text in (inspect.getdoc(module), inspect.getdoc(measure.compute)):
-        if text:
-            print(text, end="\n\n")
+    texts = [inspect.getdoc(part) or "" for part in (module, measure.compute)]
+    _tell_all(f"{name} (measure{', trained' if measure.trained else ''})", *texts)
     body = [[q.name, q.unit, q.better, q.zero] for q in measure.quantities.values()]
     if body:
         show("Quantities", ["quantity", "unit", "better", "0 means"], body)
+
+
+def _tell_all(*texts: str) -> None:
+    """Print texts of several lines, each with an empty line behind."""
+    for text in filter(None, texts):
+        for line in [*text.split("\n"), ""]:
+            tell(line)
 
 
 def _type(kind: Any) -> str:
@@ -175,7 +179,7 @@ def show_published(format: str) -> int:
     show("Published figures", ["what", "published", "ours", "verdict"], body, format)
     for figure in found:
         if figure.note:
-            print(f"{figure.what}: {figure.note}", file=sys.stderr)
+            say(f"{figure.what}: {figure.note}")
     return int(any(figure.verdict == "differs" for figure in found))
 
 

@@ -11,9 +11,9 @@ from posenc_compare.analysis.plan import here
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Supervisor
-from posenc_compare.analysis.text import clean
-from posenc_compare.cli.commands import Work, check_memory
-from posenc_compare.cli.say import say
+from posenc_compare.cli.commands import Work
+from posenc_compare.cli.machine import check_memory
+from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
@@ -59,7 +59,7 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -
             f"record {old['key']}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
-    limits = work.limits(cell.setting.device, 1)
+    limits = work.limits([cell], 1)
     check_memory([cell], limits.memory)
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "rerun")
@@ -79,7 +79,8 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -
         return 130
     differing = difference(old, new)
     same = "the same" if not differing else "; ".join(differing)
-    print(clean(f"{_name(shown)}: {new['status']}, {same}"))
+    reason = f" ({new['error']})" if new["error"] != old["error"] else ""
+    tell(f"{_name(shown)}: {new['status']}{reason}, {same}")
     return int(bool(differing))
 
 

@@ -1,4 +1,7 @@
-"""Say something to the user, beside what was asked for."""
+"""Say something to the user, with nothing in it that a terminal would act on.
+
+Paths, docstrings and messages of plugins may be those of strangers.
+"""
 
 import sys
 
@@ -6,5 +9,10 @@ from posenc_compare.analysis.text import clean
 
 
 def say(text: str) -> None:
-    """Print one line to stderr, with nothing in it that a terminal would act on."""
+    """Print one line to stderr, beside what was asked for."""
     print(clean(text), file=sys.stderr, flush=True)
+
+
+def tell(text: str) -> None:
+    """Print one line to stdout, as what was asked for."""
+    print(clean(text, sys.maxsize), flush=True)

@@ -76,7 +76,6 @@ def _settled(chosen: dict[str, Any], device: str, threads: int) -> Settings:
     seeds = chosen.pop("seeds", seeds)
     check_whole("seeds", seeds, 1, 10_000)
     check_whole("threads", threads, 1, 1024)
-    device = resolve_device(device)
     grid = chosen.pop("grid", None)
     for name in chosen.keys() - UNTRAINED if grid is not None else ():
         raise ConfigError(f"{name} must be left out on a grid, where none is trained")
@@ -88,9 +87,10 @@ def _settled(chosen: dict[str, Any], device: str, threads: int) -> Settings:
         dtype=chosen.pop("probe_dtype", ProbeSetting.dtype),
         width=chosen.get("width", training.width),
         heads=chosen.get("heads", training.heads),
-        device=device,
+        device=resolve_device(device, trained=False),
     )
-    training = replace(training, **chosen, device=device)
+    place = resolve_device(device, trained=True)
+    training = replace(training, **chosen, device=place)
     return Settings(preset, training, probe, seeds, threads)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from posenc_compare.analysis.text import csv_text, markdown_table
+from posenc_compare.analysis.text import clean, csv_text, markdown_table
 
 FORMATS = ("table", "json", "csv", "md")
 FIRST = 40  # width of the first column; longer names take several lines
@@ -18,7 +18,7 @@ FIRST = 40  # width of the first column; longer names take several lines
 def show(
     title: str, head: list[str], body: list[list[Any]], format: str = "table"
 ) -> None:
-    """Print one table.
+    """Print one table, with nothing in it that a terminal would act on.
 
     Args:
         title: above the table, in the format `table` only.
@@ -26,9 +26,10 @@ def show(
         body: rows of cells.
         format: table, json, csv or md.
     """
+    title, body = clean(title), clean(body)
     if format == "json":
         rows = [dict(zip(head, row, strict=True)) for row in body]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(json.dumps(rows, indent=2))
     elif format == "csv":
         print(csv_text(head, body), end="")
     elif format == "md":

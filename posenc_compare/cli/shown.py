@@ -21,7 +21,7 @@ from posenc_compare.analysis.tables import (
     without_result,
     write_tables,
 )
-from posenc_compare.cli.say import say
+from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 
 
@@ -50,14 +50,14 @@ def table(folder: Path, format: str, out: Path | None) -> None:
 def plot(folder: Path, out: Path | None) -> None:
     """Draw the plots of a folder of records and print their paths."""
     for path in draw_all(load_records(folder, say), out or folder, say):
-        print(path)
+        tell(str(path))
 
 
 def report(folder: Path, out: Path | None) -> None:
     """Write the report of a folder of records and print its path."""
     path = out or folder / "report.html"
     write_report(load_records(folder, say), folder.resolve().name, path, say)
-    print(path)
+    tell(str(path))
 
 
 def _show_tables(records: list[dict[str, Any]], format: str) -> None:

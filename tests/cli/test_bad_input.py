@@ -1,5 +1,6 @@
 """Wrong input: one line that says what is wrong, an exit code, and nothing computed."""
 
+import errno
 import json
 import os
 import resource
@@ -573,9 +574,31 @@ def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) ->
     (tmp_path / "file").write_text("x")
     for command in ("table", "plot", "report"):
         done = posenc(command, records, "--out", tmp_path / "file" / "below")
-        assert done.returncode == 2
+        assert done.returncode == 3
         (line,) = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
         assert "below" in line
+
+
+@pytest.mark.parametrize("command", ["table", "plot", "report", "measure"])
+def test_a_disk_that_fills_up_is_no_wrong_option(
+    posenc, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = ["measure", "--schemes", "rope", "--measures", "portrait", "--out"]
+    assert posenc(*measure, tmp_path / "run").returncode == 0
+    words = measure if command == "measure" else [command]
+    words += [tmp_path / "run"]
+    words += ["--out", tmp_path / "run"] if command == "table" else []
+    whole = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if target.parent.name == "run":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    done = posenc(*words)
+    assert done.returncode == 3
+    assert done.stderr.endswith("got [Errno 28] No space left on device\n")
 
 
 # --- plugins ----------------------------------------------------------------------
@@ -592,6 +615,11 @@ OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
         (b"x = '\xff'\n", "must be readable Python source, got SyntaxError"),
         (b"\0", "must be readable Python source"),
         (b"(" * 5000, "must be readable Python source"),
+        (b"x = " + b"-" * 90_000 + b"1", "must be readable Python source, got "),
+        (b"x = " + b"-" * 4000 + b"1", "must be readable Python source, got "),
+        (b"x = " + b"-" * 200 + b"1", "got ValueError: nested more than 200 levels"),
+        (b"x = " + b"a." * 500 + b"b", "got ValueError: nested more than 200 levels"),
+        (b"@" + b"a." * 500 + b"register('x')\nclass X: ...\n", "more than 200 levels"),
         (SCHEME.format(name="rope").encode(), "scheme 'rope' is declared twice, by"),
         (SCHEME.format(name="../x").encode(), "scheme '../x' of "),
         (SCHEME.format(name="\x1b[31m").encode(), "a name must be 1 to 64"),
@@ -605,6 +633,16 @@ def test_files_that_are_no_plugins(
     line = refused(posenc(*DRY, "--plugin", tmp_path / "plugin.py"))
     assert message in line
     assert "plugin" in line
+
+
+def test_what_is_just_not_too_deep_is_taken(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_registry(monkeypatch)
+    text = f"{SCHEME.format(name='mine')}x = {'-' * 196}1\n"
+    (tmp_path / "plugin.py").write_text(text)
+    words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes", "mine"]
+    assert posenc(*words).returncode == 0
 
 
 def test_a_plugin_must_be_a_file(posenc, tmp_path: Path) -> None:

@@ -242,7 +242,8 @@ WRITERS = {
     "analysis/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
     "analysis/report.py": {"write_report: write_file"},
 }
-# Reading, by flags that have a name; pipes; memory; a folder for a moment.
+# Reading, by flags that have a name; pipes; streams, and where they go if they cannot
+# be used; memory; a folder for a moment.
 OTHERS = {
     "analysis/store.py": {"read_file: open"},
     "inputs.py": {"_without_waiting: open"},
@@ -254,6 +255,7 @@ OTHERS = {
     },
     "analysis/plots/style.py": {"render: savefig"},
     "cli/inspect.py": {"rerun: TemporaryDirectory"},
+    "cli/streams.py": {"open_streams: open", "write: open", "write: write"},
 }
 
 

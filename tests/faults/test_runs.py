@@ -570,10 +570,10 @@ def test_the_same_bytes_in_another_surrounding(
 
 def test_workers_and_threads_fit_the_cores() -> None:
     cores = len(os.sched_getaffinity(0))
+    (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
+    assert cell.spec()["threads"] == 1
     for threads in range(1, cores + 1):
-        limits = Work().limits("cpu", threads)
+        limits = Work().limits([cell], threads)
         assert 1 <= limits.workers * threads <= cores
-        (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
-        assert cell.spec()["threads"] == 1
-    assert Work().limits("cpu", 8 * cores).workers == 1
-    assert Work(workers=7).limits("cpu", 8 * cores).workers == 7  # as asked
+    assert Work().limits([cell], 8 * cores).workers == 1
+    assert Work(workers=7).limits([cell], 8 * cores).workers == 7  # as asked

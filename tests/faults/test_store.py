@@ -278,8 +278,9 @@ def test_a_folder_that_vanishes_is_not_made_again(store: Store) -> None:
     path_of(store).write_text("damaged")
     assert store.read(KEY) is None
     shutil.rmtree(store.folder)
-    with pytest.raises(StoreError, match="must take a record of"):
+    with pytest.raises(StoreError, match="must take a record of") as caught:
         store.write(body())
+    assert "kept" not in str(caught.value)
     with pytest.raises(StoreError, match="must let damaged files be moved"):
         store.set_aside()
     assert list(store.records()) == []

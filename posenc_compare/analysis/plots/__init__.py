@@ -22,7 +22,7 @@ from posenc_compare.analysis.plots.uniqueness import draw_uniqueness
 from posenc_compare.analysis.reading import Record, Warn
 from posenc_compare.analysis.store import write_file
 from posenc_compare.analysis.text import clean
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import StoreError
 
 PLOTS: dict[str, Draw] = {
     "extrapolation": draw_extrapolation,
@@ -112,7 +112,7 @@ def draw_all(
         The files written, in the order of `PLOTS`.
 
     Raises:
-        ConfigError: if one cannot be written.
+        StoreError: if one cannot be written.
     """
     files = images(records, warn)
     try:
@@ -120,5 +120,5 @@ def draw_all(
         for name, data in files.items():
             write_file(folder / name, data)
     except OSError as error:
-        raise ConfigError(f"{folder}: must take plots, got {error}") from error
+        raise StoreError(f"{folder}: must take plots, got {error}") from error
     return [folder / name for name in files]

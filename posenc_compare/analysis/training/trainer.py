@@ -162,8 +162,8 @@ class Trainer:
                         part: tensors[f"optimiser.{part}.{name}"].to(tensor)
                         for part in ("exp_avg", "exp_avg_sq")
                     }
-                    step = tensors[f"optimiser.step.{name}"]
-                    self.optimiser.state[tensor] = {"step": step, **moments}
+                    count = tensors[f"optimiser.step.{name}"]
+                    self.optimiser.state[tensor] = {"step": count, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
         wanted: dict[str, tuple[tuple[int, ...], torch.dtype]] = {}

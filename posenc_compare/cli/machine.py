@@ -1,0 +1,67 @@
+"""What the machine must give to a run, looked at before work starts."""
+
+import os
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+
+from posenc_compare.analysis.cells import Cell
+from posenc_compare.analysis.devices import graphics
+from posenc_compare.errors import ConfigError
+
+PIPES = 3  # open files of this process for each worker
+SPARE = 8  # more of them while a worker starts and a record is written
+
+
+def check_machine(workers: int) -> None:
+    """Refuse to start workers that could not work.
+
+    Raises:
+        ConfigError: if their pipes do not fit into the limit of open files, or the
+            current folder is gone, from which none can load its libraries.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "the current folder must exist, and is gone; `cd` to another would work"
+        ) from error
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    own = len(os.listdir("/dev/fd")) + SPARE  # noqa: PTH208
+    if limit in range(own + PIPES * workers):
+        most = (limit - own) // PIPES
+        advice = f"--workers {most}" if most > 0 else f"ulimit -n {own + PIPES}"
+        raise ConfigError(
+            f"workers must be so few that {limit} open files are enough, got "
+            f"{workers}, which need {own + PIPES * workers}; `{advice}` would work"
+        )
+
+
+def memory_of(device: str) -> int:
+    """Return the bytes that there are where a device computes."""
+    found = graphics() if device == "cuda" else None
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return found.memory if found else whole
+
+
+def check_memory(cells: Iterable[Cell], limit: int) -> None:
+    """Refuse cells that cannot fit, before any is computed.
+
+    Args:
+        cells: that are planned.
+        limit: bytes that one may take; -1 for all that its device has.
+
+    Raises:
+        ConfigError: if one needs more at the least.
+    """
+    most: dict[str, int] = {}
+    for cell in cells:
+        device = cell.setting.device
+        most[device] = max(most.get(device, 0), cell.setting.memory)
+    for device, needed in most.items():
+        room = limit if limit >= 0 else memory_of(device)
+        if needed > room:
+            raise ConfigError(
+                f"a cell must fit into {room / 2**30:.1f} GiB of memory, and needs at "
+                f"least {needed / 2**30:.1f} GiB; smaller sizes would work"
+            )

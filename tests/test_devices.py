@@ -1,0 +1,128 @@
+"""Where to compute, with stand-ins for the question whether there is a GPU."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc_compare.analysis import devices
+from posenc_compare.analysis.devices import Graphics, graphics, resolve_device
+from posenc_compare.errors import ConfigError
+
+H200 = Graphics("NVIDIA H200", 150_000_000_000)
+WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    graphics.cache_clear()
+    yield
+    graphics.cache_clear()
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Let torch be built for CUDA, and a script tell what is there."""
+    monkeypatch.setattr(devices, "_built_for_cuda", lambda: True)
+    monkeypatch.setattr(devices, "ASK", text)
+
+
+@pytest.fixture
+def present(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = json.dumps({"name": H200.name, "memory": H200.memory})
+    stand_in(monkeypatch, f"print('a warning'); print({facts!r})")
+
+
+def test_what_is_there_is_known_by_name_and_memory(present: None) -> None:
+    assert graphics() == H200
+
+
+@pytest.mark.parametrize("text", ["", "raise OSError", "print('{}'); raise OSError"])
+def test_no_answer_is_no_device(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    stand_in(monkeypatch, text)
+    assert graphics() is None
+    assert resolve_device("auto", trained=True) == "cpu"
+    with pytest.raises(ConfigError, match=r"`--device cpu` would work"):
+        resolve_device("cuda", trained=False)
+
+
+def test_the_question_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stand_in(monkeypatch, f"open({str(tmp_path / 'log')!r}, 'a').write('x')")
+    for name, trained in (("auto", True), ("auto", False), ("cpu", True)):
+        resolve_device(name, trained=trained)
+    assert (tmp_path / "log").read_text() == "x"
+
+
+def test_the_cpu_is_chosen_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask() -> bool:
+        raise AssertionError
+
+    monkeypatch.setattr(devices, "_built_for_cuda", ask)
+    assert resolve_device("cpu", trained=True) == "cpu"
+    assert resolve_device("auto", trained=False) == "cpu"
+
+
+def test_auto_means_the_gpu_for_trainings_alone(present: None) -> None:
+    assert resolve_device("auto", trained=True) == "cuda"
+    assert resolve_device("auto", trained=False) == "cpu"
+    for trained in (True, False):
+        assert resolve_device("cuda", trained=trained) == "cuda"
+
+
+def test_nothing_of_the_current_folder_is_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(devices, "_built_for_cuda", lambda: True)
+    monkeypatch.chdir(tmp_path)
+    for name in ("torch", "json"):
+        Path(f"{name}.py").write_text("open('ran', 'w')\n")
+    graphics()
+    assert not Path("ran").exists()
+
+
+def keys(posenc: Any, device: str) -> tuple[str, str]:
+    """Return the keys of a training and of a measure without one."""
+    words = ["--measures", "extrapolation,smoothness", "--device", device]
+    done = posenc(*WORDS, *words)
+    assert done.returncode == 0, done
+    found = {row["measure"]: row["record"] for row in json.loads(done.stdout)}
+    return found["extrapolation"], found["smoothness"]
+
+
+def test_a_run_trains_on_the_gpu_and_measures_on_the_cpu(posenc, present: None) -> None:
+    cpu, cuda = keys(posenc, "cpu"), keys(posenc, "cuda")
+    assert not {*cpu} & {*cuda}
+    assert keys(posenc, "auto") == (cuda[0], cpu[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--measures", "smoothness"], 0),  # on the CPU
+        (["--measures", "extrapolation"], 2),
+        (["--measures", "smoothness", "--device", "cuda"], 2),
+        (["--measures", "extrapolation", "--device", "cpu"], 0),
+    ],
+)
+def test_a_limit_of_memory_is_refused_where_it_would_not_hold(
+    posenc, present: None, words: list[str], code: int
+) -> None:
+    done = posenc(*WORDS, *words, "--memory", "4")
+    assert done.returncode == code
+    said = "error: memory must be left out for cells on a GPU, whose memory it does not"
+    if code:
+        assert done.stderr == f"{said} limit, got 4; `--device cpu` would work\n"
+
+
+def test_cells_must_fit_into_the_memory_of_their_device(posenc, present: None) -> None:
+    words = ["measure", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
+    words += ["--positions", "1048576", "--width", "65536"]
+    done = posenc(*words, "--device", "cuda")
+    assert done.returncode == 2
+    assert "must fit into 139.7 GiB of memory, and needs" in done.stderr
+    done = posenc(*words, "--device", "auto")
+    assert "GiB of memory, and needs" in done.stderr
+    assert "139.7" not in done.stderr
