@@ -23,7 +23,6 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from posenc_compare.errors import ConfigError, DoorError, ShapeError
 from posenc_compare.schemes.base import (
@@ -464,24 +463,21 @@ class _StridedBias(torch.autograd.Function):
     diagonals.
     """
 
-    @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        values: Tensor,
-        scale: float,
-        causal: bool,
-    ) -> Tensor:
-        # Detached: even in here, a mask with a gradient takes the slow kernel.
-        out = _strided_forward(q, k, v, values.detach(), scale, causal)
-        ctx.save_for_backward(q, k, v, values, out)
-        ctx.scale, ctx.causal = scale, causal
-        return out
+    generate_vmap_rule = True
 
     @staticmethod
-    @once_differentiable
+    def forward(  # type: ignore[override]
+        q: Tensor, k: Tensor, v: Tensor, values: Tensor, scale: float, causal: bool
+    ) -> Tensor:
+        # Detached: even in here, a mask with a gradient takes the slow kernel.
+        return _strided_forward(q, k, v, values.detach(), scale, causal)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, ctx.scale, ctx.causal = inputs
+        ctx.save_for_backward(*tensors, output)
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, values, out = (
             t.to(ctx.saved_tensors[3].dtype) for t in ctx.saved_tensors
