@@ -39,6 +39,9 @@ Path = Literal["fused", "strided", "flex", "dense", "plain"]
 BLOCK = 512  # query rows per block of the strided path
 BACKWARD_BLOCK = 128  # the same where all logits of a block are written out
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
+FLEX_DTYPES = (torch.float16, torch.bfloat16, torch.float32)  # of compiled flex
+FLEX_WIDTH = 16  # channels of a head that compiled flex needs at least
+KERNELS = 64  # forms of flex that one process may compile; torch allows 8
 
 
 def attention(
@@ -256,7 +259,9 @@ class _Run:
         found.append("plain")
         tensors = [self.q, self.k, self.v, *self.scheme.parameters()]
         if self.q.is_cuda:
-            found.insert(found.count("fused"), "flex")
+            narrow = min(self.q.shape[-1], self.v.shape[-1]) < FLEX_WIDTH
+            if self.q.dtype in FLEX_DTYPES and not narrow:
+                found.insert(found.count("fused"), "flex")
         elif not any(t.requires_grad for t in tensors):
             found.append("flex")  # not compiled
         return found
@@ -408,9 +413,15 @@ def _mask_dtype(q: Tensor) -> torch.dtype:
 
 @functools.cache
 def _compiled_flex() -> Any:
+    """Return flex attention, compiled for every score function and size by itself.
+
+    Past its limit torch falls back, unasked, to a form that writes all pairs out.
+    """
+    import torch._dynamo.config as dynamo
     from torch.nn.attention.flex_attention import flex_attention
 
-    return torch.compile(flex_attention)
+    dynamo.recompile_limit = max(dynamo.recompile_limit, KERNELS)
+    return torch.compile(flex_attention, dynamic=False)
 
 
 # --- the strided path -------------------------------------------------------------
