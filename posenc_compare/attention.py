@@ -232,6 +232,7 @@ class _Run:
 
     @classmethod
     def of(cls, scheme: Scheme, call: Call, v: Tensor) -> "_Run":
+        scheme.check_call(call)
         q = ask(scheme, "query", call.q, call.q_positions).to(v.dtype)
         k = ask(scheme, "key", call.k, call.k_positions).to(v.dtype)
         vector = _OffsetVector.of(scheme, call)

@@ -257,6 +257,12 @@ class Scheme(nn.Module):
         """
         return None
 
+    def check_call(self, call: Call) -> None:
+        """Raise if a call is wrong in a way that no door can see.
+
+        Not a door: attention asks before it opens any.
+        """
+
     def at_length(self, length: int) -> dict[str, "Scheme"]:
         """Return other schemes that may read a trained network at another length.
 
