@@ -32,6 +32,7 @@ from posenc_compare.schemes.base import (
     ask,
     check_returned,
     index_grid,
+    whole_numbers,
 )
 
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
@@ -41,6 +42,7 @@ BACKWARD_BLOCK = 128  # the same where all logits of a block are written out
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 FLEX_DTYPES = (torch.float16, torch.bfloat16, torch.float32)  # of compiled flex
 FLEX_WIDTH = 16  # channels of a head that compiled flex needs at least
+ON_HEADS = ("query", "key", "offset_bias", "pair_bias", "scores", "values")
 KERNELS = 64  # forms of flex that one process may compile; torch allows 8
 
 
@@ -146,13 +148,16 @@ def _open(
             f"least {queries}, got {tuple(k.shape)}"
         )
     keys = k.shape[2]
+    _check_sizes(scheme, heads, head_dim)
     if scheme.causal_only and not causal:
         raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
-    if segments is not None and segments.shape != (batch, keys):
-        raise ShapeError(
-            f"attention: segments must be ({batch}, {keys}), one for each key, "
-            f"got {tuple(segments.shape)}"
-        )
+    if segments is not None:
+        segments = whole_numbers("attention: segments", segments)
+        if segments.shape != (batch, keys):
+            raise ShapeError(
+                f"attention: segments must be ({batch}, {keys}), one for each key, "
+                f"got {tuple(segments.shape)}"
+            )
     if state is not None and state.shape[:2] != (batch, keys):
         raise ShapeError(
             f"attention: state must be ({batch}, {keys}, ...), one for each key, "
@@ -170,9 +175,34 @@ def _open(
     return Call(q, k, q_positions, k_positions, state, causal, segments)
 
 
+def _check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
+    """Refuse other heads than a scheme was built for, where they matter to it.
+
+    What it does could broadcast over them, or serve the first few. A turn without
+    parameters is the same for all heads, and a bias that never looks at queries and
+    keys the same for every `head_dim`.
+    """
+    doors = {door for door in ON_HEADS if scheme.acts_at(door)}
+    if not doors:
+        return
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    turns = doors <= {"query", "key"} and next(scheme.parameters(), None) is None
+    alike = turns and len({part.geometry.heads for part in parts}) == 1
+    looks = doors - {"offset_bias", "pair_bias"} or scheme.family == "contextual"
+    for size, got, free in (
+        ("heads", heads, alike),
+        ("head_dim", head_dim, not looks),
+    ):
+        built = getattr(scheme.geometry, size)
+        if got != built and not free:
+            raise ShapeError(
+                f"{scheme.name}: q must have the {size} that the scheme was built for, "
+                f"{built}, got {got}; one built with {size}={got} would work"
+            )
+
+
 def _ids(positions: Tensor, batch: int, length: int, axes: int, who: str) -> Tensor:
-    if positions.is_floating_point() or positions.dtype == torch.bool:
-        raise ShapeError(f"attention: {who} must be int64, got {positions.dtype}")
+    positions = whole_numbers(f"attention: {who}", positions)
     last = () if axes == 1 else (axes,)
     ids = positions[None] if positions.dim() == 1 + len(last) else positions
     if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
@@ -180,7 +210,7 @@ def _ids(positions: Tensor, batch: int, length: int, axes: int, who: str) -> Ten
         raise ShapeError(
             f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
         )
-    return ids.long()
+    return ids
 
 
 @dataclass(frozen=True)
@@ -233,8 +263,9 @@ class _Run:
     @classmethod
     def of(cls, scheme: Scheme, call: Call, v: Tensor) -> "_Run":
         scheme.check_call(call)
-        q = ask(scheme, "query", call.q, call.q_positions).to(v.dtype)
-        k = ask(scheme, "key", call.k, call.k_positions).to(v.dtype)
+        q = ask(scheme, "query", call.q, call.q_positions)
+        k = ask(scheme, "key", call.k, call.k_positions)
+        q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
         vector = _OffsetVector.of(scheme, call)
         pair = _pairwise(scheme, call)
         bias = pair if vector is None else _gathered(vector, call, pair)
@@ -354,6 +385,18 @@ class _Run:
             batch = 1
         grid = index_grid(batch, heads, *self.call.sizes, self.q.device)
         return self.bias(*grid).expand(batch, heads, *self.call.sizes)
+
+
+def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return queries or keys in the dtype of the values, if that can hold them."""
+    got = x.to(dtype)
+    narrower = torch.finfo(dtype).tiny > torch.finfo(x.dtype).tiny
+    if narrower and bool((x.isfinite() & ~got.isfinite()).any()):
+        raise DoorError(
+            f"{scheme.name}: queries and keys must fit into the dtype of v, {dtype}, "
+            f"got numbers up to {x.abs().max():.1e}; v in {x.dtype} would work"
+        )
+    return got
 
 
 def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
