@@ -126,7 +126,11 @@ def test_ids_of_another_draw_are_refused() -> None:
     before = read(first)
     second = outer.positions(plain, seeded(2))
     message = "randomized_distance: ids must be those of the last draw, got others"
-    for ids, keys in ((first, None), (plain, None), (second, first), (first, second)):
+    partly = torch.cat([first[:2], second[2:]])
+    for ids, keys in (
+        *((ids, None) for ids in (first, plain, partly)),
+        *((second, first), (first, second)),
+    ):
         with pytest.raises(ConfigError, match=message):
             read(ids, keys)
     assert torch.equal(outer.positions(plain, seeded(1)), first)
