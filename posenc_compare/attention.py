@@ -461,10 +461,10 @@ def _compiled_flex() -> Any:
 
     Past its limit torch falls back, unasked, to a form that writes all pairs out.
     """
-    import torch._dynamo.config as dynamo
     from torch.nn.attention.flex_attention import flex_attention
 
-    dynamo.recompile_limit = max(dynamo.recompile_limit, KERNELS)
+    config = torch._dynamo.config
+    config.recompile_limit = max(config.recompile_limit, KERNELS)
     return torch.compile(flex_attention, dynamic=False)
 
 
