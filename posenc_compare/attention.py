@@ -23,7 +23,6 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from posenc_compare.errors import ConfigError, DoorError, ShapeError
 from posenc_compare.schemes.base import (
@@ -33,6 +32,7 @@ from posenc_compare.schemes.base import (
     ask,
     check_returned,
     index_grid,
+    whole_numbers,
 )
 
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
@@ -40,6 +40,10 @@ Path = Literal["fused", "strided", "flex", "dense", "plain"]
 BLOCK = 512  # query rows per block of the strided path
 BACKWARD_BLOCK = 128  # the same where all logits of a block are written out
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
+FLEX_DTYPES = (torch.float16, torch.bfloat16, torch.float32)  # of compiled flex
+FLEX_WIDTH = 16  # channels of a head that compiled flex needs at least
+ON_HEADS = ("query", "key", "offset_bias", "pair_bias", "scores", "values")
+KERNELS = 64  # forms of flex that one process may compile; torch allows 8
 
 
 def attention(
@@ -144,13 +148,16 @@ def _open(
             f"least {queries}, got {tuple(k.shape)}"
         )
     keys = k.shape[2]
+    _check_sizes(scheme, heads, head_dim)
     if scheme.causal_only and not causal:
         raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
-    if segments is not None and segments.shape != (batch, keys):
-        raise ShapeError(
-            f"attention: segments must be ({batch}, {keys}), one for each key, "
-            f"got {tuple(segments.shape)}"
-        )
+    if segments is not None:
+        segments = whole_numbers("attention: segments", segments)
+        if segments.shape != (batch, keys):
+            raise ShapeError(
+                f"attention: segments must be ({batch}, {keys}), one for each key, "
+                f"got {tuple(segments.shape)}"
+            )
     if state is not None and state.shape[:2] != (batch, keys):
         raise ShapeError(
             f"attention: state must be ({batch}, {keys}, ...), one for each key, "
@@ -168,9 +175,34 @@ def _open(
     return Call(q, k, q_positions, k_positions, state, causal, segments)
 
 
+def _check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
+    """Refuse other heads than a scheme was built for, where they matter to it.
+
+    What it does could broadcast over them, or serve the first few. A turn without
+    parameters is the same for all heads, and a bias that never looks at queries and
+    keys the same for every `head_dim`.
+    """
+    doors = {door for door in ON_HEADS if scheme.acts_at(door)}
+    if not doors:
+        return
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    turns = doors <= {"query", "key"} and next(scheme.parameters(), None) is None
+    alike = turns and len({part.geometry.heads for part in parts}) == 1
+    looks = doors - {"offset_bias", "pair_bias"} or scheme.family == "contextual"
+    for size, got, free in (
+        ("heads", heads, alike),
+        ("head_dim", head_dim, not looks),
+    ):
+        built = getattr(scheme.geometry, size)
+        if got != built and not free:
+            raise ShapeError(
+                f"{scheme.name}: q must have the {size} that the scheme was built for, "
+                f"{built}, got {got}; one built with {size}={got} would work"
+            )
+
+
 def _ids(positions: Tensor, batch: int, length: int, axes: int, who: str) -> Tensor:
-    if positions.is_floating_point() or positions.dtype == torch.bool:
-        raise ShapeError(f"attention: {who} must be int64, got {positions.dtype}")
+    positions = whole_numbers(f"attention: {who}", positions)
     last = () if axes == 1 else (axes,)
     ids = positions[None] if positions.dim() == 1 + len(last) else positions
     if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
@@ -178,7 +210,7 @@ def _ids(positions: Tensor, batch: int, length: int, axes: int, who: str) -> Ten
         raise ShapeError(
             f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
         )
-    return ids.long()
+    return ids
 
 
 @dataclass(frozen=True)
@@ -230,8 +262,10 @@ class _Run:
 
     @classmethod
     def of(cls, scheme: Scheme, call: Call, v: Tensor) -> "_Run":
-        q = ask(scheme, "query", call.q, call.q_positions).to(v.dtype)
-        k = ask(scheme, "key", call.k, call.k_positions).to(v.dtype)
+        scheme.check_call(call)
+        q = ask(scheme, "query", call.q, call.q_positions)
+        k = ask(scheme, "key", call.k, call.k_positions)
+        q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
         vector = _OffsetVector.of(scheme, call)
         pair = _pairwise(scheme, call)
         bias = pair if vector is None else _gathered(vector, call, pair)
@@ -257,7 +291,9 @@ class _Run:
         found.append("plain")
         tensors = [self.q, self.k, self.v, *self.scheme.parameters()]
         if self.q.is_cuda:
-            found.insert(found.count("fused"), "flex")
+            narrow = min(self.q.shape[-1], self.v.shape[-1]) < FLEX_WIDTH
+            if self.q.dtype in FLEX_DTYPES and not narrow:
+                found.insert(found.count("fused"), "flex")
         elif not any(t.requires_grad for t in tensors):
             found.append("flex")  # not compiled
         return found
@@ -351,6 +387,18 @@ class _Run:
         return self.bias(*grid).expand(batch, heads, *self.call.sizes)
 
 
+def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return queries or keys in the dtype of the values, if that can hold them."""
+    got = x.to(dtype)
+    narrower = torch.finfo(dtype).tiny > torch.finfo(x.dtype).tiny
+    if narrower and bool((x.isfinite() & ~got.isfinite()).any()):
+        raise DoorError(
+            f"{scheme.name}: queries and keys must fit into the dtype of v, {dtype}, "
+            f"got numbers up to {x.abs().max():.1e}; v in {x.dtype} would work"
+        )
+    return got
+
+
 def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
     """Return the pair bias of a scheme, made to refuse what is not pairwise."""
     pair = scheme.pair_bias(call)
@@ -409,9 +457,15 @@ def _mask_dtype(q: Tensor) -> torch.dtype:
 
 @functools.cache
 def _compiled_flex() -> Any:
+    """Return flex attention, compiled for every score function and size by itself.
+
+    Past its limit torch falls back, unasked, to a form that writes all pairs out.
+    """
     from torch.nn.attention.flex_attention import flex_attention
 
-    return torch.compile(flex_attention)
+    config = torch._dynamo.config
+    config.recompile_limit = max(config.recompile_limit, KERNELS)
+    return torch.compile(flex_attention, dynamic=False)
 
 
 # --- the strided path -------------------------------------------------------------
@@ -464,24 +518,21 @@ class _StridedBias(torch.autograd.Function):
     diagonals.
     """
 
-    @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        values: Tensor,
-        scale: float,
-        causal: bool,
-    ) -> Tensor:
-        # Detached: even in here, a mask with a gradient takes the slow kernel.
-        out = _strided_forward(q, k, v, values.detach(), scale, causal)
-        ctx.save_for_backward(q, k, v, values, out)
-        ctx.scale, ctx.causal = scale, causal
-        return out
+    generate_vmap_rule = True
 
     @staticmethod
-    @once_differentiable
+    def forward(  # type: ignore[override]
+        q: Tensor, k: Tensor, v: Tensor, values: Tensor, scale: float, causal: bool
+    ) -> Tensor:
+        # Detached: even in here, a mask with a gradient takes the slow kernel.
+        return _strided_forward(q, k, v, values.detach(), scale, causal)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, ctx.scale, ctx.causal = inputs
+        ctx.save_for_backward(*tensors, output)
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         q, k, v, values, out = (
             t.to(ctx.saved_tensors[3].dtype) for t in ctx.saved_tensors

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.attention.flex_attention as flex
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -217,6 +218,32 @@ def test_flex_agrees_without_gradients(
         )
         got = attention(q, k, v, **given, path="flex")
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_flex_skips_the_blocks_that_no_query_of_a_sequence_sees(
+    causal: bool, monkeypatch: pytest.MonkeyPatch, normal: Callable[..., Tensor]
+) -> None:
+    """On the CPU flex skips none: the blocks are looked at, not the numbers."""
+    block, asked = 128, {}
+    monkeypatch.setattr(
+        flex, "flex_attention", lambda q, k, v, _, **how: asked.update(how)
+    )
+    segments = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 2]]).repeat_interleave(
+        block, dim=1
+    )
+    scheme, places = make("alibi", {}), torch.arange(4 * block)
+    q, k, v = normal(3, BATCH, HEADS, 4 * block, WIDTH)
+    attention(
+        q, k, v, scheme=scheme, positions=places, segments=segments, causal=causal,
+        path="flex",
+    )  # fmt: skip
+    seen = segments[:, None, :, None] == segments[:, None, None, :]
+    seen = seen & (places[:, None] >= places) if causal else seen
+    parts = seen.unflatten(3, (4, block)).unflatten(2, (4, block))
+    mask = asked["block_mask"]
+    assert mask.shape == (BATCH, 1, 4 * block, 4 * block)
+    assert torch.equal(mask.to_dense().bool(), parts.any(dim=5).any(dim=3))
 
 
 # Bounds in float32, u = 2**-24 the rounding of one operation. With n keys, m queries,
@@ -444,6 +471,65 @@ def test_keys_may_stand_at_another_start_than_queries(
         got = attention(q, k, v, **given, path="strided")
         expected = attention(q, k, v, **given, path="plain")
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("q_ids", "k_ids"),
+    [
+        ([[2, 3, 4, 5, 6]] * 2, [[0, 1, 2, 3, 4, 5], [3, 4, 5, 6, 7, 8]]),
+        ([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6]], [[0, 1, 2, 3, 4, 5]] * 2),
+        ([[1, 4]] * 2, [[0, 1, 2, 3, 4, 5]] * 2),  # queries with a gap
+        ([[3, 4]] * 2, [[0, 1, 2, 3, 5, 6]] * 2),  # keys with a gap
+    ],
+)
+@pytest.mark.parametrize("name", ["alibi", "t5_bias"])
+def test_ids_out_of_step_leave_the_strided_path(
+    name: str,
+    q_ids: list[list[int]],
+    k_ids: list[list[int]],
+    taken: list[str],
+    normal: Callable[..., Tensor],
+) -> None:
+    options = {"bidirectional": True} if name == "t5_bias" else {}
+    q = normal(BATCH, HEADS, len(q_ids[0]), WIDTH)
+    k, v = normal(2, BATCH, HEADS, 6, WIDTH)
+    one_row = len(set(map(tuple, q_ids))) == 1  # then without a batch axis
+    given: dict[str, Any] = {
+        "scheme": make(name, options),
+        "positions": torch.tensor(q_ids[0] if one_row else q_ids),
+        "key_positions": torch.tensor(k_ids),
+        "causal": False,
+    }
+    got = attention(q, k, v, **given)
+    expected = attention(q, k, v, **given, path="plain")
+    assert taken == ["dense", "plain"]
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    # The definition shares what writes a bias out for all pairs: so by hand, too.
+    offsets = torch.tensor(k_ids)[:, None] - torch.tensor(q_ids)[:, :, None]
+    logits = q @ k.mT * given["scheme"].scale(WIDTH)
+    for b, pairs in enumerate(offsets):
+        logits[b] += (
+            given["scheme"].offset_bias(pairs.flatten()).unflatten(1, pairs.shape)
+        )
+    torch.testing.assert_close(got, logits.softmax(-1) @ v, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("span", [2**24, 8])
+def test_an_offset_bias_has_a_largest_span(
+    span: int, monkeypatch: pytest.MonkeyPatch, normal: Callable[..., Tensor]
+) -> None:
+    q, k, v = normal(3, 1, HEADS, 2, WIDTH)
+    scheme, apart = make("alibi", {}), span // 2  # offsets go to either side
+    if span == 8:  # the edge, where it costs no memory
+        monkeypatch.setattr(module, "SPAN", span)
+        ids = torch.tensor([0, apart - 1])
+        assert attention(q, k, v, scheme=scheme, positions=ids).isfinite().all()
+    with pytest.raises(
+        ShapeError,
+        match=rf"^alibi: positions must lie within {span} of each other for an offset "
+        rf"bias, got offsets from {-apart} to {apart}$",
+    ):
+        attention(q, k, v, scheme=scheme, positions=torch.tensor([0, apart]))
 
 
 class LargestStorage(TorchDispatchMode):
@@ -752,12 +838,13 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
         (
             {"positions": torch.arange(6.0)},
             ShapeError,
-            r"attention: positions must be int64, got torch\.float32",
+            r"attention: positions must be a tensor of whole numbers, "
+            r"got torch\.float32",
         ),
         (
             {"positions": torch.ones(6).bool()},
             ShapeError,
-            r"attention: positions must be int64, got torch\.bool",
+            r"attention: positions must be a tensor of whole numbers, got torch\.bool",
         ),
         (
             {"positions": torch.arange(5)},
@@ -782,7 +869,7 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
         (
             {"key_positions": torch.arange(6.0)},
             ShapeError,
-            r"attention: key_positions must be int64, got torch\.float32",
+            r"attention: key_positions must be a tensor of .*, got torch\.float32",
         ),
         (
             {"k": torch.ones(2, 3, 9, 8), "v": torch.ones(2, 3, 9, 8)},
@@ -808,8 +895,8 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
         (
             {"scheme": create("alibi", model_dim=16, heads=2)},
             ShapeError,
-            r"alibi: offset_bias must return \(heads, offset\) \(3, 11\), "
-            r"got \(2, 11\)",
+            r"alibi: q must have the heads that the scheme was built for, 2, got 3; "
+            r"one built with heads=3 would work",
         ),
         (
             {"positions": torch.zeros(2, 6, 3, dtype=torch.int64)},

@@ -122,11 +122,7 @@ def test_shaw_trains_and_is_nope_with_empty_tables() -> None:
 
     def run(*_: Tensor) -> Tensor:
         return attention(
-            q[:1, :1, :4],
-            k[:1, :1, :4],
-            v[:1, :1, :4],
-            scheme=scheme,
-            positions=RUN[:4],
+            q[:1, :, :4], k[:1, :, :4], v[:1, :, :4], scheme=scheme, positions=RUN[:4]
         )
 
     assert torch.autograd.gradcheck(run, (scheme.on_keys, scheme.on_values))

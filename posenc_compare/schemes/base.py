@@ -6,6 +6,7 @@ attention without positional encoding (NoPE), and the attention code needs no
 branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -13,7 +14,12 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.errors import ConfigError, DoorError, UndefinedPositionError
+from posenc_compare.errors import (
+    ConfigError,
+    DoorError,
+    ShapeError,
+    UndefinedPositionError,
+)
 from posenc_compare.registry import SCHEMES
 
 DOORS = (
@@ -174,6 +180,13 @@ class Scheme(nn.Module):
         super().__init__()
         self.geometry = geometry
 
+    def __init_subclass__(cls) -> None:
+        """Check the ids of the two doors that are called without attention."""
+        super().__init_subclass__()
+        for door, checked in (("positions", _on_ids), ("embed", _on_tokens)):
+            if door in vars(cls):
+                setattr(cls, door, checked(vars(cls)[door]))
+
     def acts_at(self, door: str) -> bool:
         """Return whether this scheme overrides the door of that name."""
         return getattr(type(self), door) is not getattr(Scheme, door)
@@ -257,6 +270,12 @@ class Scheme(nn.Module):
         """
         return None
 
+    def check_call(self, call: Call) -> None:
+        """Raise if a call is wrong in a way that no door can see.
+
+        Not a door: attention asks before it opens any.
+        """
+
     def at_length(self, length: int) -> dict[str, "Scheme"]:
         """Return other schemes that may read a trained network at another length.
 
@@ -274,6 +293,32 @@ class Scheme(nn.Module):
         Not a door: it lets measures and plots see a rotation as angles.
         """
         return None
+
+
+def _on_ids(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the door `positions` such that it sees int64."""
+
+    @functools.wraps(door)
+    def positions(
+        self: Scheme, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        ids = whole_numbers(f"{self.name}: positions", positions)
+        return door(self, ids, generator)
+
+    return positions
+
+
+def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the door `embed` such that it sees int64, or the real numbers of CAPE."""
+
+    @functools.wraps(door)
+    def embed(self: Scheme, x: Tensor, positions: Tensor) -> Tensor:
+        real = isinstance(positions, Tensor) and positions.is_floating_point()
+        if not real:
+            positions = whole_numbers(f"{self.name}: positions", positions)
+        return door(self, x, positions)
+
+    return embed
 
 
 def readers_at(schemes: Sequence[Scheme], length: int) -> dict[str, list[Scheme]]:
@@ -341,6 +386,21 @@ def check_returned(
     raise DoorError(
         f"{scheme.name}: {door} must return {AXES[door]} {tuple(shape)}, got {found}"
     )
+
+
+def whole_numbers(who: str, got: Any) -> Tensor:
+    """Return a tensor of whole numbers as int64.
+
+    Raises:
+        ShapeError: if it is none.
+    """
+    if not isinstance(got, Tensor):
+        found = type(got).__name__
+    elif got.is_floating_point() or got.is_complex() or got.dtype == torch.bool:
+        found = str(got.dtype)
+    else:
+        return got.long()
+    raise ShapeError(f"{who} must be a tensor of whole numbers, got {found}")
 
 
 def check_positions(scheme: str, positions: Tensor, limit: int) -> None:

@@ -39,6 +39,7 @@ class Fox(Scheme):
     per_layer = True
     by_order = True
     causal_only = True
+    built_for = ("heads",)
 
     def __init__(
         self, geometry: Geometry, *, bias: float = 0.0, std: float = 0.02
@@ -65,7 +66,8 @@ class Fox(Scheme):
         return torch.cat([past, before + total], dim=1)
 
     def pair_bias(self, call: Call) -> PairBias:
-        total, first = call.state, call.past
-        if total is None:
+        if call.state is None:
             raise ConfigError("fox: needs the state that token_state returns, got none")
-        return lambda b, h, i, j: total[b, i + first, h] - total[b, j, h]
+        # Two tensors: the fused kernel learns through one index of each.
+        here, there = call.state[:, call.past :].clone(), call.state
+        return lambda b, h, i, j: here[b, i, h] - there[b, j, h]

@@ -72,6 +72,8 @@ def turn_pairs(x: Tensor, turns: Tensor, layout: str) -> Tensor:
     Returns:
         `(batch, heads, seq, head_dim)` in the dtype of `x`.
     """
+    if not x.numel():
+        return x  # torch reads no complex numbers from an empty tensor of any strides
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     turns = turns.to(torch.promote_types(wide.dtype, torch.complex64))
     width = 2 * turns.shape[-1]

@@ -77,6 +77,9 @@ class Wrapper(Scheme):
     def values(self, weights: Tensor, call: Call) -> Tensor | None:
         return self.inner.values(weights, call)
 
+    def check_call(self, call: Call) -> None:
+        self.inner.check_call(call)
+
     def at_length(self, length: int) -> dict[str, Scheme]:
         if type(self).positions is not Wrapper.positions:
             return {}  # trained on other ids than the geometry's length says

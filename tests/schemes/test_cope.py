@@ -118,7 +118,7 @@ def test_starts_as_no_encoding_and_learns() -> None:
 
 
 def test_gradient_flows_through_the_gates() -> None:
-    q, k, v = (x[:1, :1, :4].requires_grad_() for x in vectors())
+    q, k, v = (x[:1, :, :4].requires_grad_() for x in vectors())
     scheme = make(limit=3).requires_grad_()
 
     def run(*_: Tensor) -> Tensor:

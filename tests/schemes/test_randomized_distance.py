@@ -37,8 +37,10 @@ def table(length: int, longest: int, seed: int) -> list[int]:
 def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
     q, k = normal(2, 2, 7, 8), normal(2, 2, 7, 8, seed=1)
     outer = make(longest=longest)
-    ids = outer.positions(torch.arange(7).expand(2, -1) + 3, seeded(4))
-    assert torch.equal(ids, torch.arange(7).expand(2, -1) + 3)
+    plain = torch.arange(7).expand(2, -1) + 3
+    ids = outer.positions(plain, seeded(4))
+    assert torch.equal(ids % 2**32, plain)
+    assert torch.equal(ids - ids[:, :1], plain - 3)
     got = attention_logits(q, k, scheme=outer, positions=ids, causal=causal)
     distances, slopes = table(7, longest, 4), [2.0**-4, 2.0**-8]
     for b in range(2):
@@ -87,8 +89,8 @@ def test_with_as_many_distances_as_tokens_it_is_the_scheme_inside(
     q, ids = normal(2, 2, 9, 8), torch.arange(9)
 
     def read(each: Scheme) -> Tensor:
-        each.positions(ids, seeded())
-        return attention(q, q, q, scheme=each, positions=ids, causal=causal)
+        drawn = each.positions(ids, seeded())
+        return attention(q, q, q, scheme=each, positions=drawn, causal=causal)
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -102,8 +104,8 @@ def test_every_call_of_positions_draws_anew_or_not_at_all() -> None:
     ids, before = torch.arange(5), torch.get_rng_state()
 
     def read(generator: torch.Generator | None) -> Tensor:
-        outer.positions(ids, generator)
-        return attention(q, q, q, scheme=outer, positions=ids)
+        drawn = outer.positions(ids, generator)
+        return attention(q, q, q, scheme=outer, positions=drawn)
 
     first, second = read(seeded(1)), read(seeded(2))
     assert not torch.equal(first, second)
@@ -112,6 +114,35 @@ def test_every_call_of_positions_draws_anew_or_not_at_all() -> None:
     plain = create("alibi", model_dim=16, heads=2)
     assert torch.equal(read(None), attention(q, q, q, scheme=plain, positions=ids))
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_ids_of_another_draw_are_refused() -> None:
+    outer, q, plain = make(), normal(1, 2, 5, 8), torch.arange(5) - 2
+
+    def read(ids: Tensor, keys: Tensor | None = None) -> Tensor:
+        return attention(q, q, q, scheme=outer, positions=ids, key_positions=keys)
+
+    first = outer.positions(plain, seeded(1))
+    before = read(first)
+    second = outer.positions(plain, seeded(2))
+    message = "randomized_distance: ids must be those of the last draw, got others"
+    partly = torch.cat([first[:2], second[2:]])
+    for ids, keys in (
+        *((ids, None) for ids in (first, plain, partly)),
+        *((second, first), (first, second)),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            read(ids, keys)
+    assert torch.equal(outer.positions(plain, seeded(1)), first)
+    assert torch.equal(read(first), before)  # the same draw once more
+    outer.positions(plain)
+    read(plain)
+    with pytest.raises(ConfigError, match=message):
+        read(first)
+    outer.positions(plain, seeded(1))
+    wrapped = create("shape", options={"scheme": "randomized_distance"}, heads=2)
+    with pytest.raises(ConfigError, match=message):
+        attention(q, q, q, scheme=wrapped, positions=first)
 
 
 def test_decoding_keeps_the_distances_of_the_whole() -> None:
@@ -147,6 +178,7 @@ def test_a_sequence_past_the_longest() -> None:
         ({"longest": 0}, "randomized_distance: longest must be at least 1, got 0"),
         ({"scheme": "rope"}, "must have a bias of the offset alone .* got rope"),
         ({"scheme": "nope"}, "must have a bias of the offset alone .* got nope"),
+        ({"scheme": "deberta"}, "must have a bias of the offset alone .* got deberta"),
         ({"scheme": "mlp_bias"}, "one instance for all layers, got mlp_bias"),
     ],
 )

@@ -144,6 +144,23 @@ def test_offsets_off_the_table_are_an_error() -> None:
             look(row, column)
 
 
+def test_keys_after_the_queries_may_leave_the_window_too() -> None:
+    scheme, x = make(height=3, width=4), normal(1, 3, 2, 8)
+
+    def look(row: int) -> Tensor:
+        places = torch.tensor([[5, 5], [5, 6]])
+        keys = places + torch.tensor([row, 0])
+        return attention(
+            x, x, x, scheme=scheme, positions=places, key_positions=keys, causal=False
+        )
+
+    for row in (-2, 2):
+        assert look(row).isfinite().all()
+    for row in (-3, 3):
+        with pytest.raises(UndefinedPositionError, match=r"swin: rows .*, got 3; "):
+            look(row)
+
+
 def test_gradient_counts_the_pairs_of_each_offset() -> None:
     scheme = make(height=2, width=2, heads=1)
     zero = torch.zeros(1, 1, 4, 8, dtype=torch.float64)

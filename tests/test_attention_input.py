@@ -1,0 +1,227 @@
+"""What comes into attention: kinds of ids, sizes, dtypes and empty batches."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import Path, attention
+from posenc_compare.errors import DoorError, ShapeError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Scheme, create
+from posenc_compare.variants import option_types
+
+NAMES = sorted(SCHEMES.entries())
+LENGTH, WIDTH = 9, 8
+PAIRED = [
+    name
+    for name in NAMES
+    if "half" in str(option_types(name).get("layout"))  # pairs of channels turn
+]
+
+
+def make(name: str, heads: int = 2, **options: Any) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return create(
+            name, options=options, model_dim=heads * WIDTH, heads=heads, length=64
+        ).double()
+
+
+def normal(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def ids_for(scheme: Scheme) -> Tensor:
+    steps = torch.arange(LENGTH)
+    if scheme.axes == 1:
+        return steps
+    return torch.stack([steps // 3, *[steps % 3] * (scheme.axes - 1)], dim=-1)
+
+
+def arguments(scheme: Scheme, heads: int = 2, width: int = WIDTH) -> dict[str, Any]:
+    q, k, v = normal(3, 2, heads, LENGTH, width)
+    state = scheme.token_state(normal(2, LENGTH, scheme.geometry.model_dim))
+    ids = ids_for(scheme)
+    return {
+        "q": q, "k": k, "v": v, "scheme": scheme, "positions": ids, "state": state
+    }  # fmt: skip
+
+
+# --- position ids and segments --------------------------------------------------------
+
+NO_IDS = [
+    (list(range(LENGTH)), "list"),
+    (None, "NoneType"),
+    (torch.ones(LENGTH).bool(), r"torch\.bool"),
+]
+
+
+@pytest.mark.parametrize(("ids", "kind"), NO_IDS, ids=lambda x: str(type(x)))
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_that_are_none(name: str, ids: Any, kind: str) -> None:
+    scheme = make(name)
+    given = arguments(scheme)
+    message = f"must be a tensor of whole numbers, got {kind}$"
+    with pytest.raises(ShapeError, match=f"^attention: positions {message}"):
+        attention(**{**given, "positions": ids})
+    if kind != "NoneType":
+        with pytest.raises(ShapeError, match=f"^attention: key_positions {message}"):
+            attention(**given, key_positions=ids)
+    x = normal(2, LENGTH, scheme.geometry.model_dim)
+    if scheme.acts_at("embed"):
+        with pytest.raises(ShapeError, match=f"^{name}: positions {message}"):
+            scheme.embed(x, ids)
+    if scheme.acts_at("positions"):
+        with pytest.raises(ShapeError, match=f"^{name}: positions {message}"):
+            scheme.positions(ids)
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int16, torch.int32])
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_of_any_whole_dtype(name: str, kind: torch.dtype) -> None:
+    scheme = make(name)
+    given, x = arguments(scheme), normal(2, LENGTH, scheme.geometry.model_dim)
+
+    def read(ids: Tensor) -> tuple[Tensor, Tensor]:
+        drawn = scheme.positions(ids, torch.Generator().manual_seed(1))
+        # Some schemes draw none; their ids go on in the dtype they came in.
+        out = attention(**{**given, "positions": drawn})
+        return torch.cat([scheme.embed(x, ids), scheme.embed(x, drawn)]), out
+
+    got, expected = read(ids_for(scheme).to(kind)), read(ids_for(scheme))
+    assert torch.equal(got[0], expected[0])
+    assert torch.equal(got[1], expected[1])
+
+
+@pytest.mark.parametrize(
+    ("segments", "kind"),
+    [
+        (torch.full((2, LENGTH), torch.nan), r"torch\.float32"),
+        (torch.zeros(2, LENGTH), r"torch\.float32"),
+        (torch.zeros(2, LENGTH).bool(), r"torch\.bool"),
+        ([[0] * LENGTH] * 2, "list"),
+    ],
+)
+def test_segments_that_are_no_whole_numbers(segments: Any, kind: str) -> None:
+    given = arguments(make("alibi"))
+    message = f"attention: segments must be a tensor of whole numbers, got {kind}$"
+    with pytest.raises(ShapeError, match=message):
+        attention(**given, segments=segments)
+
+
+# --- sizes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("built", "given"), [(3, 2), (1, 2), (2, 3)])
+@pytest.mark.parametrize("name", NAMES)
+def test_heads_other_than_the_scheme_was_built_for(
+    name: str, built: int, given: int
+) -> None:
+    """Either they are refused, or they make no difference."""
+    scheme = make(name, built)
+    message = (
+        f"{name}: q must have the heads that the scheme was built for, {built}, "
+        f"got {given}; one built with heads={given} would work"
+    )
+    expected, refused = attention(**arguments(make(name, given), given)), ""
+    try:
+        got = attention(**arguments(scheme, given))
+    except ShapeError as error:
+        got, refused = expected, str(error)
+    assert torch.equal(got, expected)
+    assert refused in ("", message)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((n, {}) for n in ("fire", "swin", "alibi_2d", "fox", "pope", "deberta")),
+        *((n, {}) for n in ("alibi", "transformer_xl", "fope", "path", "dape")),
+        ("rope_2d", {"kind": "mixed"}),
+        ("mix", {"by": "heads"}),
+        ("randomized", {"scheme": "alibi"}),
+    ],
+)
+def test_heads_that_matter_are_refused(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ShapeError, match=f"{name}: q must have the heads .*, 2, got 3"):
+        attention(**arguments(make(name, **options), 3))
+
+
+@pytest.mark.parametrize("width", [4, 16])
+@pytest.mark.parametrize("name", NAMES)
+def test_head_dim_other_than_the_scheme_was_built_for(name: str, width: int) -> None:
+    scheme = make(name)
+    given = arguments(scheme, width=width)
+    turns = scheme.family in ("rotary", "contextual")
+    if turns:
+        message = f"^{name}: q must have the head_dim .* built for, 8, got {width}; "
+        with pytest.raises(ShapeError, match=message):
+            attention(**given)
+    else:
+        assert attention(**given).isfinite().all()
+
+
+def test_schemes_made_without_sizes() -> None:
+    sizes: dict[str, Any]
+    for name, sizes in (
+        ("sinusoidal", {}),
+        ("nope", {}),
+        ("learned", {}),
+        ("rope", {"head_dim": 10}),
+        ("xpos", {"head_dim": 10}),
+        ("alibi", {"heads": 3}),
+    ):
+        scheme = create(name, **sizes)
+        q, k, v = normal(3, 2, 3, LENGTH, 10)
+        out = attention(q, k, v, scheme=scheme, positions=torch.arange(LENGTH))
+        assert out.shape == q.shape
+
+
+# --- empty batches and mixed dtypes ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in NAMES), *((name, {"layout": "half"}) for name in PAIRED)],
+)
+def test_an_empty_batch_comes_out_empty(name: str, options: dict[str, Any]) -> None:
+    scheme = make(name, **options)
+    given = arguments(scheme)
+    state = given["state"]
+    q, k, v = (given[each][:0].requires_grad_() for each in "qkv")
+    given.update(q=q, k=k, v=v, state=None if state is None else state[:0])
+    out = attention(**given)
+    assert out.shape == (0, 2, LENGTH, WIDTH)
+    out.sum().backward()
+    assert q.grad is not None
+    assert q.grad.shape == q.shape
+
+
+@pytest.mark.parametrize("path", ["auto", "plain"])
+@pytest.mark.parametrize("name", ["xpos", "randomized"])
+def test_what_the_dtype_of_the_values_cannot_hold_is_refused(
+    name: str, path: Path
+) -> None:
+    options: dict[str, Any] = {"scheme": "xpos"} if name == "randomized" else {}
+    scheme = create(name, options=options, model_dim=16, heads=2, length=16)
+    q, k, v = normal(3, 2, 2, 6, WIDTH).float()
+
+    def read(first: int, values: Tensor) -> Tensor:
+        ids = torch.arange(first, first + 6)
+        return attention(q, k, values, scheme=scheme, positions=ids, path=path)
+
+    far, near = read(20_000, v), read(0, v)
+    torch.testing.assert_close(far, near, rtol=0, atol=1e-4)
+    with pytest.raises(
+        DoorError,
+        match=rf"^{name}: queries and keys must fit into the dtype of v, "
+        r"torch\.float16, got numbers up to .*e\+\d\d; v in torch\.float32 would work$",
+    ):
+        read(20_000, v.half())
+    for first in (0, 2000):
+        torch.testing.assert_close(
+            read(first, v.half()).float(), near, rtol=0, atol=0.03
+        )

@@ -1,0 +1,180 @@
+"""Derivatives beyond the first, and torch's function transforms, on every path."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path as File
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, jvp, vmap
+
+from posenc_compare import attention as module
+from posenc_compare.attention import Path, attention
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Scheme, create
+
+HOOKS = File(__file__).parent.parent / "docs" / "hooks.md"
+PATHS: list[Path] = ["fused", "strided", "dense", "plain"]
+TRAINED = ["t5_bias", "kerple_log", "kerple_power", "mlp_bias"]
+QUERIES, KEYS = 5, 7
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 2)
+    monkeypatch.setattr(module, "BACKWARD_BLOCK", 3)
+
+
+def make(name: str, trained: bool = True) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        scheme = create(name, model_dim=8, heads=2).double()
+    return scheme.requires_grad_(trained)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+class Layer(nn.Module):
+    """Attention with fixed keys and values, as a function of queries alone."""
+
+    def __init__(self, scheme: Scheme, path: Path, causal: bool = False) -> None:
+        super().__init__()
+        self.scheme, self.causal = scheme, causal
+        self.path: Path = path
+        self.k, self.v = normal(2, 2, 2, KEYS, 4, seed=1)
+
+    def forward(self, q: Tensor) -> Tensor:
+        ids = torch.arange(KEYS)
+        return attention(
+            q,
+            self.k,
+            self.v,
+            scheme=self.scheme,
+            positions=ids[-QUERIES:],
+            key_positions=ids,
+            causal=self.causal,
+            path=self.path,
+        )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", TRAINED)
+def test_second_derivatives_of_trained_biases_through_strided(
+    name: str, causal: bool
+) -> None:
+    scheme, found = make(name), {}
+    for path in PATHS[1:]:
+        layer = Layer(scheme, path, causal)
+        inputs = [
+            normal(2, 2, QUERIES, 4, seed=4), layer.k.clone(), layer.v.clone()
+        ]  # fmt: skip
+        leaves = [*(x.requires_grad_() for x in inputs), *scheme.parameters()]
+        layer.k, layer.v = inputs[1:]
+        out = layer(inputs[0])
+        first = torch.autograd.grad(out.square().sum(), leaves, create_graph=True)
+        second = sum((g * g.detach().cos()).sum() for g in first)
+        assert isinstance(second, Tensor)
+        found[path] = torch.autograd.grad(out.sum() + second, leaves)
+        assert all(g.norm() > 1e-3 for g in found[path][:-1])
+    if name == "kerple_power":  # torch's second derivative of 0 ** exponent is NaN
+        found = {path: grads[:-1] for path, grads in found.items()}
+    for path in ("strided", "dense"):
+        torch.testing.assert_close(found[path], found["plain"], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["t5_bias", "kerple_log"])
+def test_second_derivatives_are_those_of_finite_differences(name: str) -> None:
+    scheme = make(name)
+    layer = Layer(scheme, "strided", causal=True)
+    q = normal(2, 2, QUERIES, 4, seed=4)[:1].requires_grad_()
+    layer.k, layer.v = layer.k[:1].requires_grad_(), layer.v[:1].requires_grad_()
+    leaves = (q, layer.k, layer.v, *scheme.parameters())
+    assert torch.autograd.gradgradcheck(lambda q, *_: layer(q), leaves)
+
+
+# --- the table in docs/hooks.md -------------------------------------------------------
+
+
+def twice(layer: Layer, q: Tensor) -> Tensor:
+    q = q.requires_grad_()
+    (once,) = torch.autograd.grad(layer(q).square().sum(), q, create_graph=True)
+    return torch.autograd.grad(once.square().sum(), q)[0]
+
+
+def along(layer: Layer, q: Tensor) -> Tensor:
+    return jvp(layer, (q,), (torch.ones_like(q),))[1]
+
+
+def at_once(layer: Layer, q: Tensor) -> Tensor:
+    return vmap(layer)(torch.stack([q, q.sin()]))
+
+
+def of_queries(layer: Layer, q: Tensor) -> Tensor:
+    found = grad(lambda q: layer(q).square().sum())(q)
+    assert isinstance(found, Tensor)
+    return found
+
+
+def of_parameters(layer: Layer, q: Tensor) -> Tensor:
+    def loss(parameters: dict[str, Tensor]) -> Tensor:
+        return functional_call(layer, parameters, (q,)).square().sum()
+
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+    return torch.cat([g.flatten() for g in grad(loss)(parameters).values()])
+
+
+# What each row of the table is, and the bias: fixed, trained, or made of the queries.
+ROWS: dict[str, tuple[Callable[[Layer, Tensor], Tensor], str, bool]] = {
+    "second derivative, fixed bias or none": (twice, "alibi", True),
+    "second derivative, trained bias": (twice, "t5_bias", True),
+    "`jvp`": (along, "t5_bias", True),
+    "`vmap`": (at_once, "t5_bias", True),
+    "`vmap`, bias made of the queries": (at_once, "transformer_xl", True),
+    "`grad` of queries, fixed bias or none": (of_queries, "alibi", True),
+    "`grad` of queries, parameters frozen": (of_queries, "t5_bias", False),
+    "`grad` of queries, parameters that train": (of_queries, "t5_bias", True),
+    "`grad` of the parameters": (of_parameters, "t5_bias", True),
+}
+
+
+def table() -> list[tuple[str, Path, str]]:
+    """Return what the document says: row, path and cell."""
+    text = HOOKS.read_text().partition("## Derivatives")[2].partition("\n## ")[0]
+    rows = [
+        re.split(r" *\| *", line)[1:-1] for line in text.splitlines() if "|" in line
+    ]
+    head, _, *body = rows
+    assert head[1:] == PATHS
+    assert [row[0] for row in body] == list(ROWS)
+    return [
+        (row[0], path, cell)
+        for row in body
+        for path, cell in zip(PATHS, row[1:], strict=True)
+    ]
+
+
+# `jvp` compiles a script the first time, and SDPA runs once for every part of `vmap`.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+@pytest.mark.filterwarnings("ignore:There is a performance drop because we have not")
+@pytest.mark.parametrize(("row", "path", "cell"), table())
+def test_the_table_of_derivatives(row: str, path: Path, cell: str) -> None:
+    run, name, trained = ROWS[row]
+    if path == "fused" and cell != "none":
+        name = "rope"
+    q = normal(2, 2, QUERIES, 4, seed=4)
+    layer = Layer(make(name, trained), path)
+    if cell == "none":
+        with pytest.raises(ConfigError, match=f"path '{path}' cannot serve {name}"):
+            layer(q)
+        return
+    if cell == "refused":
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            run(layer, q)
+        return
+    assert cell == "yes"
+    expected = run(Layer(make(name, trained), "plain"), q)
+    torch.testing.assert_close(run(layer, q), expected, rtol=1e-9, atol=1e-9)

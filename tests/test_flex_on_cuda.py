@@ -1,0 +1,199 @@
+"""Flex attention as a GPU takes it, as far as no GPU is needed to see it."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo.config as dynamo
+import torch.nn.attention.flex_attention as flex
+from functorch.compile import make_boxed_func  # type: ignore[attr-defined]
+from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.kernel.flex.flex_attention import validate_joint_graph
+
+from posenc_compare import attention as module
+from posenc_compare.attention import attention
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Call, Geometry, Scheme, create
+
+HEADS, WIDTH, LENGTH = 2, 16, 20
+
+
+class Pretended(Tensor):
+    """A tensor on the CPU that says it is on a GPU, and so do those made of it."""
+
+    is_cuda = True  # type: ignore[assignment]
+
+
+def arguments(
+    scheme: Scheme, dtype: torch.dtype = torch.float32, width: int = WIDTH
+) -> dict[str, Any]:
+    """Return what attention takes, with tensors that say they are on a GPU."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, LENGTH, HEADS * WIDTH, generator=generator)
+    parts = torch.randn(3, 2, HEADS, LENGTH, width, generator=generator).to(dtype)
+    q, k, v = (part.as_subclass(Pretended) for part in parts)
+    ids = torch.arange(LENGTH)
+    if scheme.axes > 1:
+        ids = torch.stack([ids // 5, *[ids % 5] * (scheme.axes - 1)], dim=-1)
+    ids = scheme.positions(ids, torch.Generator().manual_seed(1))
+    state = scheme.token_state(x)
+    return {
+        "q": q, "k": k, "v": v, "scheme": scheme, "positions": ids, "state": state
+    }  # fmt: skip
+
+
+def make(name: str, width: int = WIDTH, **options: Any) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return create(
+            name,
+            options=options,
+            model_dim=HEADS * WIDTH,
+            heads=HEADS,
+            head_dim=width,
+            length=LENGTH,
+        )
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the paths that run; the kernel is the definition."""
+    record: list[str] = []
+
+    def watched(path: str, method: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
+        def run(self: Any) -> Tensor:
+            record.append(path)
+            return method(self)
+
+        return run
+
+    for path in ("fused", "strided", "dense", "plain"):
+        method = watched(path, getattr(module._Run, path))
+        monkeypatch.setattr(module._Run, path, method)
+    monkeypatch.setattr(module._Run, "flex", watched("flex", module._Run.plain))
+    return record
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "width", "path"),
+    [
+        ("alibi", torch.float32, 16, "flex"),
+        ("alibi", torch.bfloat16, 16, "flex"),
+        ("alibi", torch.float16, 64, "flex"),
+        ("alibi", torch.float64, 16, "strided"),  # its kernel multiplies no float64
+        ("alibi", torch.float32, 15, "strided"),  # nor blocks of fewer channels
+        ("fire", torch.float32, 16, "flex"),
+        ("fire", torch.float64, 16, "dense"),
+        ("fire", torch.float32, 8, "dense"),
+        ("rope", torch.float32, 16, "fused"),
+        ("rope", torch.float64, 8, "fused"),
+        ("cope", torch.float32, 16, "plain"),
+        ("cope", torch.float64, 16, "plain"),
+    ],
+)
+def test_path_choice_on_cuda(
+    name: str, dtype: torch.dtype, width: int, path: str, taken: list[str]
+) -> None:
+    given = arguments(make(name, width), dtype, width)
+    with torch.no_grad():
+        attention(**given)
+    assert taken[0] == path
+    if path in ("strided", "dense"):
+        with pytest.raises(ConfigError, match="path 'flex' cannot serve"):
+            attention(**given, path="flex")
+
+
+def test_narrow_values_leave_flex(taken: list[str]) -> None:
+    given = arguments(make("alibi"))
+    attention(**{**given, "v": given["v"][..., :8]})
+    assert taken == ["strided"]
+
+
+def test_every_kernel_is_compiled_for_its_own_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(torch, "compile", lambda kernel, **how: asked.update(how))
+    for before, after in ((8, 64), (100, 100)):  # the second a user's own
+        with dynamo.patch(recompile_limit=before):
+            module._compiled_flex.__wrapped__()
+            assert dynamo.recompile_limit == after
+    assert asked == {"dynamic": False}
+
+
+# --- what the compiled kernel can learn through ---------------------------------------
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Record what inductor says of the backward graph of each flex call on a GPU."""
+    verdicts: list[str] = []
+
+    def forward(graph: Any, _: Any) -> Any:
+        return make_boxed_func(graph.forward)
+
+    def backward(graph: Any, _: Any) -> Any:
+        for node in graph.graph.nodes:
+            if "flex_attention_backward" in str(node.target):
+                joint = getattr(graph, node.args[8].target)
+                try:
+                    validate_joint_graph(joint.graph)
+                    verdicts.append("")
+                except NotImplementedError as error:
+                    verdicts.append(str(error))
+        return make_boxed_func(graph.forward)
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=forward, bw_compiler=backward)
+    compiled = torch.compile(flex.flex_attention, backend=backend, dynamic=False)
+    monkeypatch.setattr(flex, "_validate_device", lambda *_: None)
+    monkeypatch.setattr(flex, "flex_attention", compiled)
+    yield verdicts
+    torch._dynamo.reset()
+
+
+def learn_through_flex(scheme: Scheme) -> None:
+    """Run the path forward and backward, where a CPU would not choose it."""
+    given = arguments(scheme)
+    q, k, v = (given[name].as_subclass(Tensor).requires_grad_() for name in "qkv")
+    ids, state = given["positions"], given["state"]
+    call = module._open(scheme, q, k, ids, None, True, None, state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module._Run.of(scheme, call, v).flex().sum().backward()
+
+
+class TwoIndices(Scheme):
+    """Reads one trained table twice, as FoX once did."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        self.table = torch.nn.Parameter(torch.zeros(LENGTH))
+
+    def pair_bias(self, call: Call) -> Any:
+        return lambda b, h, i, j: self.table[i] - self.table[j]
+
+
+def goes_through_flex(name: str) -> bool:
+    acts_at = make(name).acts_at
+    whole_rows = acts_at("scores") or acts_at("values")
+    return not whole_rows and (acts_at("offset_bias") or acts_at("pair_bias"))
+
+
+BIASED = [name for name in sorted(SCHEMES.entries()) if goes_through_flex(name)]
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_flex_can_learn_every_bias(name: str, judged: list[str]) -> None:
+    learn_through_flex(make(name))
+    assert judged == [""]
+
+
+def test_flex_cannot_learn_through_two_indices_of_one_tensor(judged: list[str]) -> None:
+    geometry = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
+    learn_through_flex(TwoIndices(geometry))
+    assert "multiple indexing operations on the same tensor" in judged[0]
