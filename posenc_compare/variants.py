@@ -59,7 +59,8 @@ class Variant:
     def schemes(self) -> list[str]:
         """Return the scheme's name and those of all schemes inside, sorted.
 
-        A scheme is inside where an option of text, given or default, names it.
+        A scheme is inside where an option of text, given or default, names it, or
+        where the scheme's file builds a `Variant` of a name that is written out.
         """
         found: set[str] = set()
         waiting = [(self.name, self.options)]
@@ -70,6 +71,7 @@ class Variant:
                 value = options.get(key, default)
                 if kind is str and value in SCHEMES.entries() and value not in found:
                     waiting.append((value, {}))
+            waiting += [(built, {}) for built in _built_in(name) if built not in found]
         return sorted(found)
 
     def build(self, geometry: Any) -> Any:
@@ -99,6 +101,21 @@ def option_types(name: str) -> dict[str, tuple[Any, Any]]:
         key: (hints.get(key, str), parameter.default)
         for key, parameter in inspect.signature(scheme.__init__).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def _built_in(name: str) -> set[str]:
+    """Return the schemes that the file of a scheme builds by their names."""
+    if (path := SCHEMES.entry(name).path) is None:
+        return set()
+    return {
+        node.args[0].value
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).split(".")[-1] in ("Variant", "create")
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value in SCHEMES.entries()
     }
 
 

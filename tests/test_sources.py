@@ -106,6 +106,7 @@ def test_every_scheme_that_is_inside_counts() -> None:
     assert Variant("mix").schemes == ["mix", "nope", "rope"]
     assert given.schemes == ["alibi", "dape", "mix"]  # dape is around alibi
     assert Variant("shape").schemes == ["shape", "sinusoidal"]
+    assert Variant("cape").schemes == ["cape", "sinusoidal"]  # by its name alone
     cell = Cell(given, "perturbation", ProbeSetting(), 1)
     before = cell.key()
     edit("schemes.slopes")  # which alibi imports

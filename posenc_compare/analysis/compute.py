@@ -62,6 +62,8 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
         "corpus": None,
     }
     torch.set_num_threads(cell.threads)
+    if cell.setting.device == "cuda":
+        torch.compiler.reset()  # what earlier cells compiled counts against a limit
     # Softmax tails of steep biases are denormal numbers, which are slow. The switch
     # is the process's: it goes back to torch's default.
     torch.set_flush_denormal(True)

@@ -28,9 +28,9 @@ def misfit(value: Any, shape: Any, where: str = "record") -> str:
     if isinstance(shape, dict | list) and isinstance(value, type(shape)):
         if len(value) > MANY:
             return where
-        if isinstance(shape, list):
+        if isinstance(shape, list) and isinstance(value, list):
             parts = ((item, shape[0], str(i)) for i, item in enumerate(value))
-        else:
+        elif isinstance(shape, dict) and isinstance(value, dict):
             inner = dict.fromkeys(value, shape[str]) if str in shape else shape
             parts = ((value.get(name, ABSENT), inner[name], name) for name in inner)
     elif isinstance(shape, dict | list):

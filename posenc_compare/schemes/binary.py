@@ -24,7 +24,8 @@ class Binary(Scheme):
     """Add the binary digits of the position. Has no parameters.
 
     Args:
-        geometry: `length` sets the number of bits where `bits` is not given.
+        geometry: `length` sets the number of bits where `bits` is not given;
+            `model_dim` must hold them.
         bits: digits of a position; 0 means as many as `length` positions need.
         signed: write digits as -1 and +1 instead of 0 and 1.
     """
@@ -37,13 +38,17 @@ class Binary(Scheme):
             raise ConfigError(f"binary: bits must be from 0 to 62, got {bits}")
         self.bits = bits or max(1, (geometry.length - 1).bit_length())
         self.signed = signed
+        self._check_width(geometry.model_dim)
 
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        width = x.shape[-1]
+    def _check_width(self, width: int) -> None:
         if width < self.bits:
             raise ShapeError(
                 f"binary: the width must hold {self.bits} bits, got {width} channels"
             )
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        width = x.shape[-1]
+        self._check_width(width)
         check_positions(self.name, positions, 2**self.bits)
         places = torch.arange(self.bits, device=positions.device)
         digits = (positions[..., None] >> places) & 1  # (..., seq, bit)

@@ -39,7 +39,6 @@ class Fox(Scheme):
     per_layer = True
     by_order = True
     causal_only = True
-    built_for = ("heads",)
 
     def __init__(
         self, geometry: Geometry, *, bias: float = 0.0, std: float = 0.02

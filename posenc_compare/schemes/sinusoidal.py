@@ -35,7 +35,7 @@ class Sinusoidal(Scheme):
     """Add sines and cosines of the position. Has no parameters.
 
     Args:
-        geometry: not used; the width is that of the tokens.
+        geometry: `model_dim` must be even; the width is that of the tokens.
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions; with
             t2t, to exactly that.
         layout: where sines and cosines stand, and whose exponents.
@@ -51,14 +51,23 @@ class Sinusoidal(Scheme):
         super().__init__(geometry)
         self.base = base
         self.layout = layout
+        _pairs(geometry.model_dim)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        width = x.shape[-1]
-        if width % 2:
-            raise ShapeError(f"sinusoidal: the width must be even, got {width}")
-        pairs, base = width // 2, self.base
+        pairs, base = _pairs(x.shape[-1]), self.base
         if self.layout == "t2t":
             base **= pairs / max(pairs - 1, 1)
         angle = position_angles(positions, pairs, base)
         waves = torch.stack([angle.sin(), angle.cos()])
         return x + rearrange(waves, LAYOUTS[self.layout]).to(x.dtype)
+
+
+def _pairs(width: int) -> int:
+    """Return how many pairs of channels there are.
+
+    Raises:
+        ShapeError: if one channel would be left over.
+    """
+    if width % 2:
+        raise ShapeError(f"sinusoidal: the width must be even, got {width}")
+    return width // 2

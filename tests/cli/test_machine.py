@@ -103,7 +103,7 @@ def test_last_words_that_nobody_has_read_yet_are_read(
 ) -> None:
     (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    worker = WorkerProcess("", [], -1)
+    worker = WorkerProcess((), {}, [], -1)
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     fault = worker.fault(timeout=60)
     worker.close()
