@@ -50,6 +50,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("index", "C19", "(smallest input: 40 tokens)"),
         ("late", "C20", "(smallest input: 590 + 1 + 9 tokens, parameters moved by 1)"),
         ("unmasked", "C21", "output of a packed document without a mask"),
+        ("padded", "C21", "output after padding"),
         ("last", "C21", "output of the last queries without a mask"),
         ("order", "C21", "logits at other ids (`by_order`)"),
         ("rate", "C08", "no NaN in float64, got NaN"),

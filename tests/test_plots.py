@@ -500,6 +500,7 @@ def test_the_middle_of_a_grid_is_framed() -> None:
     ("values", "ends"),
     [
         ([-1.0, 3.0], ("vlag", -3, 3)),
+        ([-3.0, 1.0], ("vlag", -3, 3)),
         ([0.0, 3.0], ("rocket_r", 0, 3)),
         ([-2.0, -1.0, np.nan], ("rocket", -2, 0)),
         ([0.0, 0.0], ("rocket_r", 0, 1)),

@@ -11,7 +11,7 @@ import torch
 from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.cells import Cell, source_sha256, spec_key
 from posenc_compare.analysis.compute import compute, rounded
-from posenc_compare.analysis.plan import missing, plan
+from posenc_compare.analysis.plan import in_shard, missing, plan
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.analysis.store import Store
@@ -272,6 +272,15 @@ def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
     assert sorted(planned) == [("portrait", 0)] * 2 + ranking
     with pytest.raises(ConfigError, match="at most 7 cells, got 8"):
         plan(variants, ["portrait", "smoothness"], PROBE, Training(), 3, 1, many=7)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_shards_share_out_all_cells(count: int) -> None:
+    cells = [replace(CELL, threads=threads) for threads in range(1, 31)]
+    shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
+    assert all(shards)
+    found = [cell.threads for shard in shards for cell in shard]
+    assert sorted(found) == list(range(1, 31))
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:

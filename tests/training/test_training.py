@@ -50,7 +50,7 @@ def ids_seen(model: Decoder) -> list[torch.Tensor]:
         seen.append(positions)
         return embed(x, positions)
 
-    vars(model.scheme)["embed"] = watch
+    model.scheme.__dict__["embed"] = watch
     return seen
 
 
@@ -81,12 +81,27 @@ def test_parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed() -> No
 
 
 def test_every_layer_has_the_scheme_that_is_its_own() -> None:
-    own = [layer.scheme for layer in Decoder(Variant("fire"), 3, GEOMETRY, 0).layers]
-    assert [scheme.geometry.layer for scheme in own] == [0, 1, 2]
-    assert {scheme.geometry.layers for scheme in own} == {3}
-    assert len(set(own)) == 3
+    model = Decoder(Variant("fire"), 3, GEOMETRY, seed=0)
+    assert [layer.scheme for layer in model.layers] == model.own
+    places = [(own.geometry.layer, own.geometry.layers) for own in model.own]
+    assert places == [(0, 3), (1, 3), (2, 3)]
     shared = Decoder(Variant("learned"), 3, GEOMETRY, seed=0)
     assert {layer.scheme for layer in shared.layers} == {shared.scheme}
+
+
+def test_weights_start_as_large_as_the_document_says() -> None:
+    model = Decoder(Variant("nope"), 2, Geometry(model_dim=128, heads=2), seed=0)
+    small = 4**-0.5  # ends of branches, two in each of two layers
+    sizes = {"embedding": 1, "query": 1, "key": 1, "value": 1, "out": small}
+    for name, parameter in model.named_parameters():
+        *_, part, kind = name.split(".")
+        if kind == "bias":
+            assert not parameter.any()
+        elif part.endswith("norm"):
+            assert (parameter == 1).all()
+        else:
+            size = {**sizes, "up": 1, "down": small}[part] * parameter.shape[1] ** -0.5
+            assert parameter.std().item() == pytest.approx(size, rel=0.02)
 
 
 @pytest.mark.parametrize("label", ["rope", "mix"])  # one for all layers; one for each
@@ -175,6 +190,24 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> Non
         share = (step + 1) / 3 if step < 3 else 0.1 + 0.9 * fall
         assert matrices == vectors == pytest.approx(1e-2 * share)
         assert tables == pytest.approx(1e-2 * share * 32**0.5)
+
+
+def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, corpus, replace(RECIPE, steps=1), seed=0)
+    tokens = torch.from_numpy(corpus.batch(8, 16, seed=0, step=0))
+    logits = model(tokens[:, :-1], torch.arange(16))
+    slow = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    whole = torch.cat(
+        [g.flatten() for g in torch.autograd.grad(slow, [*model.parameters()])]
+    )
+    assert whole.norm() > 1
+    (bits,) = trainer.train(Progress())
+    assert bits == pytest.approx(slow.item() / math.log(2))
+    got = torch.cat(
+        [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    )
+    torch.testing.assert_close(got, whole / whole.norm(), rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize(
