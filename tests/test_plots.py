@@ -364,6 +364,10 @@ def test_extrapolation_says_each_end_where_they_differ() -> None:
         )
         for label, limit in (("binary", 8), ("learned", 12))
     ]
+    assert {
+        "binary (not defined beyond 8)",
+        "learned (not defined beyond 12)",
+    } <= set(texts(drawn("extrapolation", ends)))
     never = record(
         "extrapolation", "none", rows=[row("bits_per_byte", None, 8, note="not ever")]
     )

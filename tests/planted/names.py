@@ -40,7 +40,7 @@ FAULTS = [
         "names in the order given",
         "return dict(sorted(self._known.items()))",
         "return dict(self._known)",
-        f"{REGISTRY}built_in_entries_and_their_facts",
+        f"{REGISTRY}a_plugin_joins_its_family",
     ),
     Fault(
         "registry.py",
