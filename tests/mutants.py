@@ -1,9 +1,10 @@
 """Planted faults: `python tests/mutants.py` takes some minutes.
 
 Plants each fault of `planted`, one line long, in a copy of the package and runs the
-test that must see it; for a scheme, its conformance checks come first. `--part
-schemes` plants those of one room, and names of faults plant those alone:
-`python tests/mutants.py "bucket edge"`. The exit code is 1 if any survives.
+test that must see it; where the fault names a scheme, the conformance checks of that
+scheme come first. `--part schemes` plants those of one room, and names of faults plant
+those alone: `python tests/mutants.py "bucket edge"`. The exit code is 1 if any
+survives.
 
 A kill is a test that fails. What cannot be compiled, imported or collected, lacks a
 name or does not end proves no test and is no kill. Where a test is red without a
@@ -162,7 +163,7 @@ def plant(part: str, faults: list[Fault]) -> int:
             kills.append(by.partition(" ")[0])
     alone, killed = kills.count("conformance"), kills.count("tests")
     said = f"{part}: {alone + killed} of {len(kills)} killed"
-    said += f", {alone} by conformance alone" if labels else ""
+    said += f", {alone} by conformance" if labels else ""
     print(f"{said}, in {time.monotonic() - start:.0f} s", flush=True)
     return len(kills) - alone - killed
 
