@@ -244,6 +244,15 @@ class Unmasked(Scheme):
         return logits - mean * ids.abs()[:, None]
 
 
+@register("faulty_padded", family="bias", source=SOURCE)
+class Padded(Distance):
+    """Divide the distance by the place of the query among all tokens of its row."""
+
+    def pair_bias(self, call: Call) -> PairBias:
+        bias = super().pair_bias(call)
+        return lambda b, h, i, j: bias(b, h, i, j) / (1 + i + call.past)
+
+
 @register("faulty_last", family="bias", source=SOURCE)
 class Last(Distance):
     """Count queries from the first key where there is no mask."""

@@ -1,27 +1,39 @@
-"""Thirty planted faults: `python tests/mutants.py` takes some minutes.
+"""Planted faults: `python tests/mutants.py` takes some minutes.
 
-Plants each fault, one line long, in a copy of the package and lets the conformance
-checks of the scheme look for it, and after them the scheme's own tests. Name faults to
-plant only those: `python tests/mutants.py "bucket edge"`. The exit code is 1 if any
+Plants each fault of `planted`, one line long, in a copy of the package and runs the
+test that must see it; where the fault names a scheme, the conformance checks of that
+scheme come first. `--part schemes` plants those of one room, and names of faults plant
+those alone: `python tests/mutants.py "bucket edge"`. The exit code is 1 if any
 survives.
+
+A kill is a test that fails. What cannot be compiled, imported or collected, lacks a
+name or does not end proves no test and is no kill. Where a test is red without a
+fault, nothing is planted.
 """
 
+import argparse
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+
+from planted import Fault
 
 ROOT = Path(__file__).parent.parent
-PARTS = ("posenc_compare", "tests", "examples", "docs", "pyproject.toml", "README.md")
+COPIED = ("posenc_compare", "tests", "examples", "docs", "pyproject.toml", "README.md")
 WORKERS = 2
-# Prints the first check that fails. Those left out look at speed and at processes.
+PATIENCE = 300.0  # seconds until a process is given up
+# Prints the first check that fails, and why. Those left out look at speed and at
+# processes.
 CONFORM = """
 import sys
 import posenc_compare.conformance as c
@@ -31,184 +43,145 @@ assert c.__file__.startswith(sys.argv[1]), c.__file__
 for label in sys.argv[2:]:
     (variant,) = parse_variants(label)
     for code in sorted(set(c.CHECKS) - {"C09", "C23", "C24"}):
-        if c.run_check(c.Subject(variant), code).state == "failed":
-            sys.exit(print(code))
+        found = c.run_check(c.Subject(variant), code)
+        if found.state == "failed":
+            sys.exit(print(f"FAILED {label}::{code} - {found.cause}"))
 """
+FAILED = re.compile(r"^FAILED .+?::(\w+)(.*)$", re.MULTILINE)
+NO_TEST = re.compile(r"\b(Import|ModuleNotFound|Syntax|Indentation|Name)Error\b")
+ROOMS: dict[str, ModuleType] = {
+    path.stem: import_module(f"planted.{path.stem}")
+    for path in sorted(ROOT.glob("tests/planted/[!_]*.py"))
+}
+FAULTS: list[Fault] = [fault for room in ROOMS.values() for fault in room.FAULTS]
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One line, wrong.
-
-    Attributes:
-        file: of the package, a name in `schemes` or a path.
-        name: what is wrong, in a few words.
-        old: text that occurs in it exactly once.
-        new: what takes its place.
-        label: scheme to check, with its options; nothing means that of the file.
-        tests: what pytest runs; nothing means the scheme's own tests.
-    """
-
-    file: str
-    name: str
-    old: str
-    new: str
-    label: str = ""
-    tests: str = ""
-
-    @property
-    def path(self) -> str:
-        """Return the path of the file."""
-        inner = self.file if "." in self.file else f"schemes/{self.file}.py"
-        return f"posenc_compare/{inner}"
-
-    @property
-    def own_tests(self) -> str:
-        """Return what pytest runs."""
-        return self.tests or f"tests/schemes/test_{self.label or self.file}.py"
-
-
-STRIDED = "tests/test_attention.py::test_strided_at_lengths_around_the_block"
-YARN = "rope:scaling=yarn;factor=4", "tests/schemes/test_scaling.py"
-KEY, HALF = "turn_pairs(k, unit_turns(self.angles(positions)), ", '"half")'
-POSITIONS, HEAT = "positions[..., None]", "0.1 * math.log(self.factor) + 1"
-NOW, THEN = "total[b, i + first, h]", "total[b, j, h]"
-
-FAULTS = [
-    # What rotates
-    Fault("rope", "key's sign", "_turn(k, positions)", "_turn(k, -positions)"),
-    Fault("rope", "sign of rotation", "polar(size, angle)", "polar(size, -angle)"),
-    Fault(
-        "rope", "cast before multiply", f"{POSITIONS}.d", f"{POSITIONS}.bfloat16().d"
-    ),
-    Fault(
-        "frequencies", "exponent", "=device) / pairs", "=device) * 2 / pairs", "rope"
-    ),
-    Fault("frequencies", "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
-    Fault("p_rope", "mixed layouts", f"{KEY}self.layout)", KEY + HALF),
-    Fault("p_rope", "slow pairs kept", "self.kept :] = 0", ": self.kept] = 0"),
-    Fault("xpos", "exponent's sign", "(positions) ** sign", "(positions) ** -sign"),
-    Fault("xpos", "keys grow too", "positions, -1)", "positions, 1)"),
-    Fault("fope", "the other pad", 'pad == "official"', 'pad == "paper"'),
-    Fault("rope_2d", "row for column", 'self.first == "w"', 'self.first == "h"'),
-    Fault("scaling", "ramp inverted", "1 - share.clamp", "share.clamp", *YARN),
-    Fault("scaling", "temperature squared", HEAT, f"({HEAT}) ** 2", *YARN),
-    # What is added to tokens
-    Fault("sinusoidal", "sine for cosine", ".sin(), angle.cos(", ".cos(), angle.sin("),
-    Fault(
-        "sinusoidal", "base forgotten", "width // 2, self.base", "width // 2, 10_000.0"
-    ),
-    # What is added to logits
-    Fault("alibi", "slopes reversed", "(geometry.heads)", "(geometry.heads)[::-1]"),
-    Fault("alibi", "far for near", "return -slope[:, None]", "return slope[:, None]"),
-    Fault("t5_bias", "bucket edge", "right=True", "right=False"),
-    Fault("t5_bias", "future for past", "(-offsets).clamp", "offsets.clamp"),
-    Fault("sandwich", "start", 'indices == "from_one"', 'indices == "from_zero"'),
-    Fault("shaw", "clip off by one", ".clamp(-self.reach,", ".clamp(1 - self.reach,"),
-    # What looks at the text
-    Fault("deberta", "the other index", 'index == "code"', 'index == "paper"'),
-    Fault("deberta", "query for key", "to_column[b, h, j,", "to_column[b, h, i,"),
-    Fault("cope", "no diagonal", ".flip(-1).clamp(", ".flip(-1).sub(gates).clamp("),
-    Fault("cope", "future counted", ".sigmoid() * call.keep()", ".sigmoid()"),
-    Fault("fox", "gates reward", f"{NOW} - {THEN}", f"{THEN} - {NOW}"),
-    Fault("fox", "cached state ignored", "before + total", "total"),
-    Fault("path", "cached keys ignored", ".tril(call.past)", ".tril()"),
-    # The attention itself
-    Fault("schemes/base.py", "mask > for >=", "(key <= q", "(key < q", "rope", STRIDED),
-    Fault(
-        "attention.py", "one key too many", ">= keys\n", "> keys\n", "alibi", STRIDED
-    ),
-]
+class NoTestError(Exception):
+    """What went wrong is not that a test failed."""
 
 
 @contextmanager
-def planted(fault: Fault | None) -> Iterator[Path]:
+def copied(fault: Fault | None = None) -> Iterator[Path]:
     """Yield a folder with a copy of the package that has the fault, or none."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        for part in PARTS:
+        for part in COPIED:
             if (ROOT / part).is_dir():
                 skip = shutil.ignore_patterns("__pycache__", ".*")
                 shutil.copytree(ROOT / part, folder / part, ignore=skip)
             else:
                 shutil.copy(ROOT / part, folder / part)
         if fault:
-            file = folder / fault.path
-            text = file.read_text()
-            found = text.count(fault.old)
-            if found != 1:
-                sys.exit(
-                    f"{fault.name}: {fault.old!r} is {found} times in {fault.path}"
-                )
-            file.write_text(text.replace(fault.old, fault.new))
+            file = folder / "posenc_compare" / fault.file
+            file.write_text(wrong(fault, file.read_text("utf-8")), "utf-8")
         yield folder
+
+
+def wrong(fault: Fault, text: str) -> str:
+    """Return the text of a file with the fault in it."""
+    if (found := text.count(fault.old)) != 1:
+        raise NoTestError(f"{fault.old!r} is {found} times in {fault.file}")
+    text = text.replace(fault.old, fault.new)
+    try:
+        compile(text, fault.file, "exec")
+    except SyntaxError as error:
+        raise NoTestError(str(error)) from error
+    return text
 
 
 def python(folder: Path, *words: str) -> tuple[int, str]:
     """Run python in a folder, on one core; return its exit code and what it printed."""
-    env = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-B", *words],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=env,
-        check=False,
-    )
+    env = {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-B", *words],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, **env},
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NoTestError(f"no end within {PATIENCE:g} s") from error
     return done.returncode, done.stdout + done.stderr
 
 
-def failed_check(folder: Path, *labels: str) -> str:
+def red(code: int, said: str, codes: tuple[int, ...]) -> str:
+    """Return the name of the first test that failed, or nothing if none did.
+
+    Args:
+        code: with which the process ended.
+        said: what it printed.
+        codes: with which it ends if tests have run.
+    """
+    found = FAILED.search(said)
+    if code not in codes or bool(code) > bool(found):
+        raise NoTestError(said[-2000:])
+    if found and NO_TEST.search(found[2]):
+        raise NoTestError(found[0])
+    return found[1] if found else ""
+
+
+def failed_check(folder: Path, labels: set[str]) -> str:
     """Return the code of a conformance check that fails, or nothing."""
-    code, said = python(folder, "-c", CONFORM, str(folder), *labels)
-    assert code == 0, said  # a package that cannot be imported proves no test
-    return said.strip()
+    said = python(folder, "-c", CONFORM, str(folder), *sorted(labels))
+    return red(*said, codes=(0,))
 
 
-def failed_test(folder: Path, *words: str) -> str:
-    """Return the name of the first test that fails, or nothing."""
-    options = "-qx -p no:cacheprovider -o addopts=".split()  # in one process
-    code, said = python(folder, "-m", "pytest", *options, *words)
-    assert code in (0, 1), said
-    found = re.search(r"^FAILED \S+?::(\w+)", said, re.MULTILINE)
-    return found[1] if found else "of another kind" * code
+def failed_test(folder: Path, tests: set[str]) -> str:
+    """Return the name of a test that fails, or nothing."""
+    options = "-qx -rf --tb=no -p no:cacheprovider -o addopts=".split()
+    said = python(folder, "-m", "pytest", *options, *sorted(tests))
+    return red(*said, codes=(0, 1))
 
 
 def killer(fault: Fault) -> str:
-    """Return what turned red."""
-    with planted(fault) as folder:
-        if check := failed_check(folder, fault.label or fault.file):
-            return f"conformance {check}"
-        test = failed_test(folder, fault.own_tests)
-        return f"tests {test}" if test else "SURVIVED"
+    """Return what turned red, or SURVIVED or NO TEST."""
+    try:
+        with copied(fault) as folder:
+            if fault.label and (check := failed_check(folder, {fault.label})):
+                return f"conformance {check}"
+            test = failed_test(folder, {fault.tests})
+            return f"tests {test}" if test else "SURVIVED"
+    except NoTestError as problem:
+        return f"NO TEST: {problem}"
 
 
-def chosen(names: list[str]) -> list[Fault]:
-    """Return the faults of these names, or all."""
-    there = [fault.name for fault in FAULTS]
-    if unknown := set(names) - set(there):
-        sys.exit(f"no such fault: {', '.join(sorted(unknown))}; there are {there}")
-    return [fault for fault in FAULTS if not names or fault.name in names]
+def plant(part: str, faults: list[Fault]) -> int:
+    """Plant the faults of a part and print a line for each; return the survivors."""
+    start = time.monotonic()
+    with ThreadPoolExecutor(WORKERS) as pool, copied() as folder:
+        labels = {fault.label for fault in faults} - {""}
+        checks = pool.submit(failed_check, folder, labels)
+        tests = pool.submit(failed_test, folder, {fault.tests for fault in faults})
+        if before := checks.result() or tests.result():
+            sys.exit(f"{before} fails without a fault")
+        kills = []
+        for fault, by in zip(faults, pool.map(killer, faults), strict=True):
+            print(f"{fault.file:37} {fault.name:32} {by}", flush=True)
+            kills.append(by.partition(" ")[0])
+    alone, killed = kills.count("conformance"), kills.count("tests")
+    said = f"{part}: {alone + killed} of {len(kills)} killed"
+    said += f", {alone} by conformance" if labels else ""
+    print(f"{said}, in {time.monotonic() - start:.0f} s", flush=True)
+    return len(kills) - alone - killed
 
 
 def main() -> None:
-    """Plant the faults named, or all, and print a line for each."""
-    faults = chosen(sys.argv[1:])
-    with planted(None) as folder:  # what is red before proves nothing
-        labels = {fault.label or fault.file for fault in faults}
-        tests = {fault.own_tests for fault in faults}
-        red = failed_check(folder, *labels) or failed_test(folder, *sorted(tests))
-        if red:
-            sys.exit(f"{red} fails without a fault")
-    found: list[str] = []
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for fault, red in zip(faults, pool.map(killer, faults), strict=True):
-            print(f"{fault.file:18} {fault.name:26} {red}", flush=True)
-            found.append(red)
-    killed = len(found) - found.count("SURVIVED")
-    alone = sum(red.startswith("conformance") for red in found)
-    print(f"{killed} of {len(found)} killed, {alone} by conformance alone")
-    sys.exit(killed < len(found))
+    """Plant the faults that are named, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--part", choices=ROOMS, action="append", help="one room alone")
+    parser.add_argument("names", nargs="*", help="of faults; nothing means all")
+    given = parser.parse_args()
+    if unknown := set(given.names) - {fault.name for fault in FAULTS}:
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}")
+    survivors = 0
+    for part in given.part or ROOMS:
+        faults = ROOMS[part].FAULTS
+        faults = [f for f in faults if not given.names or f.name in given.names]
+        survivors += plant(part, faults) if faults else 0
+    sys.exit(survivors > 0)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.conformance.catalogue import ContractError, expect_close
 from posenc_compare.registry import SCHEMES
 from posenc_compare.state import process_state, put_back
+from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
 FAULTY = str(Path(__file__).with_name("faulty_conformance.py"))
@@ -50,6 +52,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("index", "C19", "(smallest input: 40 tokens)"),
         ("late", "C20", "(smallest input: 590 + 1 + 9 tokens, parameters moved by 1)"),
         ("unmasked", "C21", "output of a packed document without a mask"),
+        ("padded", "C21", "output after padding"),
         ("last", "C21", "output of the last queries without a mask"),
         ("order", "C21", "logits at other ids (`by_order`)"),
         ("rate", "C08", "no NaN in float64, got NaN"),
@@ -151,6 +154,24 @@ def test_a_door_that_is_misspelt_is_named() -> None:
     said = "expected a door to be overridden, got none"
     assert detail == f"{said}; `ofset_bias` looks like `offset_bias`"
     assert outcome("faulty_doorless", "C21").cause == said
+
+
+def test_every_outcome_reaches_the_tests_of_authors() -> None:
+    def run(label: str, code: str) -> None:
+        mark: Any = parametrize_schemes(label, plugin=FAULTY)
+        (case,) = (case for case in mark.args[1] if case.id == f"{label}-{code}")
+        case.values[0]()
+
+    run("faulty_row", "C01")
+    said = (
+        "^faulty_row: C13 treats every row of a batch alone: expected row 1 of packed"
+    )
+    with pytest.raises(AssertionError, match=said):
+        run("faulty_row", "C13")
+    with pytest.raises(pytest.skip.Exception, match="not applicable: mixes heads"):
+        run("faulty_wraps", "C14")
+    with pytest.raises(pytest.xfail.Exception, match="the middle is that of all"):
+        run("cape:centred=true", "C18")
 
 
 def test_every_rung_is_put_into_words() -> None:

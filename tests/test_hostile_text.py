@@ -124,6 +124,11 @@ def test_long_names_leave_room_for_numbers(capsys: pytest.CaptureFixture[str]) -
     assert "1.234" in capsys.readouterr().out
 
 
+def test_wide_letters_do_not_break_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    show("title", ["scheme", "value"], [["\u4e2d" * 12, "1.234"]])
+    assert "\u4e2d" * 12 in capsys.readouterr().out
+
+
 def test_markdown_tables_stay_whole(records: list[dict[str, Any]]) -> None:
     for table in display_tables(records) + without_result(records):
         title, blank, *lines = as_markdown([table]).splitlines()

@@ -364,6 +364,10 @@ def test_extrapolation_says_each_end_where_they_differ() -> None:
         )
         for label, limit in (("binary", 8), ("learned", 12))
     ]
+    assert {
+        "binary (not defined beyond 8)",
+        "learned (not defined beyond 12)",
+    } <= set(texts(drawn("extrapolation", ends)))
     never = record(
         "extrapolation", "none", rows=[row("bits_per_byte", None, 8, note="not ever")]
     )
@@ -500,6 +504,7 @@ def test_the_middle_of_a_grid_is_framed() -> None:
     ("values", "ends"),
     [
         ([-1.0, 3.0], ("vlag", -3, 3)),
+        ([-3.0, 1.0], ("vlag", -3, 3)),
         ([0.0, 3.0], ("rocket_r", 0, 3)),
         ([-2.0, -1.0, np.nan], ("rocket", -2, 0)),
         ([0.0, 0.0], ("rocket_r", 0, 1)),

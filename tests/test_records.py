@@ -12,7 +12,7 @@ from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.canonical import spec_key
 from posenc_compare.analysis.cells import Cell
 from posenc_compare.analysis.compute import compute, rounded
-from posenc_compare.analysis.plan import missing, plan
+from posenc_compare.analysis.plan import in_shard, missing, plan
 from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.analysis.store import Store
@@ -25,6 +25,7 @@ from posenc_compare.analysis.tables import (
     summary,
 )
 from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
 
 PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
@@ -61,6 +62,15 @@ def test_every_field_changes_the_key() -> None:
         ),
     ]
     assert len({cell.key() for cell in cells}) == len(cells)
+
+
+def test_another_version_of_a_measure_is_another_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = CELL.key()
+    monkeypatch.setitem(MEASURES.entry("shift_error").facts, "version", 99)
+    assert CELL.spec()["measure"] == {"name": "shift_error", "version": 99}
+    assert CELL.key() != before
 
 
 def test_where_the_corpus_lies_does_not_change_the_key_but_its_bytes_do() -> None:
@@ -239,6 +249,25 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
     load_corpus.cache_clear()
     with pytest.raises(ConfigError, match="must hold out"):
         plan(variants, ["extrapolation"], PROBE, training, 1, 1)
+
+
+def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
+    variants = [Variant("rope"), Variant("nope")]
+    cells = plan(variants, ["portrait", "smoothness"], PROBE, Training(), 3, 1, many=8)
+    planned = [(cell.measure, cell.setting.seed) for cell in cells]
+    ranking = [("smoothness", seed) for seed in (0, 0, 1, 1, 2, 2)]
+    assert sorted(planned) == [("portrait", 0)] * 2 + ranking
+    with pytest.raises(ConfigError, match="at most 7 cells, got 8"):
+        plan(variants, ["portrait", "smoothness"], PROBE, Training(), 3, 1, many=7)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_shards_share_out_all_cells(count: int) -> None:
+    cells = [replace(CELL, threads=threads) for threads in range(1, 31)]
+    shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
+    assert all(shards)
+    found = [cell.threads for shard in shards for cell in shard]
+    assert sorted(found) == list(range(1, 31))
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ def test_a_curve_without_any_result_shows_why() -> None:
     }
 
 
+def test_points_of_a_curve_stand_in_the_order_of_their_size() -> None:
+    (table,) = display_tables(vet([curve("rope", [5.0, 4.0, 3.0, 2.0, 1.0])]))
+    assert table.head == ["scheme", "8", "16", "32", "64", "128"]
+    assert table.body == [["rope", "5.000", "4.000", "3.000", "2.000", "1.000"]]
+
+
+def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
+    curves = {"a": [1.0, 9.0], "b": [2.0, 8.0], "c": [0.5], "d": [0.1], "e": []}
+    shown = cells([curve(label, values) for label, values in curves.items()])
+    assert list(shown) == ["b", "a", "d", "c", "e"]
+
+
 def test_a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed() -> None:
     records = [record(seed=seed, value=float(seed)) for seed in range(3)]
     records += [record(seed=3, status="failed", error="no memory")]
@@ -156,6 +168,14 @@ def test_a_label_that_another_scheme_took_is_told_apart() -> None:
     edited = record(value=5.0)
     edited["spec"]["scheme"]["source_sha256"] = "1" * 64
     assert len(cells([record(), other, edited])) == 3
+
+
+def test_one_label_with_other_options_is_told_apart() -> None:
+    tuned = record(value=3.0)
+    tuned["spec"]["scheme"]["options"] = {"base": 5.0}
+    shown = cells([record(), tuned])
+    assert sorted(shown.values()) == [["1.500"], ["3.000"]]
+    assert sum('{"base": 5.0}' in label for label in shown) == 1
 
 
 def test_long_labels_that_differ_at_the_end_stay_apart() -> None:

@@ -25,18 +25,20 @@ def misfit(value: Any, shape: Any, where: str = "record") -> str:
     to the shape of each value, or a list of the shape of each item.
     """
     parts: Iterable[tuple[Any, Any, str]] = ()
-    if isinstance(shape, dict | list) and isinstance(value, type(shape)):
-        if len(value) > MANY:
+    match shape, value:
+        case dict() | list(), dict() | list() if len(value) > MANY:
             return where
-        if isinstance(shape, list) and isinstance(value, list):
-            parts = ((item, shape[0], str(i)) for i, item in enumerate(value))
-        elif isinstance(shape, dict) and isinstance(value, dict):
+        case [each], list():
+            parts = ((item, each, str(i)) for i, item in enumerate(value))
+        case dict(), dict():
             inner = dict.fromkeys(value, shape[str]) if str in shape else shape
             parts = ((value.get(name, ABSENT), inner[name], name) for name in inner)
-    elif isinstance(shape, dict | list):
-        return where
-    elif not (type(value) is shape if isinstance(shape, type) else shape(value)):
-        return where
+        case dict() | list(), _:
+            return where
+        case type(), _ if type(value) is not shape:
+            return where
+        case _ if not isinstance(shape, type) and not shape(value):
+            return where
     found = (misfit(item, inner, f"{where}.{name}") for item, inner, name in parts)
     return next(filter(None, found), "")
 

@@ -1,9 +1,12 @@
 """Measures through attention: what must be zero, and what must not."""
 
 import math
+import statistics
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from posenc_compare.analysis.base import Progress
 from posenc_compare.analysis.measures.distance_decay import (
@@ -53,6 +56,39 @@ def test_most_schemes_are_relative_or_not_by_their_family() -> None:
     assert said == {**family, "fire": False, "fope": False}
 
 
+def dot(one: Tensor, other: Tensor) -> float:
+    return sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("case", ["plain", "after LayerNorm"])
+def test_shift_error_is_the_largest_change_of_any_logit(case: str) -> None:
+    probe = Probe(positions=5, tokens=5, width=8, heads=2)
+    tokens = probe.normal("tokens", 4, 5, 8)
+    to_query, to_key = (probe.normal(part, 8, 8) for part in ("query", "key"))
+
+    def logits(shift: int) -> list[float]:
+        places = [
+            [p / 10_000 ** (i // 2 / 4) + math.pi / 2 * (i % 2) for i in range(8)]
+            for p in range(shift, shift + 5)
+        ]
+        x = tokens + torch.tensor(places, dtype=torch.float64).sin()
+        x = F.layer_norm(x, (8,)) if case == "after LayerNorm" else x
+        q, k = x @ to_query / 8**0.5, x @ to_key / 8**0.5
+        return [
+            dot(q[b, i, head : head + 4], k[b, j, head : head + 4]) / 2
+            for b in range(4)
+            for head in (0, 4)
+            for i in range(5)
+            for j in range(i + 1)
+        ]
+
+    rows = values(shift_error, "sinusoidal", probe)
+    for k in (1, 8, 64):
+        pairs = zip(logits(k), logits(0), strict=True)
+        slow = max(abs(moved - still) for moved, still in pairs)
+        assert rows["shift_error", case, k] == pytest.approx(slow, rel=1e-9)
+
+
 def test_a_layernorm_removes_integers_whole() -> None:
     rows = values(shift_error, "integer")
     assert rows["shift_error", "plain", 64] > 0.1
@@ -74,6 +110,35 @@ def test_shuffling_changes_nothing_without_positions() -> None:
         assert rows["order_sensitivity", "bidirectional", None] > 0.01
 
 
+@pytest.mark.parametrize("case", ["bidirectional", "causal"])
+def test_order_sensitivity_is_that_of_two_layers_of_their_own(case: str) -> None:
+    probe = Probe(positions=4, tokens=4, width=8, heads=2)
+    tokens = probe.normal("tokens", 8, 4, 8)
+    order = torch.randperm(3, generator=probe.generator("shuffle")).tolist()
+    assert order != [0, 1, 2]
+
+    def project(x: Tensor, part: str) -> Tensor:
+        return x @ probe.normal(part, 8, 8) / 8**0.5
+
+    def last(x: Tensor) -> Tensor:
+        for layer in (0, 1):
+            seen, read = F.layer_norm(x, (8,)), torch.zeros_like(x)
+            q, k, v = (project(seen, f"{p} {layer}") for p in ("query", "key", "value"))
+            for i in range(4):
+                end = i + 1 if case == "causal" else 4
+                for own in (slice(0, 4), slice(4, 8)):
+                    logits = (q[:, i, None, own] * k[:, :end, own]).sum(-1) / 2
+                    weights = logits.softmax(-1)[..., None]
+                    read[:, i, own] = (weights * v[:, :end, own]).sum(1)
+            x = x + read
+        return x[:, 3]
+
+    straight, mixed = last(tokens), last(tokens[:, [*order, 3]])
+    slow = math.dist(mixed.flatten(), straight.flatten()) / float(straight.norm())
+    got = values(order_sensitivity, "nope", probe)["order_sensitivity", case, None]
+    assert got == pytest.approx(slow, rel=1e-9, abs=1e-15)
+
+
 def test_causal_only_schemes_say_why() -> None:
     rows = order_sensitivity(
         Variant("alibi", {"direction": "causal"}), PROBE, Progress()
@@ -90,6 +155,17 @@ def test_alibi_decays_by_its_mean_slope() -> None:
     assert values(distance_decay, "alibi")["decay_monotonicity", "", None] == (
         pytest.approx(-1, abs=1e-12)
     )
+
+
+@pytest.mark.parametrize("name", ["t5_bias", "rope"])  # with ties, and without
+def test_decay_is_spearmans_correlation_with_mean_ranks_of_ties(name: str) -> None:
+    result = distance_decay(Variant(name), Probe(positions=64), Progress())
+    curve = [round(value, 12) for value in result.arrays["mean_logit"]]
+    below = [sum(other < value for other in curve) for value in curve]
+    ranks = [b + (curve.count(v) - 1) / 2 for b, v in zip(below, curve, strict=True)]
+    assert (len(set(curve)) < 64) == (name == "t5_bias")
+    slow = statistics.correlation(ranks, range(64))
+    assert result.rows[0].value == pytest.approx(slow, rel=1e-12)
 
 
 def test_nope_does_not_decay() -> None:

@@ -11,6 +11,7 @@ from posenc_compare.analysis.measures.shift_linearity import (
     shift_residuals,
 )
 from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.schemes import Variant
 
 
@@ -50,6 +51,26 @@ def test_residual_of_a_known_map_with_noise() -> None:
     shrink = 0.5 / (0.5 + 0.01)
     missed = 0.01 + shrink**2 * 0.01 + (1 - shrink) ** 2 * 0.5
     assert residual == pytest.approx(math.sqrt(missed / 0.51), rel=0.05)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_what_a_map_misses_is_seen_beside_the_spread_around_the_mean(
+    affine: bool,
+) -> None:
+    torch.manual_seed(0)
+    codes = torch.randn(60, 3, dtype=torch.float64).cumsum(dim=0) + 20
+    (residual,) = shift_residuals(codes, torch.arange(58), [2], affine, seed=5)
+    generator = torch.Generator().manual_seed(stream_seed("halves", 5))
+    order = torch.randperm(58, generator=generator)
+    fit, held_out = order[:29], order[29:]
+    inputs = torch.cat([codes, torch.ones(60, 1).double()], 1) if affine else codes
+    best = torch.linalg.lstsq(inputs[fit], codes[fit + 2]).solution
+    missed = spread = 0.0
+    middle = codes[held_out + 2].mean(dim=0).tolist()
+    for p in held_out.tolist():
+        missed += math.dist(codes[p + 2], inputs[p] @ best) ** 2
+        spread += math.dist(codes[p + 2], middle) ** 2
+    assert residual == pytest.approx((missed / spread) ** 0.5, rel=1e-9)
 
 
 def test_directions_that_hold_only_rounding_are_left_out() -> None:

@@ -78,6 +78,27 @@ def test_rotation_keeps_sizes_and_turns_queries() -> None:
     assert rows["bias_spread", ""] == 0
 
 
+def test_angles_are_in_degrees() -> None:
+    # Of a vector of two channels; half of the positions are turned by more than 180.
+    probe = Probe(positions=7, width=2, heads=1)
+    turned = [math.degrees(math.acos(math.cos(p))) for p in range(7)]
+    rows = rows_of(perturbation, "rope", probe)
+    for case in ("query", "key"):
+        assert rows["angle", case] == pytest.approx(sum(turned) / 7)
+        assert rows["relative_size", case] == pytest.approx(
+            sum(2 * math.sin(math.radians(angle) / 2) for angle in turned) / 7
+        )
+
+
+def test_another_seed_is_another_probe() -> None:
+    for purpose in ("tokens", "vocabulary"):
+        drawn = [Probe(seed=seed).normal(purpose, 5) for seed in (0, 0, 1)]
+        assert torch.equal(drawn[0], drawn[1])
+        assert not torch.equal(drawn[0], drawn[2])
+    one, other = PROBE.normal("tokens", 5), PROBE.normal("vocabulary", 5)
+    assert not torch.equal(one, other)
+
+
 def test_the_baseline_changes_nothing() -> None:
     rows = rows_of(perturbation, "nope")
     changed = {key for key, value in rows.items() if value != 0}
@@ -115,6 +136,14 @@ def test_binary_flips_as_many_bits_as_a_carry_does(signed: bool) -> None:
     assert rows["channels_changed", "largest"] == max(flips) == 6
     step = math.sqrt(128 // 6) * (2 if signed else 1)
     assert rows["largest_step", ""] == pytest.approx(step * math.sqrt(6))
+
+
+def test_the_largest_step_is_seen_beside_the_mean_step() -> None:
+    rows = rows_of(smoothness, "binary", Probe(positions=8, width=3, heads=1))
+    steps = [math.sqrt((p ^ (p + 1)).bit_count()) for p in range(7)]
+    assert rows["mean_step", ""] == pytest.approx(sum(steps) / 7)
+    assert rows["largest_step", ""] == pytest.approx(3**0.5)
+    assert rows["step_unevenness", ""] == pytest.approx(3**0.5 * 7 / sum(steps))
 
 
 def test_sinusoids_step_evenly() -> None:

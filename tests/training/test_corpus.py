@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.errors import ConfigError
 
 
@@ -71,6 +71,25 @@ def test_test_windows_lie_in_one_held_out_document_each(folder: Path) -> None:
     for window in windows:
         assert any(bytes(window.tolist()) in text for text in corpus.held_out)
     assert len({bytes(window.tolist()) for window in windows}) == 10
+
+
+def test_windows_share_out_a_document_to_its_last_byte() -> None:
+    documents = (bytes(range(3 * 16 + 1)), bytes(range(100, 100 + 2 * 16 + 1)))
+    corpus = Corpus("made", "0", np.zeros(1, np.uint8), documents)
+    windows = corpus.test_windows(16, 5 * 16)
+    starts = [0, 16, 32, 100, 116]
+    wanted = [list(range(start, start + 17)) for start in starts]
+    assert windows.tolist() == wanted
+    with pytest.raises(ConfigError, match="must hold out 6 windows of 17 bytes"):
+        corpus.test_windows(16, 6 * 16)
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2])
+def test_a_batch_may_begin_at_every_byte_that_has_a_whole_window(spare: int) -> None:
+    corpus = Corpus("made", "0", np.arange(17 + spare, dtype=np.uint8), ())
+    batch = corpus.batch(64, 16, seed=0, step=0)
+    assert set(batch[:, 0].tolist()) == set(range(spare + 1))
+    assert (batch == batch[:, :1] + np.arange(17)).all()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Training: paired over schemes, the same twice, and able to learn."""
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.schemes.base import readers_at
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
@@ -38,6 +42,19 @@ def train(model: Decoder, corpus: Corpus, recipe: Recipe) -> list[float]:
     return Trainer(model, corpus, recipe, seed=0).train(Progress())
 
 
+def ids_seen(model: Decoder) -> list[torch.Tensor]:
+    """Return a list that grows by the position ids of every forward pass."""
+    seen: list[torch.Tensor] = []
+    embed: Callable[..., torch.Tensor] = model.scheme.embed
+
+    def watch(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        seen.append(positions)
+        return embed(x, positions)
+
+    model.scheme.__dict__["embed"] = watch
+    return seen
+
+
 def network_of(model: Decoder) -> dict[str, torch.Tensor]:
     return {n: p for n, p in model.state_dict().items() if "scheme" not in n}
 
@@ -52,6 +69,56 @@ def test_every_scheme_starts_from_the_same_network(name: str) -> None:
     assert not torch.equal(
         mine["layers.0.query.weight"], other["layers.0.query.weight"]
     )
+
+
+def test_parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed() -> None:
+    def table(seed: int) -> torch.Tensor:
+        return Decoder(Variant("learned"), 1, GEOMETRY, seed).get_parameter(
+            "scheme.table"
+        )
+
+    assert torch.equal(table(4), table(4))
+    assert not torch.equal(table(4), table(5))
+
+
+def test_every_layer_has_the_scheme_that_is_its_own() -> None:
+    model = Decoder(Variant("fire"), 3, GEOMETRY, seed=0)
+    assert [layer.scheme for layer in model.layers] == model.own
+    places = [(own.geometry.layer, own.geometry.layers) for own in model.own]
+    assert places == [(0, 3), (1, 3), (2, 3)]
+    shared = Decoder(Variant("learned"), 3, GEOMETRY, seed=0)
+    assert {layer.scheme for layer in shared.layers} == {shared.scheme}
+
+
+def test_weights_start_as_large_as_the_document_says() -> None:
+    model = Decoder(Variant("nope"), 2, Geometry(model_dim=128, heads=2), seed=0)
+    small = 4**-0.5  # ends of branches, two in each of two layers
+    sizes = {"embedding": 1, "query": 1, "key": 1, "value": 1, "out": small}
+    for name, parameter in model.named_parameters():
+        *_, part, kind = name.split(".")
+        if kind == "bias":
+            assert not parameter.any()
+        elif part.endswith("norm"):
+            assert (parameter == 1).all()
+        else:
+            size = {**sizes, "up": 1, "down": small}[part] * parameter.shape[1] ** -0.5
+            assert parameter.std().item() == pytest.approx(size, rel=0.02)
+
+
+@pytest.mark.parametrize("label", ["rope", "mix"])  # one for all layers; one for each
+def test_readers_are_gone_when_they_have_read(label: str) -> None:
+    model = Decoder(Variant(label), 3, GEOMETRY, seed=0)
+    before = [layer.scheme for layer in model.layers]
+    readers = readers_at(model.own, 64)
+    assert readers
+    for schemes in readers.values():
+        with suppress(ZeroDivisionError), model.read_with(schemes):
+            there = [layer.scheme for layer in model.layers]
+            assert there == (schemes * 3)[:3] != before
+            assert model.scheme is schemes[0]
+            raise ZeroDivisionError
+        assert [layer.scheme for layer in model.layers] == before
+        assert model.scheme is before[0]
 
 
 @pytest.mark.parametrize("name", SEQUENCE)
@@ -108,6 +175,118 @@ def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None
     moved_token = (token - before[1]).abs().max().item() * 32**0.5
     # Adam's first step is the rate for every parameter with a gradient.
     assert moved_table == pytest.approx(moved_token, rel=1e-3)
+
+
+def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, corpus, replace(RECIPE, batch=1), seed=0)
+    rates: list[list[float]] = []
+
+    def note(units: int) -> None:
+        rates.append([group["lr"] for group in trainer.optimiser.param_groups])
+
+    trainer.train(Progress(note))
+    for step, (matrices, vectors, tables) in enumerate(rates):
+        fall = (1 + math.cos(math.pi * (step - 3) / 27)) / 2
+        share = (step + 1) / 3 if step < 3 else 0.1 + 0.9 * fall
+        assert matrices == vectors == pytest.approx(1e-2 * share)
+        assert tables == pytest.approx(1e-2 * share * 32**0.5)
+
+
+def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, corpus, replace(RECIPE, steps=1), seed=0)
+    tokens = torch.from_numpy(corpus.batch(8, 16, seed=0, step=0))
+    logits = model(tokens[:, :-1], torch.arange(16))
+    slow = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    whole = torch.cat(
+        [g.flatten() for g in torch.autograd.grad(slow, [*model.parameters()])]
+    )
+    assert whole.norm() > 1
+    (bits,) = trainer.train(Progress())
+    assert bits == pytest.approx(slow.item() / math.log(2))
+    got = torch.cat(
+        [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    )
+    torch.testing.assert_close(got, whole / whole.norm(), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "decayed", "spared", "tables"),
+    [
+        ("learned", "", "", "table"),
+        ("fire", "rise.weight fall.weight", "rise.bias fall.bias", "c stretch"),
+        ("fox", "gate.weight", "gate.bias", ""),
+        (
+            "path",
+            "down.weight up.weight taps.weight strength.weight",
+            "strength.bias",
+            "",
+        ),
+    ],
+)
+def test_layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart(
+    corpus: Corpus, name: str, decayed: str, spared: str, tables: str
+) -> None:
+    model = Decoder(Variant(name), 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, corpus, RECIPE, seed=0)
+    names = {p: n for n, p in model.named_parameters()}
+    network = {n for n in names.values() if "scheme" not in n}
+    matrices = {n for n in network if model.get_parameter(n).dim() == 2}
+    found = [
+        (
+            {names[p] for p in group["params"]},
+            group["weight_decay"],
+            pytest.approx(group["rate"]),
+        )
+        for group in trainer.optimiser.param_groups
+    ]
+    own = [{f"scheme.{n}" for n in part.split()} for part in (decayed, spared, tables)]
+    assert found == [
+        (matrices | own[0], 0.1, 1),
+        (network - matrices | own[1], 0, 1),
+        (own[2], 0, 32**0.5),
+    ]
+
+
+def test_random_ids_are_drawn_anew_in_every_step(corpus: Corpus) -> None:
+    recipe, runs = replace(RECIPE, steps=3, batch=2), []
+    for seed in (0, 0, 1):
+        model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
+        runs.append(ids_seen(model))
+        Trainer(model, corpus, recipe, seed).train(Progress())
+    first, again, other = ([tuple(ids.flatten().tolist()) for ids in r] for r in runs)
+    assert first == again
+    assert len({*first, *other}) == 6
+
+
+def test_random_ids_are_drawn_in_tests_too(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{evaluate.__module__}.TEST_TOKENS", 64)  # four pieces
+    model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
+    windows = torch.from_numpy(corpus.test_windows(64, 128))
+    seen = ids_seen(model)
+    bits = [evaluate(model, windows, 16, autocast=False) for _ in range(2)]
+    assert torch.equal(*bits)
+    one, other, *again = seen
+    assert all(torch.equal(*pair) for pair in zip((one, other), again, strict=True))
+    assert one.shape == other.shape == (4, 16)
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, torch.arange(16).expand(4, 16))
+
+
+@pytest.mark.parametrize("name", ["shape", "cape"])
+def test_nothing_is_augmented_in_tests(corpus: Corpus, name: str) -> None:
+    model = Decoder(Variant(name), 1, GEOMETRY, seed=0)
+    windows = torch.from_numpy(corpus.test_windows(64, 64))
+    seen = ids_seen(model)
+    train(model, corpus, replace(RECIPE, steps=1))
+    evaluate(model, windows, 16, autocast=False)
+    trained, tested = seen
+    wanted = model.scheme.eval().positions(torch.arange(16))
+    assert torch.equal(tested, wanted.expand(4, 16))
+    assert not torch.equal(trained[:4], tested)
 
 
 def test_every_length_is_tested_on_the_same_bytes(corpus: Corpus) -> None:
@@ -172,6 +351,21 @@ def test_a_reading_that_cannot_be_costs_no_other(
         sum(row.quantity == "bits_per_byte" and row.value is not None for row in rows)
         == 2
     )
+
+
+def test_figures_are_those_of_the_network_as_trained(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    setting = replace(small(corpus, tmp_path, longest=4), steps=30)
+    found = extrapolation(Variant("rope"), setting, Progress())
+    losses, bits = (found.arrays[name] for name in ("training_bits", "position_bits"))
+    rows = {(row.quantity, row.x, row.case): row.value for row in found.rows}
+    assert rows["training_bits", None, ""] == pytest.approx(sum(losses[-3:]) / 3)
+    assert len(losses) == 30
+    assert len(bits) == 32
+    assert rows["bits_per_byte", 32, ""] == pytest.approx(sum(bits) / 32)
+    read = {v for (q, x, case), v in rows.items() if x == 32 and case}
+    assert rows["bits_per_byte", 32, ""] not in read
 
 
 def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None:

@@ -1,0 +1,77 @@
+"""Faults in the conformance checks themselves."""
+
+from planted import Fault
+
+FILES = ("conformance/*.py", "testing.py")
+TESTS = "tests/test_conformance_faults.py::test_"
+FOUND = "a_subtle_fault_is_found"
+
+
+def fault(file: str, name: str, old: str, new: str, test: str = FOUND) -> Fault:
+    """Return a fault, and the test that must turn red."""
+    return Fault(f"conformance/{file}.py", name, old, new, TESTS + test)
+
+
+FAULTS = [
+    fault(
+        "relations",
+        "no packed rows",
+        "for packed in (None, segments):",
+        "for packed in (None,):",
+    ),
+    fault(
+        "relations",
+        "queries alone",
+        "other[role][:, head] += 1",
+        "other[0][:, head] += 1",
+    ),
+    fault(
+        "relations", "built for one length", "length in (64, 8192)", "length in (8192,)"
+    ),
+    fault(
+        "relations",
+        "other documents unseen",
+        "    _documents(layer, subject, x, positions)\n",
+        "",
+    ),
+    fault("traces", "few texts", "((0, 100), (200, 9),", "((200, 9),"),
+    fault("traces", "past may change", '"past": earlier}', '"past": None}'),
+    fault("traces", "seeds may change", "for seed in (1, 2)]", "for seed in (1, 1)]"),
+    fault("numbers", "half unseen", "    _no_half(layer, places)\n", ""),
+    fault("sizes", "NaN far away", "if noise < 1 else (torch.float64,)", "[:0]"),
+    fault(
+        "catalogue",
+        "masked values apart",
+        ".masked_fill(got == wanted, 0)",
+        "",
+        "what_is_masked_in_both_is_close",
+    ),
+    fault(
+        "process",
+        "environment kept",
+        "    os.environ.clear()\n",
+        "",
+        "every_part_of_the_process_is_put_back",
+    ),
+    fault(
+        "elsewhere",
+        "import unseen",
+        '{"import": changes(before),',
+        '{"import": [],',
+        "an_import_that_changes_the_process_is_found",
+    ),
+    fault(
+        "subject",
+        "facts of the class",
+        "return self.build(noise=0)\n",
+        "return scheme\n",
+        "facts_are_those_of_the_built_scheme",
+    ),
+    Fault(
+        "testing.py",
+        "failures pass",
+        'outcome.state == "failed"',
+        'outcome.state == "fails"',
+        f"{TESTS}every_outcome_reaches_the_tests_of_authors",
+    ),
+]

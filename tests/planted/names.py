@@ -1,0 +1,73 @@
+"""Faults in names, options and what users give."""
+
+from planted import Fault
+
+FILES = (
+    "__init__.py",
+    "errors.py",
+    "inputs.py",
+    "references.py",
+    "registry.py",
+    "variants.py",
+)
+NAMES = "tests/test_names.py::test_"
+VARIANTS = "tests/test_variants.py::test_"
+REGISTRY = "tests/test_registry.py::test_"
+FAULTS = [
+    Fault(
+        "inputs.py",
+        "swapped letters are two slips",
+        "before[j - 1] + 1)",
+        "before[j - 1] + 2)",
+        f"{NAMES}slips_are_counted",
+    ),
+    Fault(
+        "inputs.py",
+        "pipes are read",
+        "if not stat.S_ISREG(facts.st_mode):",
+        "if stat.S_ISDIR(facts.st_mode):",
+        f"{NAMES}only_regular_files_of_a_fair_size_are_read",
+    ),
+    Fault(
+        "registry.py",
+        "a name taken twice",
+        "known.module != module or name in names",
+        "known.module != module",
+        f"{REGISTRY}a_file_cannot_declare_one_name_twice",
+    ),
+    Fault(
+        "registry.py",
+        "names in the order given",
+        "return dict(sorted(self._known.items()))",
+        "return dict(self._known)",
+        f"{REGISTRY}a_plugin_joins_its_family",
+    ),
+    Fault(
+        "registry.py",
+        "what cannot be used is untold",
+        "            self.broken[origin] = str(error)\n",
+        "",
+        f"{REGISTRY}broken_installed_plugins_are_told_and_others_work",
+    ),
+    Fault(
+        "variants.py",
+        "defaults in the label",
+        " if v != known[k][1]}",
+        "}",
+        f"{VARIANTS}labels",
+    ),
+    Fault(
+        "variants.py",
+        "two zeros",
+        "return value + 0.0 if kind is float",
+        "return float(value) if kind is float",
+        f"{NAMES}one_variant_has_one_label_however_it_is_written",
+    ),
+    Fault(
+        "references.py",
+        "a paper twice",
+        "dict.fromkeys(ARXIV.findall(text))",
+        "ARXIV.findall(text)",
+        "tests/cli/test_describe.py::test_a_paper_named_twice_is_cited_once",
+    ),
+]

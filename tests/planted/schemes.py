@@ -1,0 +1,92 @@
+"""Faults in schemes: those that conformance sees, and those that it cannot know.
+
+Whether a formula is that of the paper, only the scheme's own tests can tell.
+"""
+
+from planted import Fault
+
+FILES = ("schemes/*.py",)
+
+
+def fault(file: str, name: str, old: str, new: str, label: str = "") -> Fault:
+    """Return a fault that conformance sees, and behind it the scheme's own tests."""
+    label = label or file
+    return Fault(
+        f"schemes/{file}.py", name, old, new, f"tests/schemes/test_{label}.py", label
+    )
+
+
+def formula(
+    file: str,
+    name: str,
+    old: str,
+    new: str,
+    test: str = "equals_the_slow_reference",
+    scheme: str = "",
+) -> Fault:
+    """Return a fault that makes another scheme of it, as sound as the right one."""
+    tests = f"tests/schemes/test_{scheme or file}.py::test_{test}"
+    return Fault(f"schemes/{file}.py", name, old, new, tests)
+
+
+KEY, HALF = "turn_pairs(k, unit_turns(self.angles(positions)), ", '"half")'
+POSITIONS, HEAT = "positions[..., None]", "0.1 * math.log(self.factor) + 1"
+SPEEDS, LOGITS = (
+    f"{what}_equal_the_slow_reference" for what in ("frequencies", "logits")
+)
+NOW, THEN = "total[b, i + first, h]", "total[b, j, h]"
+
+FAULTS = [
+    # What rotates
+    fault("rope", "key's sign", "_turn(k, positions)", "_turn(k, -positions)"),
+    formula("rope", "sign of rotation", "polar(size, angle)", "polar(size, -angle)"),
+    fault(
+        "rope", "cast before multiply", f"{POSITIONS}.d", f"{POSITIONS}.bfloat16().d"
+    ),
+    formula(
+        "frequencies",
+        "exponent",
+        "=device) / pairs",
+        "=device) * 2 / pairs",
+        scheme="rope",
+    ),
+    fault("frequencies", "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
+    fault("p_rope", "mixed layouts", f"{KEY}self.layout)", KEY + HALF),
+    formula("p_rope", "slow pairs kept", "self.kept :] = 0", ": self.kept] = 0"),
+    formula("xpos", "exponent's sign", "(positions) ** sign", "(positions) ** -sign"),
+    fault("xpos", "keys grow too", "positions, -1)", "positions, 1)"),
+    formula("fope", "the other pad", 'pad == "official"', 'pad == "paper"'),
+    formula("rope_2d", "row for column", 'self.first == "w"', 'self.first == "h"'),
+    formula("scaling", "ramp inverted", "1 - share.clamp", "share.clamp", SPEEDS),
+    formula("scaling", "temperature squared", HEAT, f"({HEAT}) ** 2", LOGITS),
+    # What is added to tokens
+    formula(
+        "sinusoidal", "sine for cosine", ".sin(), angle.cos(", ".cos(), angle.sin("
+    ),
+    formula(
+        "sinusoidal", "base forgotten", "width // 2, self.base", "width // 2, 10_000.0"
+    ),
+    # What is added to logits
+    formula("alibi", "slopes reversed", "(geometry.heads)", "(geometry.heads)[::-1]"),
+    formula("alibi", "far for near", "return -slope[:, None]", "return slope[:, None]"),
+    formula(
+        "t5_bias",
+        "bucket edge",
+        "right=True",
+        "right=False",
+        "buckets_equal_exact_fractions",
+    ),
+    fault("t5_bias", "future for past", "(-offsets).clamp", "offsets.clamp"),
+    formula("sandwich", "start", 'indices == "from_one"', 'indices == "from_zero"'),
+    formula("shaw", "clip off by one", ".clamp(-self.reach,", ".clamp(1 - self.reach,"),
+    # What looks at the text
+    formula("deberta", "the other index", 'index == "code"', 'index == "paper"'),
+    fault("deberta", "query for key", "to_column[b, h, j,", "to_column[b, h, i,"),
+    formula("cope", "no diagonal", ".flip(-1).clamp(", ".flip(-1).sub(gates).clamp("),
+    fault("cope", "future counted", ".sigmoid() * call.keep()", ".sigmoid()"),
+    formula("fox", "gates reward", f"{NOW} - {THEN}", f"{THEN} - {NOW}"),
+    fault("fox", "cached state ignored", "before + total", "total"),
+    fault("path", "cached keys ignored", ".tril(call.past)", ".tril()"),
+    # The doors
+    fault("base", "mask > for >=", "(key <= q", "(key < q", "rope"),
+]

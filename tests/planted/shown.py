@@ -1,0 +1,110 @@
+"""Faults between records and what is shown: plans, tables, text and report."""
+
+from planted import Fault
+
+FILES = (
+    "analysis/checks.py",
+    "analysis/difference.py",
+    "analysis/plan.py",
+    "analysis/reading.py",
+    "analysis/report.py",
+    "analysis/settings.py",
+    "analysis/tables.py",
+    "analysis/text.py",
+)
+TABLES = "tests/test_tables.py::test_"
+RECORDS = "tests/test_records.py::test_"
+
+
+def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
+    """Return a fault in a file of `analysis`."""
+    return Fault(f"analysis/{file}.py", name, old, new, tests)
+
+
+FAULTS = [
+    fault(
+        "tables",
+        "points in the order of text",
+        'if row["x"] == row["x"]})',
+        'if row["x"] == row["x"]}, key=str)',
+        f"{TABLES}points_of_a_curve_stand_in_the_order_of_their_size",
+    ),
+    fault(
+        "tables",
+        "first column decides",
+        "for mean in reversed(means)",
+        "for mean in means",
+        f"{TABLES}the_longest_length_decides_the_order_and_then_the_next",
+    ),
+    fault(
+        "tables",
+        "fewer seeds unsaid",
+        'if row["n"] < seeds',
+        "if seeds < 0",
+        f"{TABLES}a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed",
+    ),
+    fault(
+        "tables",
+        "median for mean",
+        '("value", "mean")',
+        '("value", "median")',
+        f"{RECORDS}summary_is_the_mean_over_seeds_with_its_records",
+    ),
+    fault(
+        "plan",
+        "portraits for every seed",
+        "        if seed == 0 or name not in once\n",
+        "",
+        f"{RECORDS}what_draws_and_does_not_rank_is_planned_for_one_seed",
+    ),
+    fault(
+        "plan",
+        "one shard too far",
+        "% count == mine - 1",
+        "% count == mine",
+        f"{RECORDS}shards_share_out_all_cells",
+    ),
+    fault(
+        "difference",
+        "relative to the second",
+        "/ max(abs(a), abs(b))",
+        "/ abs(b)",
+        "tests/test_difference.py::test_numbers_are_compared_relative_to_the_larger",
+    ),
+    fault(
+        "text",
+        "spaces hide a formula",
+        'r"\\s*[=+\\-@',
+        'r"[=+\\-@',
+        f"{TABLES}cells_that_would_be_formulas_get_a_quote",
+    ),
+    fault(
+        "text",
+        "cut without a hash",
+        "…{digest}",
+        "…",
+        f"{TABLES}long_labels_that_differ_at_the_end_stay_apart",
+    ),
+    fault(
+        "settings",
+        "lengths grow evenly",
+        "self.length << i for",
+        "self.length * (i + 1) for",
+        "tests/training/test_training.py::test_presets_are_as_large_as_promised",
+    ),
+    fault(
+        "checks",
+        "true is a number",
+        "whole = isinstance(value, int) and not isinstance(value, bool)",
+        "whole = isinstance(value, int)",
+        "tests/training/test_training.py::test_bad_settings_are_refused",
+    ),
+    fault(
+        "report",
+        "each scheme as all",
+        ' if r["label"] == row[0]])',
+        "])",
+        "tests/test_report.py"
+        "::test_it_says_what_the_numbers_mean_and_what_they_were_made_with",
+    ),
+]

@@ -1,0 +1,137 @@
+"""Faults in text, network and trainer."""
+
+from planted import Fault
+
+FILES = ("analysis/training/*.py",)
+TESTS = "tests/training/test_training.py::test_"
+CORPUS = "tests/training/test_corpus.py::test_"
+GROUPS = "layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart"
+TABLES = '"params": list(tables.values()),\n            "weight_decay": '
+
+
+def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
+    """Return a fault, and the test that must turn red."""
+    tests = (CORPUS if file == "corpus" else TESTS) + test
+    return Fault(f"analysis/training/{file}.py", name, old, new, tests)
+
+
+FAULTS = [
+    # Ids
+    fault(
+        "trainer",
+        "tested as if in training",
+        "    model.eval()\n",
+        "",
+        "nothing_is_augmented_in_tests",
+    ),
+    fault(
+        "trainer",
+        "no draws in tests",
+        'positions, generator(start, "test"))',
+        "positions)",
+        "random_ids_are_drawn_in_tests_too",
+    ),
+    fault(
+        "trainer",
+        "one draw for all steps",
+        "generator(self.seed, step)",
+        "generator(self.seed, 0)",
+        "random_ids_are_drawn_anew_in_every_step",
+    ),
+    # Steps
+    fault(
+        "trainer",
+        "first step does nothing",
+        "return (step + 1) / warm",
+        "return step / warm",
+        "the_rate_rises_over_a_tenth_and_falls_to_a_tenth",
+    ),
+    fault(
+        "trainer",
+        "rate falls to 0",
+        "0.55 + 0.45 *",
+        "0.5 + 0.5 *",
+        "the_rate_rises_over_a_tenth_and_falls_to_a_tenth",
+    ),
+    fault("trainer", "tables decayed", f"{TABLES}0.0", f"{TABLES}0.1", GROUPS),
+    fault("trainer", "layers as tables", "if id(p) not in layers}", "}", GROUPS),
+    fault(
+        "trainer",
+        "gradients not clipped",
+        "(parameters, 1.0, norm)",
+        "(parameters, 1e9, norm)",
+        "gradients_are_clipped_to_norm_1",
+    ),
+    fault(
+        "trainer",
+        "foretells what it sees",
+        "tokens[:, 1:].reshape",
+        "tokens[:, :-1].reshape",
+        "gradients_are_clipped_to_norm_1",
+    ),
+    # The network
+    fault(
+        "decoder",
+        "one table for all seeds",
+        'stream_seed("scheme", seed)',
+        'stream_seed("scheme", 0)',
+        "parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed",
+    ),
+    fault(
+        "decoder",
+        "first scheme in all layers",
+        "Layer(width, schemes[i % len(schemes)]",
+        "Layer(width, schemes[0]",
+        "every_layer_has_the_scheme_that_is_its_own",
+    ),
+    fault(
+        "decoder",
+        "all layers are the first",
+        "layer=layer, layers=layers",
+        "layers=layers",
+        "every_layer_has_the_scheme_that_is_its_own",
+    ),
+    fault(
+        "decoder",
+        "readers stay",
+        "self._use(self.own)",
+        "self._use(schemes)",
+        "readers_are_gone_when_they_have_read",
+    ),
+    fault(
+        "decoder",
+        "ends of branches too large",
+        'in ("out", "down")',
+        'in ("out",)',
+        "weights_start_as_large_as_the_document_says",
+    ),
+    # Text
+    fault(
+        "corpus",
+        "windows overlap",
+        "window + 1, length)",
+        "window + 1, length // 2)",
+        "windows_share_out_a_document_to_its_last_byte",
+    ),
+    fault(
+        "corpus",
+        "last window left out",
+        "window + 1, length)",
+        "window, length)",
+        "windows_share_out_a_document_to_its_last_byte",
+    ),
+    fault(
+        "corpus",
+        "last start never drawn",
+        "draw.integers(0, last + 1, size)",
+        "draw.integers(0, max(1, last), size)",
+        "a_batch_may_begin_at_every_byte_that_has_a_whole_window",
+    ),
+    fault(
+        "corpus",
+        "copies trained on",
+        "for text in shuffled if text not in held_out",
+        "for text in shuffled",
+        "copies_of_a_held_out_document_are_not_trained_on",
+    ),
+]

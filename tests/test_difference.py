@@ -1,0 +1,48 @@
+"""How two records differ, in words."""
+
+import pytest
+from handmade import record
+
+from posenc_compare.analysis.difference import difference, same_cell
+
+
+def test_records_that_differ_in_times_alone_do_not_differ() -> None:
+    later = record() | {"provenance": {"started": "2027"}, "key": "0", "label": "other"}
+    assert difference(record(), later) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(2.0, "7.5e-01"), (-8.0, "2.0e+00"), (-32.0, "1.2e+00"), (None, "inf")],
+)
+def test_numbers_are_compared_relative_to_the_larger(
+    value: float | None, said: str
+) -> None:
+    one, other = record(value=8.0), record(value=value)
+    wanted = [f"1 numbers, by up to {said} relative (gain  None)"]
+    assert difference(one, other) == difference(other, one) == wanted
+
+
+def test_what_records_were_made_from_is_told_before_what_came_out() -> None:
+    one, other = record(dtype="float32"), record(status="lost", torch="3.0")
+    assert difference(one, other) == [
+        "setting.dtype: float32 and float64",
+        "torch: 2.13.0 and 3.0",
+        "status: ok and lost",
+    ]
+
+
+def test_the_first_loss_tells_whether_trainings_began_alike() -> None:
+    one, other = record(value=1.0), record(value=2.0)
+    one["arrays"], other["arrays"] = {"training_bits": [8.0]}, {"training_bits": [6.0]}
+    assert difference(one, other)[-1] == ("loss of the first step, by 2.5e-01 relative")
+    other["arrays"] = {"training_bits": [8.0, 7.0]}
+    assert len(difference(one, other)) == 1
+    assert difference(one, other | {"rows": one["rows"]}) == ["text or arrays"]
+
+
+def test_a_cell_is_the_same_wherever_it_was_answered() -> None:
+    there = record(device="cuda", torch="3.0", package="2.0", threads=8, version=2)
+    assert same_cell(record()) == same_cell(there)
+    for other in (record("alibi"), record(seed=1), record(dtype="float32")):
+        assert same_cell(record()) != same_cell(other)
