@@ -1,0 +1,157 @@
+"""File records under the keys of the present code, if that gives the same numbers.
+
+    python tools/refile.py results/quick --sample 40 --trained 6
+
+A record's key holds a hash of the code that its numbers depend on. So every change of
+that code gives new keys, also one that changes no number. This script draws records at
+random and computes each again with the present code. If every byte of every result
+agrees, it files all records of the folder under their new keys, and each says so.
+
+Where a result differs, the processor may be another than that which made the record.
+Then the code that made it, taken from its commit, is run on this machine too, and the
+two results of this machine must agree.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from posenc_compare.analysis.canonical import canonical
+from posenc_compare.analysis.cells import Cell, cell_of
+from posenc_compare.analysis.plan import here
+from posenc_compare.analysis.settings import Training
+from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.errors import ConfigError
+
+Record = dict[str, Any]
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("status", "error", "rows", "arrays", "corpus")  # of a record: what came out
+# Computes records with the code of a commit; in a process of that code's own.
+THEN = """
+import json, sys
+from pathlib import Path
+from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.cells import cell_of
+from posenc_compare.analysis.compute import compute
+place, corpus = sys.argv[1:]
+for path in sorted(Path(place).glob("*.spec")):
+    record = compute(cell_of(json.loads(path.read_text()), corpus), Progress())
+    path.with_suffix(".json").write_text(json.dumps(record))
+"""
+
+
+def outcome(record: Record) -> bytes:
+    """Return the canonical text of what came out."""
+    return canonical({name: record[name] for name in PARTS})
+
+
+def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
+    """Compute cells by key with the present code."""
+    store = Store(folder)
+    store.create()
+    limits = Limits(workers=2)
+    ends = (lambda cell, units: None, lambda record: print(".", end="", flush=True))
+    Supervisor(cells, store, [], limits, (), *ends).run()
+    print()
+    return store
+
+
+def compute_then(records: list[Record], commit: str, corpus: str) -> dict[str, Record]:
+    """Compute records by key with the code of a commit, on this machine."""
+    with tempfile.TemporaryDirectory() as place:
+        tree, specs = Path(place) / "tree", Path(place) / "specs"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "-q", "--detach", str(tree), commit], check=True)
+        specs.mkdir()
+        try:
+            for record in records:
+                path = specs / f"{record['key']}.spec"
+                path.write_text(json.dumps(record["spec"]))
+            command = [sys.executable, "-c", THEN, str(specs), corpus]
+            subprocess.run(command, check=True, cwd=tree)
+            found = {path.stem: path.read_bytes() for path in specs.glob("*.json")}
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+    return {key: json.loads(text) for key, text in found.items()}
+
+
+def disagreeing(
+    sample: dict[str, Record], cells: dict[str, Cell], commit: str, corpus: str
+) -> tuple[list[str], int]:
+    """Return the keys whose results differ, and how many needed the code of then."""
+    with tempfile.TemporaryDirectory() as place:
+        wanted = {cells[key].key(): cells[key] for key in sample}
+        store = compute_now(wanted, Path(place) / "now")
+        now = {key: store.read(cells[key].key()) for key in sample}
+    odd = [k for k in sample if now[k] is None or outcome(now[k]) != outcome(sample[k])]
+    by_commit: dict[str, list[Record]] = {}
+    for key in odd:
+        made_by = sample[key]["provenance"].get("git_commit", commit)
+        by_commit.setdefault(made_by, []).append(sample[key])
+    wrong = []
+    for made_by, records in by_commit.items():
+        then = compute_then(records, made_by, corpus)
+        for record in records:
+            key, fresh = record["key"], now[record["key"]]
+            if fresh is None or outcome(fresh) != outcome(then[key]):
+                wrong.append(key)
+    return wrong, len(odd)
+
+
+def main(
+    folder: Path,
+    sample: Annotated[int, typer.Option(help="Records without training.")] = 40,
+    trained: Annotated[int, typer.Option(help="Records of trained networks.")] = 6,
+    commit: Annotated[
+        str, typer.Option(help="Of the code of records that do not name one.")
+    ] = "HEAD",
+    corpus: str = "stdlib",
+    seed: int = 0,
+) -> None:
+    """File the records of a folder under new keys, if a sample of them agrees."""
+    store, cells = Store(folder), {}
+    stale: dict[str, Record] = {}
+    for record in store.records():
+        try:
+            cell = here(cell_of(record["spec"], corpus))
+        except (ConfigError, TypeError) as error:
+            sys.exit(f"{record['key']}: cannot be computed any more: {error}")
+        if cell.key() != record["key"]:
+            stale[record["key"]], cells[record["key"]] = record, cell
+    kinds: dict[bool, list[str]] = {False: [], True: []}
+    for key, cell in cells.items():
+        kinds[isinstance(cell.setting, Training)].append(key)
+    draw = random.Random(seed)
+    counts = {False: sample, True: trained}
+    drawn = [
+        key
+        for kind, keys in kinds.items()
+        for key in draw.sample(keys, min(counts[kind], len(keys)))
+    ]
+    print(f"{len(stale)} of {len(list(store.records()))} records have new keys")
+    print(f"computing {len(drawn)} of them again")
+    wrong, odd = disagreeing({key: stale[key] for key in drawn}, cells, commit, corpus)
+    for key in wrong:
+        print(f"{key}: {stale[key]['label']} gives another result")
+    if wrong or not drawn:
+        sys.exit(f"{len(wrong)} of {len(drawn)} differ; nothing is filed anew")
+    how = f"{len(drawn)} of {len(stale)} computed again, the same"
+    if odd:
+        how += f"; {odd} of them beside the code that made them, on another processor"
+    for key, record in stale.items():
+        body = {name: part for name, part in record.items() if name != "key"}
+        facts = {**body["provenance"], "refiled_from": key, "refiled_after": how}
+        store.write({**body, **cells[key].header(), "provenance": facts})
+        (store.cells / f"{key}.json").unlink()
+    print(f"{len(stale)} records filed under new keys: {how}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
