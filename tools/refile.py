@@ -49,7 +49,7 @@ for path in sorted(Path(place).glob("*.spec")):
 
 def outcome(record: Record) -> bytes:
     """Return the canonical text of what came out."""
-    return canonical({name: record[name] for name in PARTS})
+    return canonical({name: record.get(name) for name in PARTS})
 
 
 def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
@@ -89,8 +89,8 @@ def disagreeing(
     with tempfile.TemporaryDirectory() as place:
         wanted = {cells[key].key(): cells[key] for key in sample}
         store = compute_now(wanted, Path(place) / "now")
-        now = {key: store.read(cells[key].key()) for key in sample}
-    odd = [k for k in sample if now[k] is None or outcome(now[k]) != outcome(sample[k])]
+        now = {key: store.read(cells[key].key()) or {} for key in sample}
+    odd = [key for key in sample if outcome(now[key]) != outcome(sample[key])]
     by_commit: dict[str, list[Record]] = {}
     for key in odd:
         made_by = sample[key]["provenance"].get("git_commit", commit)
@@ -100,7 +100,7 @@ def disagreeing(
         then = compute_then(records, made_by, corpus)
         for record in records:
             key, fresh = record["key"], now[record["key"]]
-            if fresh is None or outcome(fresh) != outcome(then[key]):
+            if outcome(fresh) != outcome(then[key]):
                 wrong.append(key)
     return wrong, len(odd)
 

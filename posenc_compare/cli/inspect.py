@@ -12,7 +12,7 @@ from posenc_compare.analysis.reading import load_records
 from posenc_compare.analysis.store import Store
 from posenc_compare.analysis.supervisor import Supervisor
 from posenc_compare.cli.commands import Work
-from posenc_compare.cli.machine import check_memory
+from posenc_compare.cli.machine import check_machine, check_memory
 from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
@@ -47,6 +47,7 @@ def status(folder: Path, format: str) -> int:
 
 def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -> int:
     """Compute the cell of one record again and say whether the result is the same."""
+    check_machine(1)  # before records are read
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
     shown = _record(key, folder)

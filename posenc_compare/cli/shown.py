@@ -30,8 +30,8 @@ def show_run(cells: list[Cell], store: Store, format: str) -> Counter[str]:
     keys = dict.fromkeys(cell.key() for cell in cells)
     found = (r for key in keys if (r := store.read(key)) is not None)
     records = sound(found, say, arrays=False)
-    _show_tables(tell_apart(records, say), format)
-    everything = load_records(store.folder, say)
+    _show_tables(tell_apart(records, lambda line: None), format)
+    everything = load_records(store.folder, say)  # which says what differs
     write_tables(everything, store.folder)
     draw_all(everything, store.folder, say)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
