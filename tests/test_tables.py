@@ -362,3 +362,55 @@ def test_readings_stand_beside_the_network_as_trained() -> None:
         ["rope, as trained", "4.000", "5.000"],
         ["rope + yarn", "6.000", "6.000"],
     ]
+
+
+def test_the_last_digit_of_a_spread_does_not_depend_on_the_keys() -> None:
+    made = [record(seed=seed, value=0.1 * seed**1.5) for seed in range(7)]
+    tables = [summary(long_table(order)) for order in (made, made[::-1])]
+    assert tables[0]["sd"].tolist() == tables[1]["sd"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"arithmetic": "AVX2 GenuineIntel"}, "cpu=AVX2 GenuineIntel"),
+        ({"arithmetic": "AVX512 X MKL_CBWR=AVX2"}, "cpu=AVX512 X MKL_CBWR=AVX2"),
+        ({"torch": "2.13.0+cu130"}, "build=2.13.0+cu130"),
+        ({"float32_matmul_precision": "medium"}, "matmul=medium"),
+    ],
+)
+def test_what_was_made_elsewhere_shares_no_mean(
+    change: dict[str, str], shown: str
+) -> None:
+    made = [record(seed=seed) for seed in range(3)]
+    here = {"arithmetic": "AVX512 X", "torch": "2.13.0+cpu"}
+    for one in made:
+        one["provenance"] |= here
+    made[2]["provenance"] |= change
+    said: list[str] = []
+    told = tell_apart(sound(made), said.append)
+    assert shown in told[2]["label"]
+    assert sorted(summary(long_table(told))["n"]) == [1, 2]
+    assert bool(said) is shown.startswith("cpu")
+
+
+def test_records_of_other_code_share_no_mean_and_the_newest_is_known() -> None:
+    made = [record(label, seed=seed) for label in ("rope", "nope") for seed in (0, 1)]
+    for one, code, day in zip(made, "abaa", (5, 1, 5, 5), strict=True):
+        one["spec"]["measure"]["source_sha256"] = code * 64
+        one["provenance"]["started"] = f"2026-01-0{day}"
+    said: list[str] = []
+    labels = [one["label"] for one in tell_apart(sound(made), said.append)]
+    new, old = "[code=2 of 2]", "[code=1 of 2]"
+    assert labels == [f"rope {new}", f"rope {old}", f"nope {new}", f"nope {new}"]
+    assert said == [
+        "records of several versions of the code: labels tell them apart by [code=...]"
+    ]
+
+
+def test_two_gpus_share_no_mean() -> None:
+    made = [record(seed=seed, device="cuda") for seed in range(2)]
+    for one, name in zip(made, ("A100", "H200"), strict=True):
+        one["spec"]["graphics"] = name
+    labels = {one["label"] for one in vet(made)}
+    assert labels == {"rope [graphics=A100]", "rope [graphics=H200]"}

@@ -146,7 +146,7 @@ def main(
     if odd:
         how += f"; {odd} of them beside the code that made them, on another processor"
     for key, record in stale.items():
-        body = {name: part for name, part in record.items() if name != "key"}
+        body = {n: part for n, part in record.items() if n not in ("key", "schema")}
         facts = {**body["provenance"], "refiled_from": key, "refiled_after": how}
         store.write({**body, **cells[key].header(), "provenance": facts})
         (store.cells / f"{key}.json").unlink()

@@ -22,8 +22,13 @@ Record = dict[str, Any]
 Warn = Callable[[str], Any]
 
 HASHES = ("source", "corpus_sha256")
-# Facts of where a record was made that change its numbers, by the name of a setting.
-MADE = {"cpu": "arithmetic", "build": "torch", "matmul": "float32_matmul_precision"}
+# Facts of where a record was made that change its numbers: by the name of a setting,
+# where the fact stands, and what it is for records of before it was kept.
+MADE = {
+    "cpu": ("arithmetic", "unknown"),
+    "build": ("torch", "unknown"),
+    "matmul": ("float32_matmul_precision", "highest"),
+}
 TOLD = {
     "code": "several versions of the code",
     "package": "several versions of this package",
@@ -173,7 +178,7 @@ def _settings(record: Record, age: str) -> dict[tuple[Any, ...], str]:
         "package": spec["package"],
         "torch": spec["torch"],
         "graphics": spec.get("graphics", ""),
-        **{name: str(made.get(field, "unknown")) for name, field in MADE.items()},
+        **{name: str(made.get(*fact)) for name, fact in MADE.items()},
     }
     del settings["seed"]
     if settings.get("grid"):  # says as much as these

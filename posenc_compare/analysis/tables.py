@@ -96,7 +96,8 @@ def summary(long: pd.DataFrame) -> pd.DataFrame:
 
     `records` lists the keys of the records behind a row, `note` what they say.
     """
-    groups = long.groupby(GROUP, dropna=False, sort=True)
+    ordered = long.sort_values("seed", kind="stable")  # keys decide no last digit
+    groups = ordered.groupby(GROUP, dropna=False, sort=True)
     return groups.agg(
         mean=("value", "mean"),
         sd=("value", "std"),
