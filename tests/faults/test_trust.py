@@ -208,6 +208,34 @@ def named(record: dict[str, Any]) -> bool:
     return record["label"] == "neighbour"
 
 
+def test_what_can_be_put_back_costs_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"schemes": "neighbour,meddles", "measures": ["shift_error"], "seeds": 2}
+    wanted = {cell.key(): cell for cell in cells({**asked, "plugins": [EVIL]})}
+    started = counted(monkeypatch)
+    run = supervisor(tmp_path, wanted)
+    run.plugins = [EVIL]
+    run.run()
+    forget_plugins()
+    found = [r["error"] for r in run.store.records() if named(r)]
+    assert found == ["", ""]  # the other may miss the modules that it hid
+    assert len(started) == 1
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that grows by one for each worker that starts."""
+    started = []
+
+    class Counted(WorkerProcess):
+        def __init__(self, *given: Any) -> None:
+            started.append(given)
+            super().__init__(*given)
+
+    monkeypatch.setattr("posenc_compare.analysis.supervisor.WorkerProcess", Counted)
+    return started
+
+
 def test_a_worker_in_which_a_thread_lingers_computes_nothing_more(
     tmp_path: Path,
 ) -> None:
@@ -830,16 +858,8 @@ def test_a_worker_ends_after_a_failure_on_a_gpu(
         wanted[cell.key()] = cell
         broken = replace(cell, setting=replace(PROBE, device="meta"))
         wanted[broken.key()] = broken
-    started = 0
-
-    class Counted(WorkerProcess):
-        def __init__(self, *given: Any) -> None:
-            nonlocal started
-            started += 1
-            super().__init__(*given)
-
-    monkeypatch.setattr("posenc_compare.analysis.supervisor.WorkerProcess", Counted)
+    started = counted(monkeypatch)
     supervisor(store.folder, wanted).run()
-    assert started == 3
+    assert len(started) == 3
     states = sorted(record["status"] for record in store.records())
     assert states == ["failed"] * 3 + ["ok"] * 3

@@ -200,7 +200,7 @@ FAULTS = [
         "state left to the next",
         "        restore(before)\n",
         "",
-        f"{TRUST}what_a_scheme_changes_is_put_back_before_the_next",
+        f"{TRUST}what_can_be_put_back_costs_no_worker",
     ),
     fault(
         "worker",
