@@ -9,7 +9,6 @@ from mutants import FAULTS, ROOMS, ROOT, NoTestError, red, wrong
 from planted import Fault
 
 PACKAGE = ROOT / "posenc_compare"
-COMING = {"attention", "runs"}  # rooms that have too few yet
 
 each = pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.file}-{f.name}")
 
@@ -18,8 +17,8 @@ def files(room: str) -> list[Path]:
     return [path for pattern in ROOMS[room].FILES for path in PACKAGE.glob(pattern)]
 
 
-def test_there_are_a_hundred_and_each_has_its_name() -> None:
-    assert len(FAULTS) >= 100
+def test_there_are_enough_and_each_has_its_name() -> None:
+    assert len(FAULTS) >= 150
     assert len({(fault.file, fault.old, fault.new) for fault in FAULTS}) == len(FAULTS)
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 
@@ -45,7 +44,7 @@ def test_every_file_is_in_one_room() -> None:
         assert {PACKAGE / fault.file for fault in room.FAULTS} <= set(files(name))
 
 
-@pytest.mark.parametrize("room", sorted(ROOMS.keys() - COMING))
+@pytest.mark.parametrize("room", sorted(ROOMS))
 def test_no_room_has_less_than_a_fault_for_every_200_lines(room: str) -> None:
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in files(room))
     assert len(ROOMS[room].FAULTS) >= lines / 200

@@ -171,6 +171,18 @@ def test_the_closure_of_a_package_follows_imports_of_all_kinds(
     assert "json" not in found
 
 
+def test_the_packages_around_a_module_are_in_its_closure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python runs them first, whether or not the module imports anything."""
+    top = package(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert {*closure("posenc_test_pack.late", top / "late.py")} == {
+        "posenc_test_pack",
+        "posenc_test_pack.late",
+    }
+
+
 def test_the_hash_of_code_knows_names_and_not_folders(tmp_path: Path) -> None:
     one, other = tmp_path / "a.py", tmp_path / "b" / "a.py"
     other.parent.mkdir()
@@ -189,6 +201,14 @@ def test_a_file_is_read_once_until_it_is_forgotten(tmp_path: Path) -> None:
     assert sources.read(path) == b"x = 1\n"
     path.write_text("x = 2\n")
     assert sources.read(path) == b"x = 1\n"
+    sources.forget(path)
+    assert sources.read(path) == b"x = 2\n"
+
+
+def test_given_text_is_never_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x = 1\n")
+    sources.keep({str(path): "x = 2\n"})
     sources.forget(path)
     assert sources.read(path) == b"x = 2\n"
 

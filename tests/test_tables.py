@@ -170,6 +170,21 @@ def test_a_label_that_another_scheme_took_is_told_apart() -> None:
     assert len(cells([record(), other, edited])) == 3
 
 
+def test_what_other_code_or_processors_made_is_told_apart() -> None:
+    edited, elsewhere = record(value=3.0, seed=1), record(value=5.0, seed=2)
+    edited["spec"]["measure"]["source_sha256"] = "1" * 64
+    elsewhere["provenance"]["arithmetic"] = "AVX2"
+    lines: list[str] = []
+    labels = {r["label"] for r in tell_apart([record(), edited], lines.append)}
+    assert labels == {"rope [code=1 of 2]", "rope [code=2 of 2]"}
+    labels = {r["label"] for r in tell_apart([record(), elsewhere], lines.append)}
+    assert labels == {"rope [cpu=unknown]", "rope [cpu=AVX2]"}
+    assert [line.partition(":")[0] for line in lines] == [
+        "records of several versions of the code",
+        "records of processors that calculate differently",
+    ]
+
+
 def test_one_label_with_other_options_is_told_apart() -> None:
     tuned = record(value=3.0)
     tuned["spec"]["scheme"]["options"] = {"base": 5.0}

@@ -102,7 +102,7 @@ def test_last_words_that_nobody_has_read_yet_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)  # which a worker takes over
     worker = WorkerProcess((), {}, [], -1)
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     fault = worker.fault(timeout=60)

@@ -30,9 +30,11 @@ from posenc_compare.analysis.difference import result
 from posenc_compare.analysis.process import WorkerProcess
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.supervisor import Job, Limits, Supervisor
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.fresh import python, search_path
 from posenc_compare.variants import Variant
 
 HERE = Path(__file__).parent
@@ -159,6 +161,33 @@ class Idle(Supervisor):
         return ""
 
 
+def raising(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the record of a scheme that raises while it adds its code."""
+
+    def embed(*_: object) -> None:
+        raise problem
+
+    door = "posenc_compare.schemes.sinusoidal.Sinusoidal.embed"
+    monkeypatch.setattr(door, embed)
+    return compute(replace(CELL, variant=Variant("sinusoidal")), Progress())
+
+
+@pytest.mark.parametrize("problem", [StoreError("mine"), Stopped("mine")], ids=repr)
+def test_what_a_scheme_raises_as_if_it_were_a_store_is_a_failure(
+    problem: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = raising(problem, monkeypatch)
+    assert (record["status"], "mine" in record["error"]) == ("failed", True)
+
+
+@pytest.mark.parametrize("problem", [ConfigError("mine"), ShapeError("mine")], ids=repr)
+def test_what_a_scheme_refuses_once_it_is_built_is_a_failure(
+    problem: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = raising(problem, monkeypatch)
+    assert (record["status"], record["error"]) == ("failed", "mine")
+
+
 # --- H5: what is changed in the process --------------------------------------------
 
 
@@ -177,6 +206,34 @@ def test_what_a_scheme_changes_is_put_back_before_the_next(tmp_path: Path) -> No
 
 def named(record: dict[str, Any]) -> bool:
     return record["label"] == "neighbour"
+
+
+def test_what_can_be_put_back_costs_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"schemes": "neighbour,meddles", "measures": ["shift_error"], "seeds": 2}
+    wanted = {cell.key(): cell for cell in cells({**asked, "plugins": [EVIL]})}
+    started = counted(monkeypatch)
+    run = supervisor(tmp_path, wanted)
+    run.plugins = [EVIL]
+    run.run()
+    forget_plugins()
+    found = [r["error"] for r in run.store.records() if named(r)]
+    assert found == ["", ""]  # the other may miss the modules that it hid
+    assert len(started) == 1
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that grows by one for each worker that starts."""
+    started = []
+
+    class Counted(WorkerProcess):
+        def __init__(self, *given: Any) -> None:
+            started.append(given)
+            super().__init__(*given)
+
+    monkeypatch.setattr("posenc_compare.analysis.supervisor.WorkerProcess", Counted)
+    return started
 
 
 def test_a_worker_in_which_a_thread_lingers_computes_nothing_more(
@@ -309,6 +366,50 @@ def test_a_scheme_around_a_plugin_runs_apart_and_has_its_code_in_the_key(
     forget_plugins()
 
 
+def test_a_scheme_around_a_plugin_has_the_plugins_origin(tmp_path: Path) -> None:
+    path = tmp_path / "warm.py"
+    path.write_text(WARM)
+    asked = {"plugins": [str(path)], "measures": ["order_sensitivity"]}
+    found = {}
+    for name in ("rope", "warm", "shape:scheme=warm"):
+        (cell,) = cells({**asked, "schemes": name})
+        found[name] = Job(cell.key(), cell, cell.header()).origins
+    forget_plugins()
+    assert found["rope"] == ()
+    assert found["shape:scheme=warm"] == found["warm"] != ()
+
+
+class Silent:
+    """What a supervisor asks of a worker that has answered."""
+
+    descriptors = ()
+    peak_memory = 0
+
+    def printed(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_an_answer_made_with_other_code_than_planned_is_no_record(
+    tmp_path: Path, other: bool
+) -> None:
+    run = supervisor(tmp_path, {CELL.key(): CELL})
+    worker: Any = Silent()
+    job = run.waiting[()].popleft()
+    run.workers[worker], job.starts = job, 3
+    body = parse_strictly(canonical(compute(CELL, Progress())))
+    if other:
+        body["spec"]["not_as_planned"] = ["posenc_compare.attention"]
+    run._take(worker, job, body, last=False)
+    (record,) = run.store.records()
+    assert record["key"] == CELL.key()
+    assert record["status"] == ("lost" if other else "ok")
+    assert record["error"][:8] == ("mismatch" if other else "")
+
+
 # --- C3: the folder that a command is called in ------------------------------------
 
 TRAP = "open({sentinel!r}, 'a').write(__name__ + '\\n')\nraise ImportError('trap')\n"
@@ -341,6 +442,23 @@ def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
         )
         assert done.returncode == 0, (words, done.stderr)
         assert not sentinel.exists(), (words, sentinel.read_text())
+
+
+def test_a_fresh_process_imports_nothing_of_the_current_folder(tmp_path: Path) -> None:
+    sentinel = tmp_path / "sentinel"
+    (tmp_path / "json.py").write_text(TRAP.format(sentinel=str(sentinel)))
+    code = "import json, posenc_compare"
+    subprocess.run(python(code), cwd=tmp_path, check=False, capture_output=True)
+    assert not sentinel.exists()
+
+
+def test_a_fresh_process_looks_in_no_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = str(tmp_path / "other")
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), ".", other])
+    assert search_path() == [other]
 
 
 def test_python_m_leaves_the_current_folder_too(tmp_path: Path, root: Path) -> None:
@@ -438,8 +556,22 @@ def test_a_checkpoint_that_does_not_fit_is_not_used(
     assert again["provenance"]["checkpoints_refused"].startswith("checkpoint of step 4")
 
 
-@pytest.mark.parametrize("step", [0, 7, 10**9])
+@pytest.mark.parametrize("step", [0, 7])
 def test_a_checkpoint_of_no_step_of_the_training_is_not_used(
+    training: Cell, tmp_path: Path, step: int
+) -> None:
+    folder = tmp_path / "ckpt" / training.key()
+    whole = interrupted(training, folder, 4)
+    weights = {name: t for name, t in whole.items() if name.startswith("model.")}
+    plant(folder, step, {**weights, "losses": torch.zeros(step)})
+    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    facts = again["provenance"]
+    assert facts["resumed_from_step"] == 0
+    assert "its step must be up to 6" in facts["checkpoints_refused"]
+
+
+@pytest.mark.parametrize("step", [0, 7, 10**9])
+def test_a_checkpoint_of_another_step_than_its_own_is_not_used(
     training: Cell, tmp_path: Path, step: int
 ) -> None:
     folder = tmp_path / "ckpt" / training.key()
@@ -634,6 +766,15 @@ def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
     assert sent > 0
 
 
+def test_a_folder_that_goes_is_looked_after(tmp_path: Path) -> None:
+    run = supervisor(tmp_path / "run", {})
+    run._look_after()
+    shutil.rmtree(tmp_path / "run")
+    run._looked = float("-inf")
+    with pytest.raises(StoreError, match="cells: must be there, and is gone"):
+        run._look_after()
+
+
 def test_signal_storms_leave_a_checkpoint_and_no_traceback(
     tmp_path: Path, corpus: str
 ) -> None:
@@ -717,16 +858,8 @@ def test_a_worker_ends_after_a_failure_on_a_gpu(
         wanted[cell.key()] = cell
         broken = replace(cell, setting=replace(PROBE, device="meta"))
         wanted[broken.key()] = broken
-    started = 0
-
-    class Counted(WorkerProcess):
-        def __init__(self, *given: Any) -> None:
-            nonlocal started
-            started += 1
-            super().__init__(*given)
-
-    monkeypatch.setattr("posenc_compare.analysis.supervisor.WorkerProcess", Counted)
+    started = counted(monkeypatch)
     supervisor(store.folder, wanted).run()
-    assert started == 3
+    assert len(started) == 3
     states = sorted(record["status"] for record in store.records())
     assert states == ["failed"] * 3 + ["ok"] * 3

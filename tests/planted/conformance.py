@@ -47,13 +47,6 @@ FAULTS = [
         "what_is_masked_in_both_is_close",
     ),
     fault(
-        "process",
-        "environment kept",
-        "    os.environ.clear()\n",
-        "",
-        "every_part_of_the_process_is_put_back",
-    ),
-    fault(
         "elsewhere",
         "import unseen",
         '{"import": changes(before),',

@@ -1,16 +1,339 @@
-"""Faults in cells, workers and records: what is kept, and what goes on."""
+"""Faults in code, cells, workers and records: what is kept, and what goes on."""
 
 from planted import Fault
 
 FILES = (
+    "analysis/canonical.py",
     "analysis/cells.py",
     "analysis/compute.py",
     "analysis/devices.py",
+    "analysis/memory.py",
     "analysis/messages.py",
     "analysis/process.py",
     "analysis/provenance.py",
+    "analysis/shape.py",
     "analysis/store.py",
     "analysis/supervisor.py",
+    "analysis/training/checkpoints.py",
     "analysis/worker.py",
+    "fresh.py",
+    "sources.py",
+    "state.py",
 )
-FAULTS: list[Fault] = []
+SOURCES = "tests/test_sources.py::test_"
+TRUST = "tests/faults/test_trust.py::test_"
+STORE = "tests/faults/test_store.py::test_"
+CHECKPOINTS = "tests/faults/test_checkpoints.py::test_"
+RECORDS = "tests/test_records.py::test_"
+PROVENANCE = "tests/test_provenance.py::test_"
+DEVICES = "tests/test_devices.py::test_"
+MEMORY = "tests/faults/test_memory.py::test_"
+PLUGINS = "tests/cli/test_bad_input.py::test_files_that_are_no_plugins"
+
+
+def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
+    """Return a fault in a file of `analysis`."""
+    return Fault(f"analysis/{file}.py", name, old, new, tests)
+
+
+FAULTS = [
+    # What code a number depends on
+    Fault(
+        "sources.py",
+        "imports in functions unseen",
+        "ast.walk(tree):\n        if isinstance(node, ast.Import)",
+        "ast.iter_child_nodes(tree):\n        if isinstance(node, ast.Import)",
+        f"{SOURCES}the_closure_of_a_package_follows_imports_of_all_kinds",
+    ),
+    Fault(
+        "sources.py",
+        "parents of a module left out",
+        "        *((above, None) for above in _with_parents(module)[:-1]),\n",
+        "",
+        f"{SOURCES}the_packages_around_a_module_are_in_its_closure",
+    ),
+    Fault(
+        "sources.py",
+        "given text is forgotten",
+        "if path not in _kept:",
+        "if True:",
+        f"{SOURCES}given_text_is_never_forgotten",
+    ),
+    Fault(
+        "sources.py",
+        "docstrings count",
+        "if ast.get_docstring(node) is not None:",
+        "if False:",
+        f"{SOURCES}comments_docstrings_and_layout_change_no_key",
+    ),
+    Fault(
+        "sources.py",
+        "what the file holds now runs",
+        "        return read(Path(path))\n",
+        "        return Path(path).read_bytes()\n",
+        f"{SOURCES}given_text_is_what_runs",
+    ),
+    Fault(
+        "sources.py",
+        "a parser without memory",
+        "RecursionError, MemoryError) as error",
+        "RecursionError) as error",
+        PLUGINS,
+    ),
+    Fault("sources.py", "any depth", "if level:", "if False:", PLUGINS),
+    fault(
+        "cells",
+        "threads left out",
+        '            "threads": self.threads,\n',
+        "",
+        f"{RECORDS}every_field_changes_the_key",
+    ),
+    fault(
+        "cells",
+        "schemes inside do not count",
+        "for name in variant.schemes]",
+        "for name in [variant.name]]",
+        f"{SOURCES}every_scheme_that_is_inside_counts",
+    ),
+    fault(
+        "cells",
+        "callers of a measure left out",
+        "**closure(COMPUTE, module_path(COMPUTE)), ",
+        "",
+        f"{SOURCES}an_edit_changes_the_keys_of_what_depends_on_it",
+    ),
+    # Where it runs
+    Fault(
+        "fresh.py",
+        "strangers' modules",
+        '"-P", "-c", BOOT',
+        '"-c", BOOT',
+        f"{TRUST}a_fresh_process_imports_nothing_of_the_current_folder",
+    ),
+    Fault(
+        "fresh.py",
+        "current folder on the path",
+        "if place and Path(place).absolute() != here",
+        "if place",
+        f"{TRUST}a_fresh_process_looks_in_no_current_folder",
+    ),
+    Fault(
+        "state.py",
+        "environment kept",
+        "    os.environ.clear()\n",
+        "",
+        "tests/test_conformance_faults.py::test_every_part_of_the_process_is_put_back",
+    ),
+    fault(
+        "devices",
+        "current folder",
+        '"-P", "-c"',
+        '"-c"',
+        f"{DEVICES}nothing_of_the_current_folder_is_imported",
+    ),
+    fault(
+        "devices",
+        "probes on the GPU",
+        "if trained and graphics()",
+        "if graphics()",
+        f"{DEVICES}auto_means_the_gpu_for_trainings_alone",
+    ),
+    fault(
+        "memory",
+        "context unseen",
+        "(error.__cause__, error.__context__, inner)",
+        "(error.__cause__, inner)",
+        f"{MEMORY}causes_are_looked_along",
+    ),
+    fault(
+        "memory",
+        "compilers hide it",
+        'inner = vars(error).get("inner_exception")',
+        "inner = None",
+        f"{MEMORY}want_of_memory_is_known",
+    ),
+    fault(
+        "provenance",
+        "lock taken",
+        '"git", "--no-optional-locks",',
+        '"git",',
+        f"{PROVENANCE}a_checkout_is_looked_at_and_left_as_it_is",
+    ),
+    fault(
+        "provenance",
+        "peak kept",
+        "torch.cuda.reset_peak_memory_stats()",
+        "pass",
+        f"{PROVENANCE}each_cell_has_its_own_peak_of_the_device",
+    ),
+    fault(
+        "provenance",
+        "notes make it dirty",
+        '"--", PACKAGE.name]',
+        "]",
+        f"{PROVENANCE}a_change_of_the_package_is_noticed",
+    ),
+    # What comes of a cell
+    fault(
+        "compute",
+        "a scheme ends the run",
+        "if problem is progress.checkpoints.raised:",
+        'if type(problem).__name__ in ("Stopped", "StoreError"):',
+        f"{TRUST}what_a_scheme_raises_as_if_it_were_a_store_is_a_failure",
+    ),
+    fault(
+        "compute",
+        "refusals after building",
+        "building and isinstance(problem, Conf",
+        "isinstance(problem, Conf",
+        f"{TRUST}what_a_scheme_refuses_once_it_is_built_is_a_failure",
+    ),
+    fault(
+        "compute",
+        "denormal numbers stay off",
+        "set_flush_denormal(False)",
+        "set_flush_denormal(True)",
+        f"{RECORDS}computing_leaves_the_process_as_it_was",
+    ),
+    fault(
+        "worker",
+        "state left to the next",
+        "        restore(before)\n",
+        "",
+        f"{TRUST}what_can_be_put_back_costs_no_worker",
+    ),
+    fault(
+        "worker",
+        "on with a broken GPU",
+        "last = broken or",
+        "last = ",
+        f"{TRUST}a_worker_ends_after_a_failure_on_a_gpu",
+    ),
+    fault(
+        "process",
+        "last words unread",
+        "        self._rest(self.descriptors[1])\n",
+        "",
+        "tests/cli/test_machine.py::test_last_words_that_nobody_has_read_yet_are_read",
+    ),
+    fault(
+        "supervisor",
+        "other code than planned",
+        "if canonical(planned) != canonical(job.header):",
+        "if False:",
+        f"{TRUST}an_answer_made_with_other_code_than_planned_is_no_record",
+    ),
+    fault(
+        "supervisor",
+        "a last answer ignored",
+        "            if last:\n",
+        "            if False:\n",
+        f"{TRUST}a_worker_ends_after_a_failure_on_a_gpu",
+    ),
+    fault(
+        "supervisor",
+        "handlers act at once",
+        "self._asked.append(number)",
+        "self.stop(signal.Signals(number).name, 0)",
+        f"{TRUST}a_signal_does_nothing_but_tell_the_loop",
+    ),
+    fault(
+        "supervisor",
+        "origin of the outer scheme",
+        "for name in self.cell.variant.schemes]",
+        "for name in [self.cell.variant.name]]",
+        f"{TRUST}a_scheme_around_a_plugin_has_the_plugins_origin",
+    ),
+    fault(
+        "supervisor",
+        "folder not looked after",
+        "            self.store.check()\n            self._looked",
+        "            self._looked",
+        f"{TRUST}a_folder_that_goes_is_looked_after",
+    ),
+    # What is kept
+    fault(
+        "canonical",
+        "infinite numbers",
+        "parse_float=_finite",
+        "parse_float=float",
+        f"{TRUST}a_number_beyond_all_is_refused",
+    ),
+    fault(
+        "canonical",
+        "keys given twice",
+        "if len(found) != len(pairs):",
+        "if False:",
+        f"{CHECKPOINTS}a_key_that_is_given_twice_is_refused",
+    ),
+    fault(
+        "shape",
+        "nothing for None",
+        "value.get(name, ABSENT)",
+        "value.get(name)",
+        f"{TRUST}a_field_that_is_missing_is_no_none",
+    ),
+    fault(
+        "shape",
+        "truth for a number",
+        "type(value) in (int, float) and",
+        "isinstance(value, int | float) and",
+        "tests/test_tables.py::test_a_malformed_record_is_left_out_with_one_line",
+    ),
+    fault(
+        "store",
+        "too many lists",
+        "> NESTED:",
+        "> LIMIT:",
+        f"{TRUST}a_record_of_many_lists_is_not_read",
+    ),
+    fault(
+        "store",
+        "any key",
+        '                and spec_key(body["spec"]) == key\n',
+        "",
+        f"{RECORDS}a_record_under_another_key_is_not_read",
+    ),
+    fault(
+        "store",
+        "not on the disk",
+        "            files.fsync(descriptor)\n",
+        "",
+        f"{STORE}a_record_is_written_by_these_calls",
+    ),
+    fault(
+        "store",
+        "litter of this minute",
+        "if old and LITTER",
+        "if LITTER",
+        f"{STORE}unfinished_files_are_swept_after_a_day_of_the_folders_own_clock",
+    ),
+    fault(
+        "training/checkpoints",
+        "nobody else's",
+        'entry["run"] != self.run',
+        "False",
+        f"{TRUST}a_record_says_whose_checkpoint_it_went_on_from",
+    ),
+    fault(
+        "training/checkpoints",
+        "the newest alone",
+        "[: KEPT - 1]",
+        "[:0]",
+        f"{CHECKPOINTS}a_checkpoint_is_kept_by_these_calls",
+    ),
+    fault(
+        "training/checkpoints",
+        "checksum unseen",
+        'hexdigest() != entry["sha256"]:',
+        'hexdigest() == "":',
+        f"{CHECKPOINTS}without_an_older_one_training_begins_from_zero",
+    ),
+    fault(
+        "training/checkpoints",
+        "links lead outside",
+        "if folder.is_symlink():",
+        "if False:",
+        f"{CHECKPOINTS}a_link_in_place_of_the_folder_leads_nowhere",
+    ),
+]

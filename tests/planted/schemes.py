@@ -34,7 +34,7 @@ POSITIONS, HEAT = "positions[..., None]", "0.1 * math.log(self.factor) + 1"
 SPEEDS, LOGITS = (
     f"{what}_equal_the_slow_reference" for what in ("frequencies", "logits")
 )
-NOW, THEN = "total[b, i + first, h]", "total[b, j, h]"
+NOW, THEN = "here[b, i, h]", "there[b, j, h]"
 
 FAULTS = [
     # What rotates
@@ -63,9 +63,7 @@ FAULTS = [
     formula(
         "sinusoidal", "sine for cosine", ".sin(), angle.cos(", ".cos(), angle.sin("
     ),
-    formula(
-        "sinusoidal", "base forgotten", "width // 2, self.base", "width // 2, 10_000.0"
-    ),
+    formula("sinusoidal", "base forgotten", "shape[-1]), self.base", "shape[-1]), 1e4"),
     # What is added to logits
     formula("alibi", "slopes reversed", "(geometry.heads)", "(geometry.heads)[::-1]"),
     formula("alibi", "far for near", "return -slope[:, None]", "return slope[:, None]"),

@@ -2,7 +2,12 @@
 
 from planted import Fault
 
-FILES = ("analysis/training/*.py",)
+FILES = (
+    "analysis/training/__init__.py",
+    "analysis/training/corpus.py",
+    "analysis/training/decoder.py",
+    "analysis/training/trainer.py",
+)
 TESTS = "tests/training/test_training.py::test_"
 CORPUS = "tests/training/test_corpus.py::test_"
 GROUPS = "layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart"
@@ -13,6 +18,13 @@ def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
     """Return a fault, and the test that must turn red."""
     tests = (CORPUS if file == "corpus" else TESTS) + test
     return Fault(f"analysis/training/{file}.py", name, old, new, tests)
+
+
+def forged(name: str, old: str, new: str) -> Fault:
+    """Return a fault in what is asked of a checkpoint."""
+    test = "a_checkpoint_that_does_not_fit_is_not_used"
+    tests = f"tests/faults/test_trust.py::test_{test}"
+    return Fault("analysis/training/trainer.py", name, old, new, tests)
 
 
 FAULTS = [
@@ -68,6 +80,36 @@ FAULTS = [
         "tokens[:, 1:].reshape",
         "tokens[:, :-1].reshape",
         "gradients_are_clipped_to_norm_1",
+    ),
+    # What it goes on from
+    forged("any names", "if tensors.keys() != wanted.keys():", "if False:"),
+    forged(
+        "any shapes",
+        "(tuple(tensor.shape), tensor.dtype) != (shape, dtype)",
+        "tensor.dtype != dtype",
+    ),
+    forged(
+        "any dtypes",
+        "(tuple(tensor.shape), tensor.dtype) != (shape, dtype)",
+        "tuple(tensor.shape) != shape",
+    ),
+    forged("any numbers", "if not tensor.isfinite().all():", "if False:"),
+    forged("any step of the optimiser", " and not 0 < tensor <= step:", " and False:"),
+    Fault(
+        "analysis/training/trainer.py",
+        "any step",
+        "if not 0 < step <= self.recipe.steps:",
+        "if False:",
+        "tests/faults/test_trust.py"
+        "::test_a_checkpoint_of_no_step_of_the_training_is_not_used",
+    ),
+    Fault(
+        "analysis/training/trainer.py",
+        "moments forgotten",
+        'if f"optimiser.step.{name}" in tensors:',
+        "if False:",
+        "tests/faults/test_checkpoints.py"
+        "::test_a_record_says_what_was_refused_and_its_result_is_the_same",
     ),
     # The network
     fault(
