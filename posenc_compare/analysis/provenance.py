@@ -41,8 +41,7 @@ def provenance(cell: Cell) -> dict[str, Any]:
     """Return what a record says of the code and the machine behind it."""
     entry = SCHEMES.entry(cell.variant.name)
     return {
-        **_code(),
-        **_machine(),
+        **place(),
         **({**_graphics(), **_peak()} if cell.setting.device == "cuda" else {}),
         "scheme_origin": Path(entry.origin).name,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
@@ -52,6 +51,14 @@ def provenance(cell: Cell) -> dict[str, Any]:
 
 
 @functools.cache
+def place() -> dict[str, Any]:
+    """Return what is the same for every record of this process.
+
+    A worker asks before it runs a scheme, which may hide where modules lie.
+    """
+    return {**_code(), **_machine()}
+
+
 def _code() -> dict[str, Any]:
     whole = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -87,7 +94,6 @@ def _git() -> dict[str, Any]:
     return {"git_commit": commit.stdout.strip(), "git_dirty": bool(changed.stdout)}
 
 
-@functools.cache
 def _machine() -> dict[str, Any]:
     names, flags, makers = set(), set(), set()
     for line in _lines("/proc/cpuinfo"):

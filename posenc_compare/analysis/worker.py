@@ -42,10 +42,12 @@ def main() -> None:
     sys.path[:] = first["path"]
     # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
     from posenc_compare.analysis.compute import compute
+    from posenc_compare.analysis.provenance import place
     from posenc_compare.analysis.training.checkpoints import Stopped
     from posenc_compare.state import changes, process_state, restore
 
     _prepare(first)
+    place()
     _answer(pipe, {"ready": True})
     while True:
         request = requests.get()

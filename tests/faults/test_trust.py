@@ -194,7 +194,9 @@ def test_what_a_scheme_refuses_once_it_is_built_is_a_failure(
 def test_what_a_scheme_changes_is_put_back_before_the_next(tmp_path: Path) -> None:
     asked = {"seeds": 3, "limits": {"workers": 1}}
     folder = tmp_path / "beside"
-    assert run(folder, "meddles,neighbour", ["shift_error"], **asked)[:2] == (0, "")
+    code, said, records = run(folder, "meddles,neighbour", ["shift_error"], **asked)
+    assert (code, said) == (0, "")
+    assert records["meddles"]["status"] != "lost"
     assert run(tmp_path / "alone", "neighbour", ["shift_error"], **asked)[:2] == (0, "")
     beside, alone = (
         {r["key"]: result(r) for r in Store(place / "run").records() if named(r)}
