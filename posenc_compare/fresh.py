@@ -24,6 +24,8 @@ def python(code: str, *arguments: str) -> list[str]:
 
 
 def search_path() -> list[str]:
-    """Return the folders in which that process may look, without the current one."""
-    here = Path.cwd()
-    return [place for place in sys.path if place and Path(place).absolute() != here]
+    """Return the folders in which that process may look.
+
+    The current one is among them only if somebody put it there by name.
+    """
+    return [place for place in sys.path if place not in ("", ".")]

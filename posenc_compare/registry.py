@@ -21,10 +21,11 @@ from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.inputs import hint
-from posenc_compare.sources import forget, module_path, parse
+from posenc_compare.sources import PLUGIN, forget, module_path, parse
 
 T = TypeVar("T")
 
+WORDLESS = re.compile(r"\W")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
@@ -198,7 +199,7 @@ class Registry(Generic[T]):
             path = Path(source).resolve()
             forget(path)
             place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-            module = f"posenc_plugin_{place}_{path.stem}"
+            module = f"{PLUGIN}{place}_{re.sub(WORDLESS, '_', path.stem)}"
         else:
             path, module = module_path(source), source
             forget(path)

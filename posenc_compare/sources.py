@@ -20,6 +20,7 @@ from posenc_compare.inputs import read_regular
 
 LIMIT = 1 << 24  # bytes of a file of source
 DEEP = 200  # levels of its syntax; Python's own tools for trees fail at about 300
+PLUGIN = "posenc_plugin_"  # how the module of a plugin that is one file begins
 OURS = __name__.split(".")[0]
 # Modules of this package that cannot change a number: they read what the user gives,
 # plan, keep and tell. Adding one here needs a reason that a reader can follow.
@@ -61,6 +62,7 @@ def forget(path: Path) -> None:
     if path not in _kept:
         _texts.pop(path, None)
         _closures.clear()
+        _place.cache_clear()
 
 
 def texts() -> dict[str, str]:
@@ -120,8 +122,10 @@ def closure(module: str, path: Path) -> dict[str, Path]:
     """Return by name the modules whose code a number of this one depends on.
 
     These are the module itself and, without end, what they import of its own top-level
-    package and of this package, also inside functions. Modules in `WITHOUT_EFFECT` are
-    left out. Imports that are made from text, as by `importlib`, are not seen.
+    package and of this package, also inside functions. The own package of a plugin
+    that was given as a file is what lies beside it. Modules in `WITHOUT_EFFECT` are
+    left out. Imports that are made from text, as by `importlib`, are not seen. A file
+    that is not Python as this version reads it counts with its bytes.
 
     Raises:
         ConfigError: if a file cannot be read.
@@ -137,11 +141,20 @@ def code_sha256(modules: dict[str, Path]) -> str:
     Comments and docstrings do not change it, nor where the files lie. A plugin given as
     a file has the name of that file.
     """
-    whole = hashlib.sha256()
-    for name, path in sorted(modules.items()):
-        shown = path.name if name.startswith("posenc_plugin_") else name
-        whole.update(f"{shown} {_text_sha256(read(path))}\n".encode())
-    return whole.hexdigest()
+    lines = []
+    for name, path in modules.items():
+        shown = path.name if name.startswith(PLUGIN) else name
+        lines.append(f"{shown} {_text_sha256(read(path))}\n")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def constants(path: Path) -> set[str]:
+    """Return all texts that are written out in a file."""
+    return {
+        node.value
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 class Planned(SourceFileLoader):
@@ -194,18 +207,41 @@ def _closure(module: str, path: Path) -> dict[str, Path]:
     ]
     while waiting:
         name, place = waiting.pop()
-        top = name.split(".")[0]
-        if name in found or name in WITHOUT_EFFECT:
+        if name in found or name in WITHOUT_EFFECT or not _own(name, module, path):
             continue
-        if top not in (OURS, module.split(".")[0]):
-            continue
-        place = place or _place(name)
+        place = place or _place_in(found.get(name.rpartition(".")[0]), name)
         if place is None or place.suffix != ".py":
             continue
         found[name] = place
         package = name if place.name == "__init__.py" else name.rpartition(".")[0]
-        waiting += ((other, None) for other in _imported(parse(place), package))
+        try:
+            waiting += ((other, None) for other in _imported(parse(place), package))
+        except ConfigError:
+            if name == module:
+                raise
     return dict(sorted(found.items()))
+
+
+def _own(name: str, module: str, path: Path) -> bool:
+    """Return whether a module belongs to the package of a plugin, or to this one."""
+    top = name.split(".")[0]
+    if top in (OURS, module.split(".")[0]):
+        return True
+    beside = (path.with_name(f"{top}.py"), path.with_name(top) / "__init__.py")
+    return module.startswith(PLUGIN) and _place(top) in beside
+
+
+def _place_in(package: Path | None, name: str) -> Path | None:
+    """Return the file of a module, whose package may be known by its file alone."""
+    if package is not None and package.name == "__init__.py":
+        last = name.rpartition(".")[2]
+        for place in (
+            package.with_name(f"{last}.py"),
+            package.parent / last / package.name,
+        ):
+            if place.is_file():
+                return place
+    return _place(name)
 
 
 def _with_parents(name: str) -> list[str]:
@@ -250,11 +286,18 @@ def _tree(text: bytes) -> ast.Module:
 
 @functools.lru_cache(maxsize=1024)
 def _text_sha256(text: bytes) -> str:
-    tree = ast.parse(text)  # a tree of its own: this one loses its docstrings
+    try:
+        tree = ast.parse(text)  # a tree of its own: this one loses its docstrings
+    except (SyntaxError, ValueError):
+        return hashlib.sha256(text).hexdigest()
     for node in ast.walk(tree):
         if isinstance(
             node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         ):
             if ast.get_docstring(node) is not None:
                 node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
+    try:
+        written = ast.unparse(tree)
+    except ValueError:  # some odd texts inside f-strings
+        written = ast.dump(tree)
+    return hashlib.sha256(written.encode()).hexdigest()

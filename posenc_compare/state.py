@@ -4,6 +4,7 @@ import os
 import random
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,6 +64,26 @@ def _set_attention_kernels(enabled: tuple[bool, ...]) -> None:
     cuda.enable_cudnn_sdp(enabled[3])
 
 
+def _autocast() -> tuple[bool, torch.dtype, bool]:
+    return (
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_cache_enabled(),
+    )
+
+
+def _set_autocast(state: tuple[bool, torch.dtype, bool]) -> None:
+    torch.set_autocast_enabled("cpu", state[0])
+    torch.set_autocast_dtype("cpu", state[1])
+    torch.set_autocast_cache_enabled(state[2])
+
+
+def _set_warnings(filters: list[Any]) -> None:
+    warnings.filters[:] = filters  # type: ignore[index]
+    warnings.simplefilter("ignore", append=True)  # which makes Python look again
+    warnings.filters[:] = filters  # type: ignore[index]
+
+
 def _onednn() -> bool:
     return bool(torch.backends.mkldnn.enabled)
 
@@ -87,12 +108,14 @@ STATE: dict[str, Pair] = {
         torch.set_float32_matmul_precision,
     ),
     "attention kernels": (_attention_kernels, _set_attention_kernels),
+    "autocast": (_autocast, _set_autocast),
     "oneDNN": (_onednn, _set_onednn),
     "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
     "deterministic mode": (
         torch.are_deterministic_algorithms_enabled,
         torch.use_deterministic_algorithms,
     ),
+    "filters of warnings": (lambda: list(warnings.filters), _set_warnings),
     "working folder": (_folder, _set_folder),
     "environment": (lambda: dict(os.environ), _set_environment),
     "search path": (lambda: list(sys.path), _set_search_path),

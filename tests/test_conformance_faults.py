@@ -1,6 +1,7 @@
 """The conformance checks find faults that are easily missed, and say what they are."""
 
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ def test_every_part_of_the_process_is_put_back(tmp_path: Path) -> None:
         torch.set_float32_matmul_precision("medium")
         torch.backends.cuda.enable_math_sdp(False)
         torch.backends.mkldnn.set_flags(False)
+        torch.set_autocast_enabled("cpu", True)
+        warnings.simplefilter("always")
         torch.use_deterministic_algorithms(True)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 import posenc_compare
 from posenc_compare import sources
-from posenc_compare.analysis.cells import Cell, modules
+from posenc_compare.analysis.cells import Cell, modules, schemes_of
 from posenc_compare.analysis.settings import ProbeSetting
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.sources import WITHOUT_EFFECT, closure, code_sha256, module_path
@@ -241,3 +241,90 @@ def test_bytes_of_any_kind_travel(tmp_path: Path) -> None:
     sources.keep(sent)
     path.unlink()
     assert sources.read(path) == bytes(range(256))
+
+
+NAMES = {
+    "a constant": "INNER = 'alibi'\n{}    def inner(self): return Variant(INNER)\n",
+    "options behind it": "{}    inner = 'alibi:slopes=1'\n",
+    "a list": "{}    inner = ['nope', 'alibi']\n",
+}
+PLAIN = (
+    "@register('posenc_test_outer', family='bias', source='own')\n"
+    "class Outer(Scheme):\n    'Outer.'\n"
+)
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "outer.v2.py"
+    for name in [name for name in SCHEMES.entries() if name.startswith("posenc_test")]:
+        SCHEMES._known.pop(name)
+
+
+@pytest.mark.parametrize("how", NAMES)
+def test_a_scheme_that_a_plugin_names_in_any_way_counts(plugin: Path, how: str) -> None:
+    plugin.write_text(NAMES[how].format(PLAIN))
+    SCHEMES.add_plugin(str(plugin))
+    cell = Cell(Variant("posenc_test_outer"), "smoothness", ProbeSetting(), 1)
+    assert "alibi" in schemes_of(cell.variant)
+    before = cell.key()
+    edit("schemes.slopes")
+    assert cell.key() != before
+
+
+def test_what_lies_beside_a_plugin_and_is_imported_counts(
+    plugin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(plugin.parent))
+    helper = plugin.with_name("posenc_test_helper.py")
+    helper.write_text("GAIN = 1\n")
+    plugin.write_text("import json\nfrom posenc_test_helper import GAIN\n" + PLAIN)
+    SCHEMES.add_plugin(str(plugin))
+    cell = Cell(Variant("posenc_test_outer"), "smoothness", ProbeSetting(), 1)
+    before = cell.key()
+    assert "json" not in modules(cell.variant, cell.measure)
+    helper.write_text("GAIN = 2\n")
+    sources.forget(helper)
+    assert cell.key() != before
+
+
+def test_the_file_of_a_package_may_be_given(tmp_path: Path) -> None:
+    top = package(tmp_path)
+    found = closure("posenc_plugin_1___init__", top / "__init__.py")
+    assert list(found) == ["posenc_plugin_1___init__"]
+    (top / "__init__.py").write_text("from .late import x\n")
+    sources.forget(top / "__init__.py")
+    found = closure("posenc_plugin_1___init__", top / "__init__.py")
+    assert found["posenc_plugin_1___init__.late"] == top / "late.py"
+
+
+def test_source_of_another_python_counts_with_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = package(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    late = top / "late.py"
+    late.write_text("type X = = int\n")
+    found = closure("posenc_test_pack.entry", top / "entry.py")
+    before = code_sha256(found)
+    late.write_text("type Y = = int\n")
+    sources.forget(late)
+    assert code_sha256(found) != before
+
+
+def test_text_that_cannot_be_written_out_again_has_a_hash(tmp_path: Path) -> None:
+    one, other = tmp_path / "a.py", tmp_path / "b.py"
+    one.write_text("x = f\"{chr(65)}{'\u00a0'.join('ab')}\"\n")
+    other.write_text("x = f\"{chr(66)}{'\u00a0'.join('ab')}\"\n")
+    assert code_sha256({"m": one}) != code_sha256({"m": other})
+
+
+def test_the_order_of_files_does_not_change_their_hash(tmp_path: Path) -> None:
+    one, other = tmp_path / "a.py", tmp_path / "b.py"
+    one.write_text("x = 1\n")
+    other.write_text("x = 2\n")
+    hashes = {
+        code_sha256({"posenc_plugin_1_a": one, "posenc_plugin_2_b": other}),
+        code_sha256({"posenc_plugin_2_a": one, "posenc_plugin_1_b": other}),
+    }
+    assert len(hashes) == 1

@@ -430,3 +430,13 @@ def test_two_gpus_share_no_mean() -> None:
         one["spec"]["graphics"] = name
     labels = {one["label"] for one in vet(made)}
     assert labels == {"rope [graphics=A100]", "rope [graphics=H200]"}
+
+
+def test_a_cell_without_numbers_tells_no_other_apart() -> None:
+    made = [record(seed=seed) for seed in range(3)]
+    for one in made:
+        one["provenance"] |= {"arithmetic": "AVX512 X", "torch": "2.13.0+cpu"}
+    made.append(record(seed=3, status="lost"))
+    said: list[str] = []
+    labels = {one["label"] for one in tell_apart(sound(made), said.append)}
+    assert (labels, said) == ({"rope"}, [])

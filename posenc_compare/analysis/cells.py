@@ -7,6 +7,7 @@ name of a GPU. All of it is known without importing torch or a scheme.
 
 import functools
 import importlib.metadata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from posenc_compare.analysis.canonical import spec_key
 from posenc_compare.analysis.checks import check_whole
 from posenc_compare.analysis.settings import ProbeSetting, Training
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.sources import closure, code_sha256, module_path
+from posenc_compare.sources import (
+    OURS,
+    closure,
+    code_sha256,
+    constants,
+    module_path,
+)
 from posenc_compare.variants import Variant
 
 COMPUTE = "posenc_compare.analysis.compute"  # calls every measure
@@ -105,15 +112,41 @@ def modules(variant: Variant, measure: str) -> dict[str, Path]:
     return {**_scheme_modules(variant), **_measure_modules(measure)}
 
 
+def schemes_of(variant: Variant) -> list[str]:
+    """Return the names of the scheme and of all that may be inside it, sorted.
+
+    Those are the ones that options or calls name and, since a plugin may name one in
+    ways that nobody can read off, those that any text in its files names.
+    """
+    found: set[str] = set()
+    waiting = {*variant.schemes, *_named(variant.options.values())}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        entry = SCHEMES.entry(name)
+        inside = set(Variant(name).schemes)
+        if entry.path is not None and not entry.module.startswith(f"{OURS}."):
+            for module, path in closure(entry.module, entry.path).items():
+                if not module.startswith(f"{OURS}."):
+                    inside |= _named(constants(path))
+        waiting |= inside - found
+    return sorted(found)
+
+
+def _named(values: Iterable[Any]) -> set[str]:
+    """Return the schemes that texts name, perhaps with options behind a colon."""
+    names = {value.partition(":")[0] for value in values if isinstance(value, str)}
+    return names & SCHEMES.entries().keys()
+
+
 def _scheme_modules(variant: Variant) -> dict[str, Path]:
     """Return those of the scheme and of all inside it; none for one from no file."""
-    entries = [SCHEMES.entry(name) for name in variant.schemes]
-    return {
-        name: path
-        for entry in entries
-        if entry.path is not None
-        for name, path in closure(entry.module, entry.path).items()
-    }
+    found: dict[str, Path] = {}
+    for name in schemes_of(variant):
+        entry = SCHEMES.entry(name)
+        if entry.path is not None:
+            found |= closure(entry.module, entry.path)
+    return found
 
 
 def _measure_modules(measure: str) -> dict[str, Path]:

@@ -123,8 +123,8 @@ class WorkerProcess:
         messages = [_parse(line) for line in lines]
         if messages:
             self._spent = 0.0
-        if {"ready": True} in messages:
-            messages.remove({"ready": True})
+        if not self._ready and {"ready": True} in messages:
+            messages.remove({"ready": True})  # said once; a second time is unexpected
             self._ready = True
         return messages
 

@@ -22,8 +22,11 @@ from posenc_compare.registry import SCHEMES
 PACKAGE = Path(posenc_compare.__file__).parent
 SWITCHES = (
     "ATEN_CPU_CAPABILITY",
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "DNNL_MAX_CPU_ISA",
     "MKL_CBWR",
     "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
     "ONEDNN_MAX_CPU_ISA",
 )
 INSTRUCTIONS = (

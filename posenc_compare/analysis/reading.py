@@ -30,6 +30,7 @@ MADE = {
     "matmul": ("float32_matmul_precision", "highest"),
 }
 TOLD = {
+    "source": "several versions of a scheme",
     "code": "several versions of the code",
     "package": "several versions of this package",
     "cpu": "processors that calculate differently",
@@ -129,8 +130,8 @@ def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record
     other = [r for r in records if _made(r).get("resumed_elsewhere")]
     if other:
         warn(
-            f"{len(other)} records went on from checkpoints of another run: they are "
-            f"worth as much as the folder that those lay in"
+            f"{len(other)} records went on from checkpoints that another run had left, "
+            f"as after Ctrl-C: they are worth as much as the folder those lay in"
         )
     return marked
 
@@ -178,7 +179,12 @@ def _settings(record: Record, age: str) -> dict[tuple[Any, ...], str]:
         "package": spec["package"],
         "torch": spec["torch"],
         "graphics": spec.get("graphics", ""),
-        **{name: str(made.get(*fact)) for name, fact in MADE.items()},
+        # What has no numbers was made nowhere.
+        **{
+            name: str(made.get(field, before))
+            for name, (field, before) in MADE.items()
+            if record["rows"] or field in made
+        },
     }
     del settings["seed"]
     if settings.get("grid"):  # says as much as these

@@ -67,7 +67,10 @@ def _flat(value: Any) -> bool:
 
 
 def _provenance(value: Any) -> bool:
-    return _flat(value) and all(_number((value or {}).get(name)) for name in COUNTED)
+    if value is None or not isinstance(value, dict):
+        return value is None
+    counts = [value[name] for name in COUNTED if name in value]
+    return _flat(value) and all(type(count) in (int, float) for count in counts)
 
 
 def _text_or_absent(value: Any) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.canonical import canonical
-from posenc_compare.analysis.cells import Cell, modules
+from posenc_compare.analysis.cells import Cell, modules, schemes_of
 from posenc_compare.analysis.messages import one_line
 from posenc_compare.analysis.plan import missing
 from posenc_compare.analysis.process import WorkerProcess
@@ -69,7 +69,7 @@ class Job:
     @property
     def origins(self) -> tuple[str, ...]:
         """Return from where code other than this package's computes this cell."""
-        entries = [SCHEMES.entry(name) for name in self.cell.variant.schemes]
+        entries = [SCHEMES.entry(name) for name in schemes_of(self.cell.variant)]
         own = f"{SCHEMES.package}."
         return tuple(
             sorted({e.origin for e in entries if not e.module.startswith(own)})

@@ -6,6 +6,7 @@ computes with is the source that the supervisor read, handed over in a file. Whe
 standard input ends, it ends too, with all that it started.
 """
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -48,6 +49,7 @@ def main() -> None:
 
     _prepare(first)
     place()
+    _import_plugins(finder)
     _answer(pipe, {"ready": True})
     while True:
         request = requests.get()
@@ -101,6 +103,19 @@ def _prepare(request: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
     for plugin in request["plugins"]:
         SCHEMES.add_plugin(plugin)
+
+
+def _import_plugins(finder: PlannedFinder) -> None:
+    """Import all plugins of this worker before its first cell.
+
+    What a plugin changes when it is imported, all its cells find so. One that cannot be
+    imported says so in the record of each cell.
+    """
+    for name, entry in SCHEMES.entries().items():
+        ours = entry.module.startswith(f"{SCHEMES.package}.")
+        if entry.module in finder.modules and not ours:
+            with contextlib.suppress(BaseException):
+                SCHEMES.get(name)
 
 
 def _task(request: dict[str, Any], pipe: int) -> Any:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from typing import Any
 
 import torch
@@ -65,7 +66,15 @@ def answer(**changes: Any) -> str:
     return json.dumps(whole).replace('"HUGE"', "1e999")
 
 
+def flood() -> None:
+    """Say without end that this worker is ready."""
+    while True:
+        os.write(int(sys.argv[1]), b'{"ready":true}\n')
+        time.sleep(0.2)
+
+
 LIES = {
+    "no_seconds": lambda: answer(provenance={"seconds": None}),
     "infinite": lambda: answer(provenance={"seconds": "HUGE"}),
     "no_error": lambda: answer(status="failed", error=None),
     "lost_no_error": lambda: answer(status="lost", error=None),
@@ -78,6 +87,7 @@ LIES = {
     "says_stopped": lambda: json.dumps({"token": request()["token"], "stopped": True}),
 }
 DEEDS = {
+    "flood": lambda: flood(),
     "realtime": lambda: os.kill(os.getpid(), 40),
     "pause": lambda: os.kill(os.getpid(), signal.SIGSTOP),
 }
@@ -127,6 +137,8 @@ class Meddles(Scheme):
         torch.backends.mkldnn.set_flags(False)
         random.seed(3)
         os.environ["LANG"] = "x"
+        torch.set_autocast_enabled("cpu", True)
+        warnings.simplefilter("error")
         sys.path.clear()
         os.chdir("/")
 
@@ -153,5 +165,6 @@ class Neighbour(Scheme):
         self.weight = nn.Parameter(torch.randn(geometry.model_dim))
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        warnings.warn("harmless", stacklevel=2)
         found = torch.tensor(0.1).item() + torch.ones(64).std().item()
         return x + self.weight.to(x.dtype) * positions[..., None].to(x.dtype) + found

@@ -77,6 +77,8 @@ WAYS = {
     "seconds": ("failed", "protocol: record.provenance is missing or not what"),
     "rows": ("failed", "protocol: record.rows is missing or not what it must be"),
     "long": ("failed", "protocol: "),
+    "no_seconds": ("failed", "protocol: record.provenance is missing or not what"),
+    "flood": ("failed", "protocol: unexpected answer {'ready': True}"),
     "says_store": ("lost", "store: disk on fire"),
     "says_stopped": ("failed", "protocol: unexpected answer"),
 }
@@ -325,6 +327,62 @@ def test_a_file_that_breaks_or_goes_while_it_runs_harms_nothing(
     assert kept == ["ok", "ok"]
 
 
+AT_IMPORT = '''
+"""A plugin that changes its process when it is imported, and finds a helper there."""
+import os, sys
+import torch
+from posenc_compare.schemes import Scheme, register
+
+torch.set_default_dtype(torch.float64)
+os.environ["POSENC_TEST_GAIN"] = "3"
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "lib"))
+
+@register("at_import", family="absolute")
+class AtImport(Scheme):
+    "Add drawn numbers."
+
+    def __init__(self, geometry):
+        super().__init__(geometry)
+        drawn = torch.randn(geometry.length, geometry.model_dim)
+        self.table = torch.nn.Parameter(drawn)
+
+    def embed(self, x, positions):
+        from posenc_test_lib import HALF
+        gain = float(os.environ["POSENC_TEST_GAIN"]) * HALF
+        return x + self.table[positions].to(x) * gain
+'''
+
+
+def test_what_a_plugin_changes_at_its_import_stays_for_all_its_cells(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "posenc_test_lib.py").write_text("HALF = 0.5\n")
+    path = tmp_path / "plug.py"
+    path.write_text(AT_IMPORT)
+    asked = {"plugins": [str(path)], "seeds": 3}
+    found = []
+    for name, workers in (("one", 1), ("two", 2)):
+        asked["limits"] = {"workers": workers}
+        measures = ["order_sensitivity", "smoothness"]
+        code, said, _ = run(tmp_path / name, "at_import", measures, **asked)
+        assert (code, said) == (0, "")
+        records = list(Store(tmp_path / name / "run").records())
+        assert [record["status"] for record in records] == ["ok"] * 6
+        found.append([result(record) for record in records])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["scheme.v2.py", "package/__init__.py"])
+def test_a_plugin_may_be_a_file_of_any_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(EDITED)
+    asked = {"plugins": [str(path)], "seeds": 2, "limits": {"workers": 1}}
+    code, said, records = run(tmp_path, "edited", ["smoothness"], **asked)
+    assert (code, said, records["edited"]["status"]) == (0, "", "ok")
+
+
 # --- C2: a plugin inside a built-in scheme -----------------------------------------
 
 WARM = '''
@@ -459,8 +517,8 @@ def test_a_fresh_process_looks_in_no_current_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     other = str(tmp_path / "other")
-    monkeypatch.setattr(sys, "path", ["", str(tmp_path), ".", other])
-    assert search_path() == [other]
+    monkeypatch.setattr(sys, "path", ["", ".", str(tmp_path), other])
+    assert search_path() == [str(tmp_path), other]  # named by somebody
 
 
 def test_python_m_leaves_the_current_folder_too(tmp_path: Path, root: Path) -> None:
@@ -616,7 +674,7 @@ def test_a_record_says_whose_checkpoint_it_went_on_from(
     store.create()
     store.write(again)
     said = posenc("table", tmp_path / "out").stderr
-    assert ("1 records went on from checkpoints of another run" in said) is (
+    assert ("1 records went on from checkpoints that another run had" in said) is (
         run == "mine"
     )
 

@@ -91,9 +91,23 @@ FAULTS = [
     fault(
         "cells",
         "schemes inside do not count",
-        "for name in variant.schemes]",
-        "for name in [variant.name]]",
+        "for name in schemes_of(variant):",
+        "for name in [variant.name]:",
         f"{SOURCES}every_scheme_that_is_inside_counts",
+    ),
+    fault(
+        "cells",
+        "texts of a plugin unread",
+        "inside |= _named(constants(path))",
+        "pass",
+        f"{SOURCES}a_scheme_that_a_plugin_names_in_any_way_counts",
+    ),
+    Fault(
+        "sources.py",
+        "neighbours of a plugin left out",
+        "module.startswith(PLUGIN) and _place(top) in beside",
+        "False",
+        f"{SOURCES}what_lies_beside_a_plugin_and_is_imported_counts",
     ),
     fault(
         "cells",
@@ -113,8 +127,8 @@ FAULTS = [
     Fault(
         "fresh.py",
         "current folder on the path",
-        "if place and Path(place).absolute() != here",
-        "if place",
+        'if place not in ("", ".")',
+        "if True",
         f"{TRUST}a_fresh_process_looks_in_no_current_folder",
     ),
     Fault(
@@ -240,7 +254,7 @@ FAULTS = [
     fault(
         "supervisor",
         "origin of the outer scheme",
-        "for name in self.cell.variant.schemes]",
+        "for name in schemes_of(self.cell.variant)]",
         "for name in [self.cell.variant.name]]",
         f"{TRUST}a_scheme_around_a_plugin_has_the_plugins_origin",
     ),

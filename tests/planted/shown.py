@@ -89,7 +89,7 @@ FAULTS = [
     fault(
         "reading",
         "any processor",
-        '"cpu": "arithmetic", ',
+        '    "cpu": ("arithmetic", "unknown"),\n',
         "",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
