@@ -15,8 +15,8 @@ from torch._inductor.kernel.flex.flex_attention import validate_joint_graph
 
 from posenc_compare import attention as module
 from posenc_compare.attention import attention
+from posenc_compare.conformance.elsewhere import built_in
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Call, Geometry, Scheme, create
 
 HEADS, WIDTH, LENGTH = 2, 16, 20
@@ -184,7 +184,7 @@ def goes_through_flex(name: str) -> bool:
     return not whole_rows and (acts_at("offset_bias") or acts_at("pair_bias"))
 
 
-BIASED = [name for name in sorted(SCHEMES.entries()) if goes_through_flex(name)]
+BIASED = [name for name in sorted(built_in()) if goes_through_flex(name)]
 
 
 @pytest.mark.parametrize("name", BIASED)

@@ -111,11 +111,11 @@ def _import_plugins(finder: PlannedFinder) -> None:
     What a plugin changes when it is imported, all its cells find so. One that cannot be
     imported says so in the record of each cell.
     """
-    for name, entry in SCHEMES.entries().items():
-        ours = entry.module.startswith(f"{SCHEMES.package}.")
-        if entry.module in finder.modules and not ours:
+    names = {entry.module: name for name, entry in SCHEMES.entries().items()}
+    for module in sorted(names.keys() & finder.modules.keys()):
+        if not module.startswith(f"{SCHEMES.package}."):
             with contextlib.suppress(BaseException):
-                SCHEMES.get(name)
+                SCHEMES.get(names[module])
 
 
 def _task(request: dict[str, Any], pipe: int) -> Any:
