@@ -21,7 +21,7 @@ from typing import Any
 
 from posenc_compare.analysis.canonical import canonical
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.sources import PlannedFinder, keep
 
 OFTEN = 0.2  # seconds between two reports of progress
@@ -49,12 +49,15 @@ def main() -> None:
 
     _prepare(first)
     place()
-    _import_plugins(finder)
     _answer(pipe, {"ready": True})
+    _import_plugins(finder)
     while True:
         request = requests.get()
         token = request["token"]
         cell, progress = _task(request, pipe)
+        with contextlib.suppress(Exception):  # `compute` tells what is wrong with it
+            MEASURES.get(cell.measure)
+        _answer(pipe, {"token": token, "progress": 0})  # the scheme's own time begins
         before = process_state()
         try:
             body = compute(cell, progress)
