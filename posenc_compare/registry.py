@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.inputs import hint
 from posenc_compare.sources import PLUGIN, forget, module_path, parse
+from posenc_compare.validate import hint
 
 T = TypeVar("T")
 

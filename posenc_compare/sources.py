@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.inputs import read_regular
+from posenc_compare.validate import read_regular
 
 LIMIT = 1 << 24  # bytes of a file of source
 DEEP = 200  # levels of its syntax; Python's own tools for trees fail at about 300
@@ -27,16 +27,20 @@ OURS = __name__.split(".")[0]
 WITHOUT_EFFECT = {
     OURS,  # the version, which is in the key
     f"{OURS}.errors",  # messages
-    f"{OURS}.inputs",
     f"{OURS}.registry",
     f"{OURS}.sources",
+    f"{OURS}.validate",  # refusals
     f"{OURS}.analysis",  # a docstring
-    f"{OURS}.analysis.canonical",
-    f"{OURS}.analysis.cells",  # keys
-    f"{OURS}.analysis.checks",  # refusals
-    f"{OURS}.analysis.messages",
-    f"{OURS}.analysis.provenance",
-    f"{OURS}.analysis.store",
+    f"{OURS}.analysis.core",
+    f"{OURS}.analysis.core.canonical",
+    f"{OURS}.analysis.core.files",
+    f"{OURS}.analysis.core.progress",
+    f"{OURS}.analysis.core.sanitize",  # messages
+    f"{OURS}.analysis.engine",
+    f"{OURS}.analysis.engine.provenance",
+    f"{OURS}.analysis.records",
+    f"{OURS}.analysis.records.cells",  # keys
+    f"{OURS}.analysis.records.store",
     f"{OURS}.analysis.training.checkpoints",  # what is kept is checked bit for bit
 }
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.inputs import hint, number
 from posenc_compare.registry import SCHEMES, declared
 from posenc_compare.sources import parse
+from posenc_compare.validate import hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 KINDS = {"bool": bool, "int": int, "float": float, "str": str}

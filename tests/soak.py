@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.difference import result
-from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.records.diff import result
+from posenc_compare.analysis.records.store import Store
 
 ROWS: dict[str, Callable[[Path], str]] = {}
 GRID = "nope,rope,alibi,sinusoidal,integer,learned,t5_bias,binary"

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
-from posenc_compare.conformance.catalogue import ContractError, expect_close
+from posenc_compare.conformance.checks import ContractError, expect_close
+from posenc_compare.global_state import process_state, put_back
 from posenc_compare.registry import SCHEMES
-from posenc_compare.state import process_state, put_back
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis import devices
-from posenc_compare.analysis.devices import Graphics, graphics, resolve_device
+from posenc_compare.analysis.engine import devices
+from posenc_compare.analysis.engine.devices import Graphics, graphics, resolve_device
 from posenc_compare.errors import ConfigError
 
 H200 = Graphics("NVIDIA H200", 150_000_000_000)

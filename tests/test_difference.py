@@ -3,7 +3,7 @@
 import pytest
 from handmade import record
 
-from posenc_compare.analysis.difference import difference, same_cell
+from posenc_compare.analysis.records.diff import difference, same_cell
 
 
 def test_records_that_differ_in_times_alone_do_not_differ() -> None:

@@ -15,7 +15,7 @@ from torch._inductor.kernel.flex.flex_attention import validate_joint_graph
 
 from posenc_compare import attention as module
 from posenc_compare.attention import attention
-from posenc_compare.conformance.elsewhere import built_in
+from posenc_compare.conformance.fresh_process import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Geometry, Scheme, create
 

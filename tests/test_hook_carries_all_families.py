@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from posenc_compare.attention import Path, attention
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import SCHEMES, Call, Geometry, Scheme, create
-from posenc_compare.schemes.base import PairBias
+from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.rope import Rope
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 7

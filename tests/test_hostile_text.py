@@ -10,17 +10,17 @@ from handmade import HOSTILE, PORTRAIT, hostile, record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_compare.analysis.plots import PLOTS, draw_all
-from posenc_compare.analysis.reading import sound, tell_apart
-from posenc_compare.analysis.report import write_report
-from posenc_compare.analysis.tables import (
+from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.show.plots import PLOTS, draw_all
+from posenc_compare.analysis.show.report import write_report
+from posenc_compare.analysis.show.tables import (
     as_latex,
     as_markdown,
     display_tables,
     without_result,
     write_tables,
 )
-from posenc_compare.analysis.text import clean
 from posenc_compare.cli.show import show
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]

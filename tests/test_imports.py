@@ -13,27 +13,37 @@ FLOORS = {
     "posenc_compare": 0,  # the version only
     "posenc_compare.errors": 0,
     "posenc_compare.fresh": 0,
-    "posenc_compare.inputs": 0,
+    "posenc_compare.global_state": 0,
     "posenc_compare.references": 0,
     "posenc_compare.registry": 0,
     "posenc_compare.sources": 0,
-    "posenc_compare.state": 0,
+    "posenc_compare.validate": 0,
     "posenc_compare.variants": 0,
     "posenc_compare.schemes": 1,
     "posenc_compare.attention": 2,
     "posenc_compare.analysis": 3,
     "posenc_compare.conformance": 3,
+    "posenc_compare.reproduce": 3,
     "posenc_compare.testing": 4,
     "posenc_compare.cli": 4,
     "posenc_compare.__main__": 5,
+}
+# The rooms of the analysis, and the rooms that each may import from.
+ROOMS = {
+    "core": set(),
+    "records": {"core"},
+    "show": {"core", "records"},
+    "training": {"core"},
+    "measures": {"core", "training"},
+    "engine": {"core", "records", "training", "measures"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
 # worker must hear the end of its supervisor while it imports torch.
 LAZY = {
     "posenc_compare.attention": {"torch.nn.attention"},
-    "posenc_compare.analysis.worker": {
+    "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
-        "posenc_compare.state",
+        "posenc_compare.global_state",
     },
 }
 
@@ -89,7 +99,7 @@ def inner_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
 
 def test_all_floors_are_looked_at() -> None:
     assert {".".join(module.split(".")[:2]) for module in FILES} == set(FLOORS)
-    assert "posenc_compare.schemes.base" in own("posenc_compare.attention")
+    assert "posenc_compare.schemes.scheme" in own("posenc_compare.attention")
     assert "posenc_compare.errors" in own("posenc_compare.registry")
 
 
@@ -97,6 +107,24 @@ def test_all_floors_are_looked_at() -> None:
 def test_imports_go_down(module: str) -> None:
     wrong = {name for name in own(module) if floor(name) > floor(module)}
     assert wrong == set()
+
+
+def room(module: str) -> str:
+    """Return the room of the analysis that a module lies in, or nothing."""
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["analysis"] and len(parts) > 2 else ""
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room(module) for module in FILES} - {""} == set(ROOMS)
+
+
+@every_module
+def test_rooms_import_one_way(module: str) -> None:
+    inside = room(module)
+    if inside:
+        others = {room(name) for name in own(module)} - {"", inside}
+        assert others <= ROOMS[inside]
 
 
 @every_module
@@ -146,10 +174,10 @@ def test_the_lowest_floor_does_without_torch() -> None:
     heavy = {"torch", "numpy", "einops", "pandas", "matplotlib"}
     for module in (
         "posenc_compare",
-        "posenc_compare.analysis.canonical",
+        "posenc_compare.analysis.core.canonical",
         "posenc_compare.errors",
         "posenc_compare.fresh",
-        "posenc_compare.inputs",
+        "posenc_compare.validate",
         "posenc_compare.registry",
         "posenc_compare.sources",
         "posenc_compare.variants",
@@ -158,12 +186,12 @@ def test_the_lowest_floor_does_without_torch() -> None:
 
 
 def test_a_scheme_does_not_import_another() -> None:
-    shared = {"base", "bounds", "frequencies", "layers", "scaling", "slopes", "wrapper"}
+    shared = {"call", "contract", "scheme", "wrapper"}
     for module in FILES:
         if module.startswith("posenc_compare.schemes."):
             others = {
-                name.rpartition(".")[2]
+                name.split(".")[2]
                 for name in own(module)
-                if name.startswith("posenc_compare.schemes")
+                if name.startswith("posenc_compare.schemes.")
             }
-            assert others <= shared, module
+            assert others <= {*shared, "shared"}, module

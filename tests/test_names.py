@@ -12,13 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_compare.analysis.checks import check_choice
-from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.errors import ConfigError
-from posenc_compare.inputs import hint, near, number, read_regular, slips
 from posenc_compare.registry import MEASURES, NAME, SCHEMES, Registry
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.rope import Rope
+from posenc_compare.validate import (
+    check_choice,
+    hint,
+    near,
+    number,
+    read_regular,
+    slips,
+)
 
 LETTERS = string.ascii_lowercase + string.digits + "_"
 HOSTILE = [

@@ -16,11 +16,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from posenc_compare.analysis.plots import PLOTS, draw_all, images
-from posenc_compare.analysis.plots.heat import palette_for
-from posenc_compare.analysis.plots.lines import layers
-from posenc_compare.analysis.plots.position_bits import binned
-from posenc_compare.analysis.plots.style import COLOURS, FAMILIES, LABEL, looks, safe
+from posenc_compare.analysis.show.plots import PLOTS, draw_all, images
+from posenc_compare.analysis.show.plots.heat import palette_for
+from posenc_compare.analysis.show.plots.lines import layers
+from posenc_compare.analysis.show.plots.position_bits import binned
+from posenc_compare.analysis.show.plots.style import (
+    COLOURS,
+    FAMILIES,
+    LABEL,
+    looks,
+    safe,
+)
 from posenc_compare.errors import StoreError
 
 HOSTILE = [
@@ -276,7 +282,7 @@ def test_the_users_own_style_does_not_matter() -> None:
 
 def test_plots_need_no_torch() -> None:
     code = (
-        "import sys, posenc_compare.analysis.plots; "
+        "import sys, posenc_compare.analysis.show.plots; "
         "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' not in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

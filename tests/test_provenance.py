@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc_compare.analysis import provenance as module
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.provenance import provenance
-from posenc_compare.analysis.settings import ProbeSetting
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.engine import provenance as module
+from posenc_compare.analysis.engine.provenance import provenance
+from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.schemes import Variant
 
 

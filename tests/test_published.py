@@ -2,7 +2,7 @@
 
 import pytest
 
-from posenc_compare.analysis.published import Figure, figures, smallest_base
+from posenc_compare.reproduce.published import Figure, figures, smallest_base
 
 FIGURES = list(figures())
 
@@ -41,7 +41,7 @@ def test_the_command_prints_them(posenc) -> None:
 
 
 def test_a_figure_that_differs_is_exit_code_1(posenc, monkeypatch) -> None:
-    from posenc_compare.analysis import published
+    from posenc_compare.reproduce import published
 
     monkeypatch.setattr(published, "slopes", lambda heads: [1.0] * heads)
     assert posenc("reproduce").returncode == 1

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.canonical import spec_key
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.compute import compute, rounded
-from posenc_compare.analysis.plan import in_shard, missing, plan
-from posenc_compare.analysis.reading import load_records
-from posenc_compare.analysis.settings import ProbeSetting, Training
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.tables import (
+from posenc_compare.analysis.core.canonical import spec_key
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.compute import compute, rounded
+from posenc_compare.analysis.engine.plan import in_shard, missing, plan
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.tables import (
     as_latex,
     as_markdown,
     display_tables,

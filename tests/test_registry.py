@@ -12,7 +12,7 @@ import pytest
 import posenc_compare.schemes
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.registry import FAMILIES, MEASURES, NAME, SCHEMES, Registry
-from posenc_compare.schemes import Geometry, base, register
+from posenc_compare.schemes import Geometry, register, scheme
 from posenc_compare.schemes.nope import Nope
 
 GROUP = "posenc_compare.tests.schemes"
@@ -66,7 +66,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[Any]]:
         group=GROUP,
         groups=SCHEMES.groups,
     )
-    monkeypatch.setattr(base, "SCHEMES", fresh)
+    monkeypatch.setattr(scheme, "SCHEMES", fresh)
     modules = set(sys.modules)
     yield fresh
     for name in set(sys.modules) - modules:

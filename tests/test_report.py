@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from handmade import HOSTILE, PORTRAIT, curve, hostile, record
 
-from posenc_compare.analysis.plots import CAPTIONS, PLOTS
-from posenc_compare.analysis.reading import load_records, sound, tell_apart
-from posenc_compare.analysis.report import report_html, write_report
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.text import SHORT, clean
+from posenc_compare.analysis.core.sanitize import SHORT, clean
+from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.plots import CAPTIONS, PLOTS
+from posenc_compare.analysis.show.report import report_html, write_report
 from posenc_compare.errors import StoreError
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -183,8 +183,8 @@ def test_every_plot_has_a_caption() -> None:
 def test_a_report_runs_no_scheme_and_needs_no_torch(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from handmade import record\n"
-        "from posenc_compare.analysis.reading import sound\n"
-        "from posenc_compare.analysis.report import write_report\n"
+        "from posenc_compare.analysis.records.load import sound\n"
+        "from posenc_compare.analysis.show.report import write_report\n"
         "write_report(sound([record()]), 'title', Path(sys.argv[1]))\n"
         "ours = [m for m in sys.modules if m.startswith('posenc_compare.schemes.')]\n"
         "assert 'torch' not in sys.modules, 'torch'\n"

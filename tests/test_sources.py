@@ -9,8 +9,8 @@ import pytest
 
 import posenc_compare
 from posenc_compare import sources
-from posenc_compare.analysis.cells import Cell, modules, schemes_of
-from posenc_compare.analysis.settings import ProbeSetting
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.sources import WITHOUT_EFFECT, closure, code_sha256, module_path
 from posenc_compare.variants import Variant
@@ -36,10 +36,20 @@ def edit(module: str, more: bytes = EDIT) -> None:
     sources.keep({str(path): (path.read_bytes() + more).decode("latin-1")})
 
 
-SHARED = ("attention", "variants", "schemes", "schemes.base", "analysis.compute")
-OF_MEASURES = ("analysis.base", "analysis.probe", "analysis.streams")
+SHARED = (
+    "attention",
+    "variants",
+    "schemes",
+    "schemes.scheme",
+    "analysis.engine.compute",
+)
+OF_MEASURES = (
+    "analysis.measures.measure",
+    "analysis.measures.probe",
+    "analysis.core.seeds",
+)
 OF_TRAININGS = ("trainer", "decoder", "corpus")
-OF_MIX = ("mix", "wrapper", "rope", "nope", "frequencies", "scaling")
+OF_MIX = ("mix", "wrapper", "rope", "nope", "shared.frequencies", "shared.scaling")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +57,7 @@ OF_MIX = ("mix", "wrapper", "rope", "nope", "frequencies", "scaling")
     [
         *SHARED,
         *OF_MEASURES,
-        "analysis.settings",
+        "analysis.core.settings",
         "analysis.measures.extrapolation",
         *(f"analysis.training.{name}" for name in OF_TRAININGS),
         *(f"schemes.{name}" for name in OF_MIX),
@@ -64,14 +74,14 @@ def test_an_edit_of_what_a_training_depends_on_changes_its_key(module: str) -> N
     [
         *((module, True) for module in (*SHARED, *OF_MEASURES)),
         ("schemes.rope", True),
-        ("schemes.scaling", True),
+        ("schemes.shared.scaling", True),
         ("analysis.measures.perturbation", True),
         ("schemes.alibi", False),
         ("schemes.mix", False),
         ("analysis.measures.extrapolation", False),
         ("analysis.training.trainer", False),
-        ("analysis.tables", False),
-        ("analysis.supervisor", False),
+        ("analysis.show.tables", False),
+        ("analysis.engine.scheduler", False),
         ("cli.app", False),
     ],
 )
@@ -109,7 +119,7 @@ def test_every_scheme_that_is_inside_counts() -> None:
     assert Variant("cape").schemes == ["cape", "sinusoidal"]  # by its name alone
     cell = Cell(given, "perturbation", ProbeSetting(), 1)
     before = cell.key()
-    edit("schemes.slopes")  # which alibi imports
+    edit("schemes.shared.slopes")  # which alibi imports
     assert cell.key() != before
 
 
@@ -128,7 +138,7 @@ def test_every_scheme_and_measure_has_its_own_file_in_its_closure() -> None:
 def test_what_python_imports_is_in_the_closure() -> None:
     """Nothing of the package that a training imports is missed, or left out unnamed."""
     import_all = (
-        "import sys, posenc_compare.analysis.compute; "
+        "import sys, posenc_compare.analysis.engine.compute; "
         "import posenc_compare.analysis.measures.extrapolation; "
         "import posenc_compare.schemes.mix; "
         "print(*(m for m in sys.modules if m.startswith('posenc_compare')))"
@@ -167,7 +177,7 @@ def test_the_closure_of_a_package_follows_imports_of_all_kinds(
     own = {name for name in found if name.startswith("posenc_test_pack")}
     parts = {"", ".entry", ".inner", ".inner.deep", ".above", ".late"}
     assert own == {f"posenc_test_pack{part}" for part in parts}
-    assert {"posenc_compare.schemes.rope", "posenc_compare.schemes.base"} <= {*found}
+    assert {"posenc_compare.schemes.rope", "posenc_compare.schemes.scheme"} <= {*found}
     assert "json" not in found
 
 
@@ -268,7 +278,7 @@ def test_a_scheme_that_a_plugin_names_in_any_way_counts(plugin: Path, how: str) 
     cell = Cell(Variant("posenc_test_outer"), "smoothness", ProbeSetting(), 1)
     assert "alibi" in schemes_of(cell.variant)
     before = cell.key()
-    edit("schemes.slopes")
+    edit("schemes.shared.slopes")
     assert cell.key() != before
 
 

@@ -12,8 +12,9 @@ from handmade import curve, fact, record, row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_compare.analysis.reading import sound, tell_apart
-from posenc_compare.analysis.tables import (
+from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.show.format import csv_text, unguard
+from posenc_compare.analysis.show.tables import (
     as_csv,
     as_latex,
     as_markdown,
@@ -25,7 +26,6 @@ from posenc_compare.analysis.tables import (
     without_result,
     write_tables,
 )
-from posenc_compare.analysis.text import csv_text, unguard
 from posenc_compare.errors import StoreError
 
 

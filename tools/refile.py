@@ -22,12 +22,12 @@ from typing import Annotated, Any
 
 import typer
 
-from posenc_compare.analysis.canonical import canonical
-from posenc_compare.analysis.cells import Cell, cell_of
-from posenc_compare.analysis.plan import here
-from posenc_compare.analysis.settings import Training
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.engine.plan import here
+from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.records.cells import Cell, cell_of
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 
 Record = dict[str, Any]
@@ -37,9 +37,9 @@ PARTS = ("status", "error", "rows", "arrays", "corpus")  # of a record: what cam
 THEN = """
 import json, sys
 from pathlib import Path
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.cells import cell_of
-from posenc_compare.analysis.compute import compute
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.records.cells import cell_of
+from posenc_compare.analysis.engine.compute import compute
 place, corpus = sys.argv[1:]
 for path in sorted(Path(place).glob("*.spec")):
     record = compute(cell_of(json.loads(path.read_text()), corpus), Progress())

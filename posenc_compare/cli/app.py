@@ -16,7 +16,7 @@ import typer
 from posenc_compare import __version__
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.errors import PosencError, StoreError
-from posenc_compare.inputs import hint, number
+from posenc_compare.validate import hint, number
 
 app = typer.Typer(
     name="posenc-compare",

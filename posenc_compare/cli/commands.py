@@ -16,9 +16,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.checks import check_choice, check_number, check_whole
-from posenc_compare.analysis.plan import (
+from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.engine.plan import (
     MANY,
     axes_of,
     by_axes,
@@ -27,10 +27,9 @@ from posenc_compare.analysis.plan import (
     plan,
     shuffled,
 )
-from posenc_compare.analysis.settings import ProbeSetting
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Limits, Supervisor
-from posenc_compare.analysis.text import clean
+from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.facts import report_broken
 from posenc_compare.cli.machine import check_machine, check_memory, memory_of
 from posenc_compare.cli.say import say
@@ -38,6 +37,7 @@ from posenc_compare.cli.settings import Settings
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.validate import check_choice, check_number, check_whole
 from posenc_compare.variants import Variant, parse_variants
 
 SHOWN = 8  # names of schemes left out

@@ -9,9 +9,9 @@ from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.errors import ConfigError
-from posenc_compare.inputs import hint
 from posenc_compare.registry import SCHEMES, declared
 from posenc_compare.sources import parse
+from posenc_compare.validate import hint
 from posenc_compare.variants import parse_variants
 
 STATES = ("passed", "failed", "expected to fail", "not applicable")

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from posenc_compare import __version__
-from posenc_compare.analysis.messages import one_line
+from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.references import cited
@@ -172,7 +172,7 @@ def show_environment(format: str) -> None:
 
 def show_published(format: str) -> int:
     """Print published figures beside ours; 1 if any differs."""
-    from posenc_compare.analysis.published import figures
+    from posenc_compare.reproduce.published import figures
 
     found = list(figures())
     body = [[f.what, _brief(f.published), _brief(f.ours), f.verdict] for f in found]

@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.cells import cell_of
-from posenc_compare.analysis.difference import difference, same_cell
-from posenc_compare.analysis.plan import here
-from posenc_compare.analysis.reading import load_records
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Supervisor
+from posenc_compare.analysis.engine.plan import here
+from posenc_compare.analysis.engine.scheduler import Supervisor
+from posenc_compare.analysis.records.cells import cell_of
+from posenc_compare.analysis.records.diff import difference, same_cell
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.commands import Work
 from posenc_compare.cli.machine import check_machine, check_memory
 from posenc_compare.cli.say import say, tell

@@ -5,8 +5,8 @@ import resource
 from collections.abc import Iterable
 from pathlib import Path
 
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.devices import graphics
+from posenc_compare.analysis.engine.devices import graphics
+from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError
 
 PIPES = 3  # open files of this process for each worker

@@ -5,7 +5,7 @@ Paths, docstrings and messages of plugins may be those of strangers.
 
 import sys
 
-from posenc_compare.analysis.text import clean
+from posenc_compare.analysis.core.sanitize import clean
 
 
 def say(text: str) -> None:

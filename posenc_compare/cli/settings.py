@@ -11,16 +11,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.checks import check_choice, check_whole
-from posenc_compare.analysis.devices import resolve_device
-from posenc_compare.analysis.presets import PRESETS
-from posenc_compare.analysis.settings import (
+from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.core.settings import (
     ProbeSetting,
     Training,
     sides_of,
 )
+from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.errors import ConfigError
-from posenc_compare.inputs import hint, read_regular
+from posenc_compare.validate import check_choice, check_whole, hint, read_regular
 
 OWN = ("seed", "device", "corpus_sha256")  # a run sets these itself
 UNTRAINED = {"width", "heads", "positions", "probe_dtype"}  # what a grid takes

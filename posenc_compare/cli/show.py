@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from posenc_compare.analysis.text import clean, csv_text, markdown_table
+from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.show.format import csv_text, markdown_table
 
 FORMATS = ("table", "json", "csv", "md")
 FIRST = 40  # width of the first column; longer names take several lines

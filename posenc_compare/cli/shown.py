@@ -8,12 +8,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.plots import draw_all
-from posenc_compare.analysis.reading import load_records, sound, tell_apart
-from posenc_compare.analysis.report import write_report
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.tables import (
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.plots import draw_all
+from posenc_compare.analysis.show.report import write_report
+from posenc_compare.analysis.show.tables import (
     as_csv,
     as_markdown,
     display_tables,

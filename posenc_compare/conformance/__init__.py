@@ -5,19 +5,19 @@ a ladder of sizes, and a failure names the first rung that shows it. Parameters 
 moved away from their start, because a check at initialisation alone misses real
 faults. No check knows any scheme by name.
 
-They stand in `sizes`, `traces`, `numbers` and `relations`, which file them in
-`catalogue` when they are imported.
+They stand in `shapes`, `side_effects`, `precision` and `equivariance`, which register
+them in `checks` when they are imported.
 """
 
 from posenc_compare.conformance import (  # noqa: F401
-    numbers,
-    relations,
-    sizes,
-    traces,
+    equivariance,
+    precision,
+    shapes,
+    side_effects,
 )
-from posenc_compare.conformance.catalogue import FILED, Check, Outcome, run_check
-from posenc_compare.conformance.elsewhere import built_in
-from posenc_compare.conformance.subject import Subject
+from posenc_compare.conformance.checks import FILED, Check, Outcome, run_check
+from posenc_compare.conformance.fresh_process import built_in
+from posenc_compare.conformance.harness import Subject
 
 __all__ = ["CHECKS", "Check", "Outcome", "Subject", "built_in", "run_check"]
 

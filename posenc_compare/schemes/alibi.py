@@ -15,8 +15,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.slopes import slopes
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.slopes import slopes
 
 
 @register("alibi", family="bias", source="Press et al. 2022, arXiv:2108.12409")

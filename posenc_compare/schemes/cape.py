@@ -24,7 +24,9 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.base import Geometry, check_positions, register
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.contract import check_positions
+from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

@@ -17,16 +17,10 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import (
-    DOORS,
-    Call,
-    Geometry,
-    Scheme,
-    check_axes,
-    index_grid,
-    register,
-)
-from posenc_compare.schemes.layers import apply_wide
+from posenc_compare.schemes.call import Call, Geometry, index_grid
+from posenc_compare.schemes.contract import check_axes
+from posenc_compare.schemes.scheme import DOORS, Scheme, register
+from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.variants import Variant
 
 ROWS = 256  # queries that the network serves at once, which bounds its memory

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
-from posenc_compare.schemes.layers import apply_wide
+from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.layers import apply_wide
 
 STD = 0.02  # of all initial values
 

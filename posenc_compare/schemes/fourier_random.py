@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
 
 
 @register(

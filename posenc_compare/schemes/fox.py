@@ -20,8 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
-from posenc_compare.schemes.layers import apply_wide
+from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register("fox", family="contextual", source="Lin et al. 2025, arXiv:2503.02130")

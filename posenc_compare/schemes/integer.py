@@ -10,7 +10,8 @@ A LayerNorm that follows subtracts the mean over channels and with it the whole 
 
 from torch import Tensor
 
-from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
 
 
 @register("integer", family="absolute", source="no primary source")

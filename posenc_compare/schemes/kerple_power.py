@@ -16,8 +16,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.bounds import bounded
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.bounds import bounded
 
 LEAST = 1e-2
 LARGEST_EXPONENT = 2.0

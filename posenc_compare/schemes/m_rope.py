@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.frequencies import (
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.frequencies import (
     pair_count,
     position_angles,
     turn_pairs,

@@ -23,15 +23,9 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import (
-    Call,
-    Geometry,
-    PairBias,
-    Scheme,
-    check_axes,
-    readers_at,
-    register,
-)
+from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.contract import check_axes, readers_at
+from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

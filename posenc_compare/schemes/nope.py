@@ -6,7 +6,7 @@ Source: Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023,
 arXiv:2305.19466, section 3.
 """
 
-from posenc_compare.schemes.base import Scheme, register
+from posenc_compare.schemes.scheme import Scheme, register
 
 
 @register("nope", family="none", source="Kazemnejad et al. 2023, arXiv:2305.19466")

@@ -23,8 +23,9 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Call, Geometry, Scheme, register
-from posenc_compare.schemes.layers import apply_wide
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.layers import apply_wide
 
 TAPS = 3  # tokens that the convolution sees
 

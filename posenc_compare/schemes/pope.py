@@ -23,8 +23,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc_compare.schemes.base import Call, Geometry, Scheme, register
-from posenc_compare.schemes.frequencies import position_angles
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.frequencies import position_angles
 
 
 @register(

@@ -22,7 +22,9 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.base import DOORS, Call, Geometry, check_axes, register
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.contract import check_axes
+from posenc_compare.schemes.scheme import DOORS, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Call, Geometry, Scheme, register
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

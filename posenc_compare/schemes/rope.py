@@ -40,9 +40,10 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.frequencies import inverse_frequencies, turn_pairs
-from posenc_compare.schemes.scaling import BY_RANK, RULES, Scaling
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies, turn_pairs
+from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
 
 
 @register("rope", family="rotary", source="Su et al. 2021, arXiv:2104.09864")

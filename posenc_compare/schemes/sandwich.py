@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.frequencies import inverse_frequencies
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 
 
 @register("sandwich", family="bias", source="Chi et al. 2022, arXiv:2212.10356")

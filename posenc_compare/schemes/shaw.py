@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
+from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.scheme import Scheme, register
 
 
 @register("shaw", family="contextual", source="Shaw et al. 2018, arXiv:1803.02155")

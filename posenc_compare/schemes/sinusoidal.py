@@ -18,8 +18,9 @@ from einops import rearrange
 from torch import Tensor
 
 from posenc_compare.errors import ShapeError
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.frequencies import position_angles
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.frequencies import position_angles
 
 LAYOUTS = {
     "interleaved": "two ... seq pair -> ... seq (pair two)",

@@ -18,9 +18,10 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.base import Geometry, Scheme, register
-from posenc_compare.schemes.frequencies import position_angles
-from posenc_compare.schemes.layers import apply_wide
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.frequencies import position_angles
+from posenc_compare.schemes.shared.layers import apply_wide
 
 
 @register("sinusoidal_concat", family="absolute", source="no primary source")

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme, register
+from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.scheme import Scheme, register
 
 
 @register("swin", family="bias", source="Liu et al. 2021, arXiv:2103.14030", axes=2)

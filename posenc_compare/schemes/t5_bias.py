@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.base import Geometry, Scheme, register
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
 
 
 def bucket_edges(buckets: int, max_distance: int) -> list[int]:

@@ -10,7 +10,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.base import Call, Geometry, PairBias, Scheme
+from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.scheme import Scheme
 
 FACTS = (
     "per_layer",

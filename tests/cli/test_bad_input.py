@@ -12,12 +12,12 @@ from typing import Any
 import handmade
 import pytest
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.compute import compute
-from posenc_compare.analysis.plan import plan
-from posenc_compare.analysis.settings import ProbeSetting, Training
-from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.engine.plan import plan
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError
@@ -199,10 +199,10 @@ def test_what_may_fit_is_not_refused(posenc) -> None:
 
 PEAKS = """
 import json, os, resource, sys
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.compute import compute
-from posenc_compare.analysis.settings import ProbeSetting, Training
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.variants import Variant
 text = sys.argv[1]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from posenc_compare.analysis import published
 from posenc_compare.cli.facts import show_description
 from posenc_compare.references import ARXIV, cited, entries
 from posenc_compare.registry import SCHEMES
+from posenc_compare.reproduce import published
 from posenc_compare.schemes import Scheme, register
 
 BUILT_IN = [

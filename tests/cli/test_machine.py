@@ -9,10 +9,10 @@ from pathlib import Path
 import handmade
 import pytest
 
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.process import WorkerProcess
-from posenc_compare.analysis.settings import ProbeSetting
-from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.engine.local import WorkerProcess
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.machine import check_machine
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Variant
@@ -133,7 +133,7 @@ def test_a_current_folder_that_is_gone_is_one_line(
 def test_a_stranger_s_record_that_cannot_be_computed_here_is_refused(
     posenc, tmp_path: Path, setting: ProbeSetting, said: str, monkeypatch
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.devices.graphics", lambda: None)
+    monkeypatch.setattr("posenc_compare.analysis.engine.devices.graphics", lambda: None)
     header = Cell(Variant("rope"), "smoothness", setting, 1).header()
     store = Store(tmp_path)
     store.create()

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.plan import missing, plan
-from posenc_compare.analysis.settings import ProbeSetting, Training
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Limits, Supervisor
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.plan import missing, plan
+from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.registry import SCHEMES
 from posenc_compare.variants import parse_variants
 

@@ -15,11 +15,11 @@ import torch
 from faulty import KINDS, Crash, Seam, become, sealed, snapshot, within
 from safetensors.torch import save as to_bytes
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.canonical import canonical
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.compute import compute
-from posenc_compare.analysis.settings import Training
+from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import StoreError

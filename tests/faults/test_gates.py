@@ -12,10 +12,10 @@ import pytest
 from faulty import CELL, body, sealed
 
 import posenc_compare
-from posenc_compare.analysis.canonical import canonical
-from posenc_compare.analysis.plan import missing
-from posenc_compare.analysis.reading import load_records
-from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.engine.plan import missing
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import load_corpus
 
@@ -213,7 +213,7 @@ WRITING = set(
 )
 # Every function of the package that changes a file or a folder, and by what call.
 WRITERS = {
-    "analysis/store.py": {
+    "analysis/records/store.py": {
         # Where all files come from.
         "write_file: open",
         "write_file: write",
@@ -236,24 +236,24 @@ WRITERS = {
         "_publish: unlink",
         "_publish: write_file",
     },
-    "analysis/supervisor.py": {"_publish: write"},  # of its store
+    "analysis/engine/scheduler.py": {"_publish: write"},  # of its store
     # Tables, plots and the report.
-    "analysis/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
-    "analysis/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
-    "analysis/report.py": {"write_report: write_file"},
+    "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
+    "analysis/show/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
+    "analysis/show/report.py": {"write_report: write_file"},
 }
 # Reading, by flags that have a name; pipes; streams, and where they go if they cannot
 # be used; memory; a folder for a moment.
 OTHERS = {
-    "analysis/store.py": {"read_file: open"},
+    "analysis/records/store.py": {"read_file: open"},
     "inputs.py": {"_without_waiting: open"},
-    "analysis/worker.py": {"_answer: write"},
-    "analysis/process.py": {
+    "analysis/engine/worker.py": {"_answer: write"},
+    "analysis/engine/local.py": {
         "send: write",
         "_handed_over: TemporaryFile",
         "_handed_over: write",
     },
-    "analysis/plots/style.py": {"render: savefig"},
+    "analysis/show/plots/style.py": {"render: savefig"},
     "cli/inspect.py": {"rerun: TemporaryDirectory"},
     "cli/streams.py": {"open_streams: open", "write: open", "write: write"},
 }

@@ -22,11 +22,11 @@ import torch
 from supervise import cells, forget_plugins
 from torch import Tensor
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.canonical import parse_strictly
-from posenc_compare.analysis.compute import compute
-from posenc_compare.analysis.difference import result
-from posenc_compare.analysis.store import SCHEMA, Store
+from posenc_compare.analysis.core.canonical import parse_strictly
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.records.diff import result
+from posenc_compare.analysis.records.store import SCHEMA, Store
 from posenc_compare.attention import attention
 from posenc_compare.errors import DoorError
 from posenc_compare.schemes import Call, Geometry, Scheme

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from supervise import cells, forget_plugins
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.compute import compute
-from posenc_compare.analysis.difference import result
-from posenc_compare.analysis.plan import missing
-from posenc_compare.analysis.store import SCHEMA, Store
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.engine.plan import missing
+from posenc_compare.analysis.records.diff import result
+from posenc_compare.analysis.records.store import SCHEMA, Store
 from posenc_compare.cli.commands import Work
 
 HERE = Path(__file__).parent

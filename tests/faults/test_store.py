@@ -19,11 +19,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from posenc_compare.analysis.canonical import canonical, spec_key
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.plan import missing
-from posenc_compare.analysis.reading import load_records
-from posenc_compare.analysis.store import Store, write_file
+from posenc_compare.analysis.core.canonical import canonical, spec_key
+from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.engine.plan import missing
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.variants import Variant
 
@@ -145,7 +146,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from faulty import body
-from posenc_compare.analysis.store import Store
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
 
 store = Store(Path(sys.argv[1]))
@@ -766,7 +767,7 @@ def test_no_two_cells_have_one_key() -> None:
 
 SAY_KEYS = """
 from faulty import CELL
-from posenc_compare.analysis.canonical import spec_key
+from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.variants import parse_variants
 print(CELL.key(), spec_key({name: hash for hash, name in enumerate("abc")}))
 print(*sorted({"a", "b", "c", "d"}, key=hash))

@@ -22,15 +22,15 @@ import torch
 from safetensors.torch import load_file
 from supervise import cells, forget_plugins
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.canonical import canonical, parse_strictly
-from posenc_compare.analysis.cells import Cell
-from posenc_compare.analysis.compute import compute
-from posenc_compare.analysis.difference import result
-from posenc_compare.analysis.process import WorkerProcess
-from posenc_compare.analysis.settings import ProbeSetting, Training
-from posenc_compare.analysis.store import Store
-from posenc_compare.analysis.supervisor import Job, Limits, Supervisor
+from posenc_compare.analysis.core.canonical import canonical, parse_strictly
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.engine.local import WorkerProcess
+from posenc_compare.analysis.engine.scheduler import Job, Limits, Supervisor
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.diff import result
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
@@ -236,7 +236,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             started.append(given)
             super().__init__(*given)
 
-    monkeypatch.setattr("posenc_compare.analysis.supervisor.WorkerProcess", Counted)
+    monkeypatch.setattr(
+        "posenc_compare.analysis.engine.scheduler.WorkerProcess", Counted
+    )
     return started
 
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.codes import code_of
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import ProbeSetting, sides_of
+from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.distance_decay import distance_decay, mean_logits
 from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
 from posenc_compare.analysis.measures.perturbation import perturbation
 from posenc_compare.analysis.measures.portrait import portrait
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_error import shift_error
 from posenc_compare.analysis.measures.shift_linearity import (
     shift_linearity,
@@ -21,13 +23,11 @@ from posenc_compare.analysis.measures.shift_linearity import (
 )
 from posenc_compare.analysis.measures.smoothness import smoothness
 from posenc_compare.analysis.measures.uniqueness import uniqueness
-from posenc_compare.analysis.probe import Probe
-from posenc_compare.analysis.settings import ProbeSetting, sides_of
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NoCodeError
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Scheme, Variant, register
-from posenc_compare.schemes.slopes import slopes
+from posenc_compare.schemes.shared.slopes import slopes
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 UNTRAINED = MEASURES.select_all("untrained")

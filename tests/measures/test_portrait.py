@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.canonical import canonical
-from posenc_compare.analysis.compute import rounded
+from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.engine.compute import rounded
 from posenc_compare.analysis.measures.portrait import PARTS, portrait
-from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import SCHEMES, Variant

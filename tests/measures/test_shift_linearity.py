@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.seeds import stream_seed
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import (
     shift_linearity,
     shift_residuals,
 )
-from posenc_compare.analysis.probe import Probe
-from posenc_compare.analysis.streams import stream_seed
 from posenc_compare.schemes import Variant
 
 

@@ -5,14 +5,14 @@ import itertools
 import pytest
 import torch
 
-from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.uniqueness import (
     distinct_rows,
     nearest_distance,
     typical_distance,
     uniqueness,
 )
-from posenc_compare.analysis.probe import Probe
 from posenc_compare.schemes import Variant
 
 

@@ -2,7 +2,7 @@
 
 from planted import Fault
 
-FILES = ("attention.py",)
+FILES = ("attention/*.py",)
 HERE = "tests/test_attention.py::test_"
 INPUT = "tests/test_attention_input.py::test_"
 CUDA = "tests/test_flex_on_cuda.py::test_"
@@ -16,13 +16,13 @@ HEADS = f"{INPUT}heads_that_matter_are_refused"
 
 def fault(name: str, old: str, new: str, tests: str, label: str = "alibi") -> Fault:
     """Return a fault, with the scheme whose conformance might see it."""
-    return Fault("attention.py", name, old, new, tests, label)
+    return Fault("attention/__init__.py", name, old, new, tests, label)
 
 
 FAULTS = [
     # Which path
     Fault(
-        "attention.py",
+        "attention/__init__.py",
         "one key too many",
         ">= keys\n",
         "> keys\n",

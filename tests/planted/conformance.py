@@ -14,47 +14,52 @@ def fault(file: str, name: str, old: str, new: str, test: str = FOUND) -> Fault:
 
 FAULTS = [
     fault(
-        "relations",
+        "equivariance",
         "no packed rows",
         "for packed in (None, segments):",
         "for packed in (None,):",
     ),
     fault(
-        "relations",
+        "equivariance",
         "queries alone",
         "other[role][:, head] += 1",
         "other[0][:, head] += 1",
     ),
     fault(
-        "relations", "built for one length", "length in (64, 8192)", "length in (8192,)"
+        "equivariance",
+        "built for one length",
+        "length in (64, 8192)",
+        "length in (8192,)",
     ),
     fault(
-        "relations",
+        "equivariance",
         "other documents unseen",
         "    _documents(layer, subject, x, positions)\n",
         "",
     ),
-    fault("traces", "few texts", "((0, 100), (200, 9),", "((200, 9),"),
-    fault("traces", "past may change", '"past": earlier}', '"past": None}'),
-    fault("traces", "seeds may change", "for seed in (1, 2)]", "for seed in (1, 1)]"),
-    fault("numbers", "half unseen", "    _no_half(layer, places)\n", ""),
-    fault("sizes", "NaN far away", "if noise < 1 else (torch.float64,)", "[:0]"),
+    fault("side_effects", "few texts", "((0, 100), (200, 9),", "((200, 9),"),
+    fault("side_effects", "past may change", '"past": earlier}', '"past": None}'),
     fault(
-        "catalogue",
+        "side_effects", "seeds may change", "for seed in (1, 2)]", "for seed in (1, 1)]"
+    ),
+    fault("precision", "half unseen", "    _no_half(layer, places)\n", ""),
+    fault("shapes", "NaN far away", "if noise < 1 else (torch.float64,)", "[:0]"),
+    fault(
+        "checks",
         "masked values apart",
         ".masked_fill(got == wanted, 0)",
         "",
         "what_is_masked_in_both_is_close",
     ),
     fault(
-        "elsewhere",
+        "fresh_process",
         "import unseen",
         '{"import": changes(before),',
         '{"import": [],',
         "an_import_that_changes_the_process_is_found",
     ),
     fault(
-        "subject",
+        "harness",
         "facts of the class",
         "return self.build(noise=0)\n",
         "return scheme\n",

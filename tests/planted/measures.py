@@ -3,12 +3,10 @@
 from planted import Fault
 
 FILES = (
-    "analysis/base.py",
-    "analysis/codes.py",
+    "analysis/core/progress.py",
+    "analysis/core/seeds.py",
     "analysis/measures/*.py",
-    "analysis/probe.py",
-    "analysis/published.py",
-    "analysis/streams.py",
+    "reproduce/*.py",
 )
 TRAINING = "tests/training/test_training.py::test_"
 ATTENTION = "tests/measures/test_attention_measures.py::test_"
@@ -21,124 +19,124 @@ GRID = "tests/measures/test_grid.py::test_"
 
 def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
     """Return a fault in a measure."""
-    return Fault(f"analysis/measures/{file}.py", name, old, new, tests)
+    return Fault(f"{file}.py", name, old, new, tests)
 
 
 FAULTS = [
     fault(
-        "extrapolation",
+        "analysis/measures/extrapolation",
         "last fifth of the losses",
         "len(losses) // 10",
         "len(losses) // 5",
         f"{TRAINING}figures_are_those_of_the_network_as_trained",
     ),
     fault(
-        "extrapolation",
+        "analysis/measures/extrapolation",
         "bits of the last reader",
         "if not case:\n                position_bits",
         "if case:\n                position_bits",
         f"{TRAINING}figures_are_those_of_the_network_as_trained",
     ),
     fault(
-        "shift_error",
+        "analysis/measures/shift_error",
         "mean for largest",
         ".abs().max()",
         ".abs().mean()",
         f"{ATTENTION}shift_error_is_the_largest_change_of_any_logit",
     ),
     fault(
-        "shift_linearity",
+        "analysis/measures/shift_linearity",
         "spread around 0",
         "(target - target.mean(dim=0)).norm()",
         "target.norm()",
         f"{LINEARITY}what_a_map_misses_is_seen_beside_the_spread_around_the_mean",
     ),
     fault(
-        "shift_linearity",
+        "analysis/measures/shift_linearity",
         "scored on what was fitted",
         "fit, held_out = starts",
         "held_out, fit = starts",
         f"{LINEARITY}what_a_map_misses_is_seen_beside_the_spread_around_the_mean",
     ),
     fault(
-        "order_sensitivity",
+        "analysis/measures/order_sensitivity",
         "one projection for both layers",
         'f"query {layer}"',
         '"query 0"',
         f"{ATTENTION}order_sensitivity_is_that_of_two_layers_of_their_own",
     ),
     fault(
-        "distance_decay",
+        "analysis/measures/distance_decay",
         "ties by place",
         "(np.cumsum(counts) - (counts - 1) / 2)[inverse]",
         "values.argsort().argsort()",
         f"{ATTENTION}decay_is_spearmans_correlation_with_mean_ranks_of_ties",
     ),
     fault(
-        "perturbation",
+        "analysis/measures/perturbation",
         "half the angle",
         "rad2deg(2 * half)",
         "rad2deg(half)",
         f"{VECTORS}angles_are_in_degrees",
     ),
     fault(
-        "perturbation",
+        "analysis/measures/perturbation",
         "spread over all keys",
         "(kept - mean)[seen]",
         "kept[seen]",
         f"{VECTORS}bias_spread_counts_what_differs_between_keys_alone",
     ),
     fault(
-        "smoothness",
+        "analysis/measures/smoothness",
         "unevenness upside down",
         "largest / mean if mean",
         "mean / largest if mean",
         f"{VECTORS}the_largest_step_is_seen_beside_the_mean_step",
     ),
     fault(
-        "uniqueness",
+        "analysis/measures/uniqueness",
         "pairs with themselves",
         "max(1, count - 1)",
         "max(1, count)",
         f"{UNIQUENESS}typical_distance_is_the_root_mean_square_over_pairs",
     ),
     fault(
-        "uniqueness",
+        "analysis/measures/uniqueness",
         "next row left out",
         "> here[:, None]",
         "> here[:, None] + 1",
         f"{UNIQUENESS}nearest_distance_equals_all_pairs",
     ),
     fault(
-        "portrait",
+        "analysis/measures/portrait",
         "zero codes count",
         "cosines[both].mean()",
         "cosines.mean()",
         f"{PORTRAIT}similarity_leaves_out_the_zero_code",
     ),
     Fault(
-        "analysis/codes.py",
+        "analysis/measures/codes.py",
         "future distances for past ones",
         "scheme.offset_bias(-steps)",
         "scheme.offset_bias(steps)",
         f"{UNIQUENESS}nope_has_one_code_and_t5_as_many_as_buckets",
     ),
     Fault(
-        "analysis/probe.py",
+        "analysis/measures/probe.py",
         "one seed for all",
         "stream_seed(purpose, self.seed)",
         "stream_seed(purpose, 0)",
         f"{VECTORS}another_seed_is_another_probe",
     ),
     Fault(
-        "analysis/probe.py",
+        "analysis/measures/probe.py",
         "rows apart alone",
         "difference.norm(dim=-1) if",
         "difference[..., 0].abs() if",
         f"{GRID}cells_are_apart_as_the_ruler_says",
     ),
     Fault(
-        "analysis/published.py",
+        "reproduce/published.py",
         "odd slopes for even",
         "[0::2]",
         "[1::2]",

@@ -5,9 +5,9 @@ from planted import Fault
 FILES = (
     "__init__.py",
     "errors.py",
-    "inputs.py",
     "references.py",
     "registry.py",
+    "validate.py",
     "variants.py",
 )
 NAMES = "tests/test_names.py::test_"
@@ -15,14 +15,14 @@ VARIANTS = "tests/test_variants.py::test_"
 REGISTRY = "tests/test_registry.py::test_"
 FAULTS = [
     Fault(
-        "inputs.py",
+        "validate.py",
         "swapped letters are two slips",
         "before[j - 1] + 1)",
         "before[j - 1] + 2)",
         f"{NAMES}slips_are_counted",
     ),
     Fault(
-        "inputs.py",
+        "validate.py",
         "pipes are read",
         "if not stat.S_ISREG(facts.st_mode):",
         "if stat.S_ISDIR(facts.st_mode):",

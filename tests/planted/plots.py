@@ -2,116 +2,116 @@
 
 from planted import Fault
 
-FILES = ("analysis/plots/*.py",)
+FILES = ("analysis/show/plots/*.py",)
 
 
 def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
     """Return a fault, and the test that must turn red."""
     tests = f"tests/test_plots.py::test_{test}"
-    return Fault(f"analysis/plots/{file}.py", name, old, new, tests)
+    return Fault(f"{file}.py", name, old, new, tests)
 
 
 FAULTS = [
     fault(
-        "records",
+        "analysis/show/plots/frames",
         "failed records drawn",
         'r.get("status") == "ok" and ',
         "",
         "records_without_a_result_are_passed_over",
     ),
     fault(
-        "extrapolation",
+        "analysis/show/plots/extrapolation",
         "largest for mean over seeds",
         'means["value"].mean()',
         'means["value"].max()',
         "extrapolation_draws_means_and_marks_ends",
     ),
     fault(
-        "extrapolation",
+        "analysis/show/plots/extrapolation",
         "one reason for all ends",
         "if len(set(shown.values())) == 1",
         "if len(set(shown.values())) > 0",
         "extrapolation_says_each_end_where_they_differ",
     ),
     fault(
-        "lines",
+        "analysis/show/plots/lines",
         "ends do not tell lines apart",
         "if same_ends and apart",
         "if apart",
         "lines_that_coincide_are_layered",
     ),
     fault(
-        "style",
+        "analysis/show/plots/style",
         "strange families first",
         "else len(FAMILIES), label)",
         "else -1, label)",
         "looks_are_ordered_by_family_then_name",
     ),
     fault(
-        "style",
+        "analysis/show/plots/style",
         "labels that hide",
         'startswith("_")',
         'startswith("__")',
         "safe",
     ),
     fault(
-        "style",
+        "analysis/show/plots/style",
         "the user's style",
         "    mpl.rcdefaults()\n",
         "",
         "the_users_own_style_does_not_matter",
     ),
     fault(
-        "heat",
+        "analysis/show/plots/heat",
         "0 beside the middle",
         "float(max(-low, high))",
         "float(high)",
         "zero_is_pale",
     ),
     fault(
-        "position_bits",
+        "analysis/show/plots/position_bits",
         "bins end too early",
         "np.ceil(octave - 1e-9)",
         "np.floor(octave)",
         "bins_share_out_every_position",
     ),
     fault(
-        "codes",
+        "analysis/show/plots/code_maps",
         "first position below",
         "set_ylim(positions, 0)",
         "set_ylim(0, positions)",
         "code_maps_show_the_numbers_and_grey_the_rest",
     ),
     fault(
-        "head_maps",
+        "analysis/show/plots/head_maps",
         "place for number of a head",
         'f"head {names[head]:.0f}"',
         'f"head {head:.0f}"',
         "bias_heads_that_are_alike_are_drawn_once",
     ),
     fault(
-        "grid_maps",
+        "analysis/show/plots/grid_maps",
         "column for row",
         "columns // 2, rows // 2",
         "rows // 2, columns // 2",
         "the_middle_of_a_grid_is_framed",
     ),
     fault(
-        "clock_hands",
+        "analysis/show/plots/clock_hands",
         "with the clock",
         "np.sin(angles)",
         "-np.sin(angles)",
         "clock_hands_point_where_the_angles_say",
     ),
     fault(
-        "similarity",
+        "analysis/show/plots/similarity",
         "logits from nowhere",
         'logits["value"] - first',
         'logits["value"]',
         "logits_are_drawn_from_distance_zero",
     ),
     fault(
-        "panels",
+        "analysis/show/plots/panels",
         "nothing to compare with",
         'in ("none", family)',
         "in (family,)",

@@ -3,9 +3,14 @@
 Whether a formula is that of the paper, only the scheme's own tests can tell.
 """
 
+from pathlib import Path
+
 from planted import Fault
 
-FILES = ("schemes/*.py",)
+FILES = (
+    "schemes/*.py",
+    "schemes/shared/*.py",
+)
 
 
 def fault(file: str, name: str, old: str, new: str, label: str = "") -> Fault:
@@ -25,7 +30,7 @@ def formula(
     scheme: str = "",
 ) -> Fault:
     """Return a fault that makes another scheme of it, as sound as the right one."""
-    tests = f"tests/schemes/test_{scheme or file}.py::test_{test}"
+    tests = f"tests/schemes/test_{scheme or Path(file).name}.py::test_{test}"
     return Fault(f"schemes/{file}.py", name, old, new, tests)
 
 
@@ -44,21 +49,23 @@ FAULTS = [
         "rope", "cast before multiply", f"{POSITIONS}.d", f"{POSITIONS}.bfloat16().d"
     ),
     formula(
-        "frequencies",
+        "shared/frequencies",
         "exponent",
         "=device) / pairs",
         "=device) * 2 / pairs",
         scheme="rope",
     ),
-    fault("frequencies", "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
+    fault("shared/frequencies", "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
     fault("p_rope", "mixed layouts", f"{KEY}self.layout)", KEY + HALF),
     formula("p_rope", "slow pairs kept", "self.kept :] = 0", ": self.kept] = 0"),
     formula("xpos", "exponent's sign", "(positions) ** sign", "(positions) ** -sign"),
     fault("xpos", "keys grow too", "positions, -1)", "positions, 1)"),
     formula("fope", "the other pad", 'pad == "official"', 'pad == "paper"'),
     formula("rope_2d", "row for column", 'self.first == "w"', 'self.first == "h"'),
-    formula("scaling", "ramp inverted", "1 - share.clamp", "share.clamp", SPEEDS),
-    formula("scaling", "temperature squared", HEAT, f"({HEAT}) ** 2", LOGITS),
+    formula(
+        "shared/scaling", "ramp inverted", "1 - share.clamp", "share.clamp", SPEEDS
+    ),
+    formula("shared/scaling", "temperature squared", HEAT, f"({HEAT}) ** 2", LOGITS),
     # What is added to tokens
     formula(
         "sinusoidal", "sine for cosine", ".sin(), angle.cos(", ".cos(), angle.sin("
@@ -86,5 +93,5 @@ FAULTS = [
     fault("fox", "cached state ignored", "before + total", "total"),
     fault("path", "cached keys ignored", ".tril(call.past)", ".tril()"),
     # The doors
-    fault("base", "mask > for >=", "(key <= q", "(key < q", "rope"),
+    fault("call", "mask > for >=", "(key <= q", "(key < q", "rope"),
 ]

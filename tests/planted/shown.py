@@ -3,15 +3,12 @@
 from planted import Fault
 
 FILES = (
-    "analysis/checks.py",
-    "analysis/difference.py",
-    "analysis/plan.py",
-    "analysis/presets.py",
-    "analysis/reading.py",
-    "analysis/report.py",
-    "analysis/settings.py",
-    "analysis/tables.py",
-    "analysis/text.py",
+    "analysis/core/presets.py",
+    "analysis/core/settings.py",
+    "analysis/engine/plan.py",
+    "analysis/records/diff.py",
+    "analysis/records/load.py",
+    "analysis/show/*.py",
 )
 TABLES = "tests/test_tables.py::test_"
 RECORDS = "tests/test_records.py::test_"
@@ -19,117 +16,117 @@ RECORDS = "tests/test_records.py::test_"
 
 def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
     """Return a fault in a file of `analysis`."""
-    return Fault(f"analysis/{file}.py", name, old, new, tests)
+    return Fault(f"{file}.py", name, old, new, tests)
 
 
 FAULTS = [
     fault(
-        "tables",
+        "analysis/show/tables",
         "points in the order of text",
         'if row["x"] == row["x"]})',
         'if row["x"] == row["x"]}, key=str)',
         f"{TABLES}points_of_a_curve_stand_in_the_order_of_their_size",
     ),
     fault(
-        "tables",
+        "analysis/show/tables",
         "first column decides",
         "for mean in reversed(means)",
         "for mean in means",
         f"{TABLES}the_longest_length_decides_the_order_and_then_the_next",
     ),
     fault(
-        "tables",
+        "analysis/show/tables",
         "fewer seeds unsaid",
         'if row["n"] < seeds',
         "if seeds < 0",
         f"{TABLES}a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed",
     ),
     fault(
-        "tables",
+        "analysis/show/tables",
         "median for mean",
         '("value", "mean")',
         '("value", "median")',
         f"{RECORDS}summary_is_the_mean_over_seeds_with_its_records",
     ),
     fault(
-        "plan",
+        "analysis/engine/plan",
         "portraits for every seed",
         "        if seed == 0 or name not in once\n",
         "",
         f"{RECORDS}what_draws_and_does_not_rank_is_planned_for_one_seed",
     ),
     fault(
-        "plan",
+        "analysis/engine/plan",
         "one shard too far",
         "% count == mine - 1",
         "% count == mine",
         f"{RECORDS}shards_share_out_all_cells",
     ),
     fault(
-        "plan",
+        "analysis/engine/plan",
         "nothing tried again",
         ' or record["status"] in retry',
         "",
         f"{RECORDS}failed_cells_are_tried_again_if_asked",
     ),
     fault(
-        "reading",
+        "analysis/records/load",
         "damage untold",
         "if store.damaged:",
         "if False:",
         "tests/faults/test_store.py::test_reading_writes_nothing",
     ),
     fault(
-        "reading",
+        "analysis/records/load",
         "code of any age",
         '        (spec["measure"]["name"], "code"): age,\n',
         "",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
     fault(
-        "reading",
+        "analysis/records/load",
         "any processor",
         '    "cpu": ("arithmetic", "unknown"),\n',
         "",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
     fault(
-        "difference",
+        "analysis/records/diff",
         "relative to the second",
         "/ max(abs(a), abs(b))",
         "/ abs(b)",
         "tests/test_difference.py::test_numbers_are_compared_relative_to_the_larger",
     ),
     fault(
-        "text",
+        "analysis/show/format",
         "spaces hide a formula",
         'r"\\s*[=+\\-@',
         'r"[=+\\-@',
         f"{TABLES}cells_that_would_be_formulas_get_a_quote",
     ),
     fault(
-        "text",
+        "analysis/core/sanitize",
         "cut without a hash",
         "…{digest}",
         "…",
         f"{TABLES}long_labels_that_differ_at_the_end_stay_apart",
     ),
     fault(
-        "settings",
+        "analysis/core/settings",
         "lengths grow evenly",
         "self.length << i for",
         "self.length * (i + 1) for",
         "tests/training/test_training.py::test_presets_are_as_large_as_promised",
     ),
     fault(
-        "checks",
+        "validate",
         "true is a number",
         "whole = isinstance(value, int) and not isinstance(value, bool)",
         "whole = isinstance(value, int)",
         "tests/training/test_training.py::test_bad_settings_are_refused",
     ),
     fault(
-        "report",
+        "analysis/show/report",
         "each scheme as all",
         ' if r["label"] == row[0]])',
         "])",

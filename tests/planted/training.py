@@ -16,8 +16,8 @@ TABLES = '"params": list(tables.values()),\n            "weight_decay": '
 
 def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
     """Return a fault, and the test that must turn red."""
-    tests = (CORPUS if file == "corpus" else TESTS) + test
-    return Fault(f"analysis/training/{file}.py", name, old, new, tests)
+    tests = (CORPUS if file.endswith("corpus") else TESTS) + test
+    return Fault(f"{file}.py", name, old, new, tests)
 
 
 def forged(name: str, old: str, new: str) -> Fault:
@@ -30,21 +30,21 @@ def forged(name: str, old: str, new: str) -> Fault:
 FAULTS = [
     # Ids
     fault(
-        "trainer",
+        "analysis/training/trainer",
         "tested as if in training",
         "    model.eval()\n",
         "",
         "nothing_is_augmented_in_tests",
     ),
     fault(
-        "trainer",
+        "analysis/training/trainer",
         "no draws in tests",
         'positions, generator(start, "test"))',
         "positions)",
         "random_ids_are_drawn_in_tests_too",
     ),
     fault(
-        "trainer",
+        "analysis/training/trainer",
         "one draw for all steps",
         "generator(self.seed, step)",
         "generator(self.seed, 0)",
@@ -52,30 +52,42 @@ FAULTS = [
     ),
     # Steps
     fault(
-        "trainer",
+        "analysis/training/trainer",
         "first step does nothing",
         "return (step + 1) / warm",
         "return step / warm",
         "the_rate_rises_over_a_tenth_and_falls_to_a_tenth",
     ),
     fault(
-        "trainer",
+        "analysis/training/trainer",
         "rate falls to 0",
         "0.55 + 0.45 *",
         "0.5 + 0.5 *",
         "the_rate_rises_over_a_tenth_and_falls_to_a_tenth",
     ),
-    fault("trainer", "tables decayed", f"{TABLES}0.0", f"{TABLES}0.1", GROUPS),
-    fault("trainer", "layers as tables", "if id(p) not in layers}", "}", GROUPS),
     fault(
-        "trainer",
+        "analysis/training/trainer",
+        "tables decayed",
+        f"{TABLES}0.0",
+        f"{TABLES}0.1",
+        GROUPS,
+    ),
+    fault(
+        "analysis/training/trainer",
+        "layers as tables",
+        "if id(p) not in layers}",
+        "}",
+        GROUPS,
+    ),
+    fault(
+        "analysis/training/trainer",
         "gradients not clipped",
         "(parameters, 1.0, norm)",
         "(parameters, 1e9, norm)",
         "gradients_are_clipped_to_norm_1",
     ),
     fault(
-        "trainer",
+        "analysis/training/trainer",
         "foretells what it sees",
         "tokens[:, 1:].reshape",
         "tokens[:, :-1].reshape",
@@ -113,35 +125,35 @@ FAULTS = [
     ),
     # The network
     fault(
-        "decoder",
+        "analysis/training/decoder",
         "one table for all seeds",
         'stream_seed("scheme", seed)',
         'stream_seed("scheme", 0)',
         "parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed",
     ),
     fault(
-        "decoder",
+        "analysis/training/decoder",
         "first scheme in all layers",
         "Layer(width, schemes[i % len(schemes)]",
         "Layer(width, schemes[0]",
         "every_layer_has_the_scheme_that_is_its_own",
     ),
     fault(
-        "decoder",
+        "analysis/training/decoder",
         "all layers are the first",
         "layer=layer, layers=layers",
         "layers=layers",
         "every_layer_has_the_scheme_that_is_its_own",
     ),
     fault(
-        "decoder",
+        "analysis/training/decoder",
         "readers stay",
         "self._use(self.own)",
         "self._use(schemes)",
         "readers_are_gone_when_they_have_read",
     ),
     fault(
-        "decoder",
+        "analysis/training/decoder",
         "ends of branches too large",
         'in ("out", "down")',
         'in ("out",)',
@@ -149,28 +161,28 @@ FAULTS = [
     ),
     # Text
     fault(
-        "corpus",
+        "analysis/training/corpus",
         "windows overlap",
         "window + 1, length)",
         "window + 1, length // 2)",
         "windows_share_out_a_document_to_its_last_byte",
     ),
     fault(
-        "corpus",
+        "analysis/training/corpus",
         "last window left out",
         "window + 1, length)",
         "window, length)",
         "windows_share_out_a_document_to_its_last_byte",
     ),
     fault(
-        "corpus",
+        "analysis/training/corpus",
         "last start never drawn",
         "draw.integers(0, last + 1, size)",
         "draw.integers(0, max(1, last), size)",
         "a_batch_may_begin_at_every_byte_that_has_a_whole_window",
     ),
     fault(
-        "corpus",
+        "analysis/training/corpus",
         "copies trained on",
         "for text in shuffled if text not in held_out",
         "for text in shuffled",

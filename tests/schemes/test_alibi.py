@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
-from posenc_compare.schemes.slopes import slopes
+from posenc_compare.schemes.shared.slopes import slopes
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

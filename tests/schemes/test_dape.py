@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Geometry, Scheme, create, dape
-from posenc_compare.schemes.base import PairBias
+from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.dape import Dape
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 7

@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc_compare.attention import Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, create
-from posenc_compare.schemes.base import index_grid
+from posenc_compare.schemes.call import index_grid
 from posenc_compare.schemes.fox import Fox
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 8, 10

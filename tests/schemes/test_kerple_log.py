@@ -8,8 +8,8 @@ from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes import create
-from posenc_compare.schemes.bounds import bounded
 from posenc_compare.schemes.kerple_log import KerpleLog
+from posenc_compare.schemes.shared.bounds import bounded
 
 PLACES = [0, 1, 2, 40, 7, 3000]
 

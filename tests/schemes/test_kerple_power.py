@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.kerple_power import KerplePower
-from posenc_compare.schemes.slopes import slopes
+from posenc_compare.schemes.shared.slopes import slopes
 
 PLACES = [0, 1, 2, 40, 7, 3000]
 

@@ -11,7 +11,7 @@ from posenc_compare.analysis.training.decoder import Decoder, Layer
 from posenc_compare.attention import Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
-from posenc_compare.schemes.base import readers_at
+from posenc_compare.schemes.contract import readers_at
 
 GEOMETRY = Geometry(model_dim=32, heads=4, length=64)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes import Variant, create
-from posenc_compare.schemes.base import Geometry
+from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.pope import Pope
 
 PLACES = [3, 0, 7, 100, 4096, 8]

@@ -11,9 +11,9 @@ from torch import Tensor
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, create
-from posenc_compare.schemes.frequencies import position_angles
 from posenc_compare.schemes.rope import Rope
-from posenc_compare.schemes.scaling import RULES
+from posenc_compare.schemes.shared.frequencies import position_angles
+from posenc_compare.schemes.shared.scaling import RULES
 
 every_rule = pytest.mark.parametrize("rule", RULES)
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from posenc_compare.analysis.base import Progress
+from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.extrapolation import extrapolation
-from posenc_compare.analysis.presets import PRESETS
-from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
@@ -22,7 +22,7 @@ from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant
-from posenc_compare.schemes.base import readers_at
+from posenc_compare.schemes.contract import readers_at
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]

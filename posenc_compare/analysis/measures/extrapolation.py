@@ -6,20 +6,20 @@ lengths up to 16 times as long. `docs/training.md` says how and why.
 
 import torch
 
-from posenc_compare.analysis.base import (
-    Progress,
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
     Row,
     register_measure,
 )
-from posenc_compare.analysis.settings import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
 from posenc_compare.errors import ConfigError, CorpusError, UndefinedPositionError
 from posenc_compare.schemes import Geometry, Variant
-from posenc_compare.schemes.base import readers_at
+from posenc_compare.schemes.contract import readers_at
 
 BITS = Quantity(
     "bits_per_byte",

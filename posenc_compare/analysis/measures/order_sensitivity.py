@@ -9,17 +9,17 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
-from posenc_compare.analysis.base import (
-    Progress,
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
     Row,
     register_measure,
 )
-from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.attention import attention
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.base import ask
+from posenc_compare.schemes.contract import ask
 
 SEQUENCES = 8
 LAYERS = 2

@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.base import Progress, Result, register_measure
-from posenc_compare.analysis.probe import Probe
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.measure import Result, register_measure
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.errors import (
     ConfigError,
     DoorError,
@@ -26,7 +27,7 @@ from posenc_compare.errors import (
     UndefinedPositionError,
 )
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.base import ask
+from posenc_compare.schemes.contract import ask
 
 CODE = (128, 512)  # positions, channels
 SMALL_CODE = (16, 32)  # positions, channels

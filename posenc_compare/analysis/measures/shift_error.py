@@ -10,19 +10,19 @@ Definition: max over batch, heads, queries, keys of |logits(p + k) - logits(p)|.
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.base import (
-    Progress,
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
     Row,
     register_measure,
 )
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import SHIFTS
-from posenc_compare.analysis.probe import Probe
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.base import ask
+from posenc_compare.schemes.contract import ask
 
 SEQUENCES = 4
 

@@ -12,16 +12,16 @@ there are rows or columns: then some matrix fits.
 import torch
 from torch import Tensor
 
-from posenc_compare.analysis.base import (
-    Progress,
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.seeds import stream_seed
+from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
     Row,
     register_measure,
 )
-from posenc_compare.analysis.codes import code_of
-from posenc_compare.analysis.probe import Probe
-from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import Variant
 

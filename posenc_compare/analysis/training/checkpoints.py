@@ -23,8 +23,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from posenc_compare.analysis.canonical import canonical, parse_strictly
-from posenc_compare.analysis.store import read_file, write_file
+from posenc_compare.analysis.core.canonical import canonical, parse_strictly
+from posenc_compare.analysis.core.files import read_file, write_file
 from posenc_compare.errors import StoreError
 
 FORMAT = 2

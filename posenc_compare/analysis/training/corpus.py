@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.analysis.core.seeds import stream_seed
+from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.errors import CorpusError
-from posenc_compare.inputs import read_regular
+from posenc_compare.validate import read_regular
 
-STDLIB = "stdlib"
 HELD_OUT = 0.1  # least share of all bytes that is held out
 # Not source that people read, or not the same on every installation.
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"}

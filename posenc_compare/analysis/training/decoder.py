@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.attention import attention
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
-from posenc_compare.schemes.base import ask
+from posenc_compare.schemes.contract import ask
 
 VOCABULARY = 256
 

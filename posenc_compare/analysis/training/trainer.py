@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc_compare.analysis.base import Progress
-from posenc_compare.analysis.streams import stream_seed
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.training.corpus import Corpus
 from posenc_compare.analysis.training.decoder import VOCABULARY, Decoder
 from posenc_compare.errors import NonFiniteError

@@ -1,0 +1,1 @@
+"""What every room may use: settings, seeds, progress, files and canonical JSON."""

@@ -1,0 +1,27 @@
+"""The sizes a comparison starts from, by name."""
+
+from posenc_compare.analysis.core.settings import Training
+
+PRESETS: dict[str, tuple[Training, int]] = {
+    "quick": (Training(steps=200, test_bytes=16_384), 3),
+    "standard": (
+        Training(layers=4, length=128, steps=2000, batch=8, test_bytes=65_536),
+        5,
+    ),
+    "gpu": (
+        Training(
+            layers=6,
+            width=384,
+            heads=6,
+            length=512,
+            steps=5000,
+            batch=64,
+            learning_rate=1e-3,
+            test_bytes=524_288,
+            dtype="bfloat16",
+            compiled=True,
+        ),
+        10,
+    ),
+}
+"""Setting and number of seeds of each preset."""

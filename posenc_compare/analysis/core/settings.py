@@ -1,0 +1,188 @@
+"""The settings of cells.
+
+A setting knows how much memory it needs at the least, so that what cannot fit is
+refused before anything is computed.
+"""
+
+import math
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import (
+    check_choice,
+    check_heads,
+    check_number,
+    check_whole,
+)
+
+STDLIB = "stdlib"  # the name of the default corpus
+SEEDS = (1 << 63) - 1  # the largest seed
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
+CELLS = 1024  # of a grid: every cell attends to every other
+
+
+@dataclass(frozen=True)
+class ProbeSetting:
+    """Everything that a number without training depends on beside the scheme.
+
+    Attributes:
+        width: channels of a token vector.
+        heads: attention heads.
+        positions: positions a scheme is looked at, and the length it is built for.
+        tokens: length of the sequence shown to attention.
+        seed: of tokens, projections and a scheme's own parameters.
+        dtype: of everything computed.
+        device: where it is computed.
+        grid: `ROWSxCOLUMNS`, or three sizes, of a grid that holds the positions in
+            raster order; empty for a sequence.
+    """
+
+    width: int = 128
+    heads: int = 4
+    positions: int = 512
+    tokens: int = 64
+    seed: int = 0
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
+    device: str = "cpu"
+    grid: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole("width", self.width, 1, 1 << 16)
+        check_whole("heads", self.heads, 1, 1024)
+        check_heads(self.width, self.heads)
+        check_whole("positions", self.positions, 2, 1 << 20)
+        check_whole("tokens", self.tokens, 1, 1 << 20)
+        check_whole("seed", self.seed, 0, SEEDS)
+        check_choice("probe_dtype", self.dtype, DTYPES)
+        if math.prod(self.sides) != self.positions:
+            raise ConfigError(
+                f"positions must be {math.prod(self.sides)} on a grid of {self.grid}, "
+                f"got {self.positions}"
+            )
+
+    work = 5  # units of progress that one measure counts for
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Return the sizes of the grid; of a sequence, its positions alone."""
+        return sides_of(self.grid) if self.grid else (self.positions,)
+
+    @property
+    def memory(self) -> int:
+        """Return the bytes that one measure needs at the least: the codes, twice."""
+        return 2 * 8 * self.positions * self.width
+
+    def spec(self) -> dict[str, Any]:
+        """Return what a cell's key is made of; of a sequence, no grid."""
+        spec = asdict(self)
+        return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
+
+
+def sides_of(grid: str) -> tuple[int, ...]:
+    """Return the sizes that a grid is written with, two or three.
+
+    Raises:
+        ConfigError: if it is not written so, or the grid is too small or too large.
+    """
+    fits = isinstance(grid, str) and GRID.fullmatch(grid)
+    sides = tuple(map(int, grid.split("x"))) if fits else (0,)
+    if min(sides) < 2 or math.prod(sides) > CELLS:
+        raise ConfigError(
+            f"grid must be ROWSxCOLUMNS, each at least 2, with at most {CELLS} cells, "
+            f"got {str(grid)[:40]!r}; 16x16 would work"
+        )
+    return sides
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything that a trained number depends on beside the scheme.
+
+    Attributes:
+        layers: of the decoder.
+        width: channels of a token vector.
+        heads: attention heads.
+        length: bytes per training sequence, and the shortest test length.
+        steps: optimiser steps.
+        batch: sequences per step.
+        learning_rate: peak rate of AdamW.
+        weight_decay: of the network's matrices.
+        longest: the longest test length, in multiples of `length`; the lengths
+            between double.
+        test_bytes: held-out bytes that every length is tested on.
+        dtype: float32, or bfloat16 for autocast.
+        compiled: compile the network.
+        seed: of initial weights and batches.
+        device: where it runs.
+        corpus_sha256: of the corpus.
+        corpus: file, folder or `stdlib`; where this machine finds the corpus.
+    """
+
+    layers: int = 2
+    width: int = 128
+    heads: int = 4
+    length: int = 64
+    steps: int = 300
+    batch: int = 16
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.1
+    longest: int = 16
+    test_bytes: int = 32_768
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    compiled: bool = False
+    seed: int = 0
+    device: str = "cpu"
+    corpus_sha256: str = ""
+    corpus: str = field(default=STDLIB, compare=False)
+
+    def __post_init__(self) -> None:
+        check_whole("layers", self.layers, 1, 1000)
+        check_whole("width", self.width, 1, 1 << 16)
+        check_whole("heads", self.heads, 1, 1024)
+        check_heads(self.width, self.heads)
+        check_whole("length", self.length, 1, 1 << 20)
+        check_whole("steps", self.steps, 1, 10**9)
+        check_whole("batch", self.batch, 1, 1 << 20)
+        check_whole("seed", self.seed, 0, SEEDS)
+        check_number("learning_rate", self.learning_rate, 1e-12, 100)
+        check_number("weight_decay", self.weight_decay, 0, 100)
+        check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
+        check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
+        check_choice("dtype", self.dtype, ("float32", "bfloat16"))
+        check_choice("compiled", self.compiled, (True, False))
+        if not isinstance(self.corpus, str):
+            raise ConfigError(f"corpus must be text, got {self.corpus!r}")
+        # 1 and 1.0 are one rate, and must be one key.
+        object.__setattr__(self, "learning_rate", float(self.learning_rate))
+        object.__setattr__(self, "weight_decay", float(self.weight_decay))
+
+    @property
+    def work(self) -> int:
+        """Return the units of progress that one cell counts for: its steps."""
+        return self.steps
+
+    @property
+    def memory(self) -> int:
+        """Return the bytes that training and testing need at the least.
+
+        Weights, gradients and AdamW's two moments; of a step, what the backward pass
+        keeps of each layer, and logits; of a test, one layer and logits.
+        """
+        weights = self.layers * 12 * self.width**2 + 256 * self.width
+        step = self.batch * self.length * (self.layers * 10 * self.width + 512)
+        longest = self.length * self.longest * (6 * self.width + 512)
+        return 4 * (4 * weights + max(step, longest))
+
+    @property
+    def test_lengths(self) -> list[int]:
+        """Return the test lengths in bytes, from the training length up."""
+        return [self.length << i for i in range(self.longest.bit_length())]
+
+    def spec(self) -> dict[str, Any]:
+        """Return what a cell's key is made of: all but where the corpus lies."""
+        spec = asdict(self)
+        del spec["corpus"]
+        return spec

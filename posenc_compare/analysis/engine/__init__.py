@@ -1,0 +1,1 @@
+"""Compute a comparison: plan, scheduler, workers and provenance."""

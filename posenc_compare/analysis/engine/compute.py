@@ -1,0 +1,177 @@
+"""Compute one cell in this process.
+
+Whatever a scheme does in Python, raising what it likes, becomes a record that says so.
+"""
+
+import datetime
+import math
+import resource
+import time
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.engine.memory import out_of_memory
+from posenc_compare.analysis.engine.provenance import provenance
+from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.measure import Result
+from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import (
+    ConfigError,
+    CorpusError,
+    DoorError,
+    NoCodeError,
+    NonFiniteError,
+    PosencError,
+    ShapeError,
+    UndefinedPositionError,
+)
+from posenc_compare.registry import MEASURES
+from posenc_compare.schemes import check_axes
+from posenc_compare.variants import Variant
+
+FRAMES = 20  # calls of a traceback that a record keeps
+HALF = ("bfloat16", "float16")  # where overflow is a finding
+BUILDING = {Variant.build.__code__, check_axes.__code__}
+
+
+def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
+    """Return the record of a cell, whatever happens while it is computed.
+
+    Raises:
+        Stopped: if the run was asked to stop.
+        StoreError: if a checkpoint cannot be kept.
+    """
+    started = datetime.datetime.now(datetime.UTC)
+    clock = time.monotonic()
+    record = {
+        **cell.header(),
+        "status": "ok",
+        "error": "",
+        "trace": [],
+        "quantities": {},
+        "rows": [],
+        "arrays": {},
+        "corpus": None,
+    }
+    torch.set_num_threads(cell.threads)
+    if cell.setting.device == "cuda":
+        torch.compiler.reset()  # what earlier cells compiled counts against a limit
+    # Softmax tails of steep biases are denormal numbers, which are slow. The switch
+    # is the process's: it goes back to torch's default.
+    torch.set_flush_denormal(True)
+    try:
+        record |= _measure(cell, progress)
+    except BaseException as problem:
+        if problem is progress.checkpoints.raised:
+            raise
+        record |= _failure(problem, cell)
+    finally:
+        torch.set_flush_denormal(False)
+    return {
+        **record,
+        "provenance": {
+            "started": started.isoformat(timespec="seconds"),
+            "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - clock, 3),
+            "resumed_from_step": progress.checkpoints.resumed_from,
+            "resumed_elsewhere": progress.checkpoints.resumed_elsewhere,
+            "checkpoints_refused": "; ".join(progress.checkpoints.refused),
+            "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            * 1024,
+            **provenance(cell),
+        },
+    }
+
+
+def _measure(cell: Cell, progress: Progress) -> dict[str, Any]:
+    measure = MEASURES.get(cell.measure)
+    quantities = {n: asdict(q) for n, q in measure.quantities.items()}
+    if isinstance(cell.setting, Training):
+        corpus = load_corpus(cell.setting.corpus).facts()
+        result: Result = measure.compute(cell.variant, cell.setting, progress)
+    else:
+        corpus = None
+        probe = Probe(**asdict(cell.setting))
+        result = measure.compute(cell.variant, probe, progress)
+    return {
+        "quantities": quantities,
+        "rows": [_finite(asdict(row), cell.setting.dtype) for row in result.rows],
+        "arrays": {name: rounded(array) for name, array in result.arrays.items()},
+        "corpus": corpus,
+    }
+
+
+def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
+    """Return what a record says of an exception: status, message and last calls."""
+    try:
+        message = str(problem)
+    except BaseException:
+        message = "(its message cannot be shown)"
+    status = "failed"
+    if isinstance(problem, NonFiniteError):
+        message = f"non-finite: {message}"
+    elif isinstance(problem, PosencError):
+        status = "unsupported" if _refuses(problem) else "failed"
+    elif out_of_memory(problem):
+        status = "lost"
+        what = message or type(problem).__name__
+        message = f"oom: {what}; the setting was {cell.setting.spec()}"
+    else:
+        message = f"{type(problem).__name__}: {message}"
+    frames = traceback.extract_tb(problem.__traceback__)[-FRAMES:]
+    trace = [f"{Path(f.filename).name}:{f.lineno} in {f.name}" for f in frames]
+    return {
+        "status": status,
+        "error": one_line(message),
+        "trace": [] if status == "unsupported" else trace,
+    }
+
+
+def _refuses(problem: PosencError) -> bool:
+    """Return whether an error says that a scheme cannot serve a setting.
+
+    It does while the scheme is built, and of a position that the scheme does not
+    define. A scheme that raises anything else later has failed.
+    """
+    if isinstance(problem, UndefinedPositionError):
+        return True
+    if isinstance(problem.__cause__, UndefinedPositionError):
+        return True
+    calls = [frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    if isinstance(problem, NoCodeError):
+        return calls[-1] is code_of.__code__
+    if isinstance(problem, CorpusError | DoorError):
+        return False
+    building = not BUILDING.isdisjoint(calls)
+    return building and isinstance(problem, ConfigError | ShapeError)
+
+
+def _finite(row: dict[str, Any], dtype: str) -> dict[str, Any]:
+    """Replace a number that JSON cannot hold by a note, where overflow is a finding.
+
+    Raises:
+        NonFiniteError: where it is a fault.
+    """
+    value = row["value"]
+    if value is None or math.isfinite(value):
+        return row
+    if dtype in HALF:
+        return {**row, "value": None, "note": row["note"] or f"not finite: {value}"}
+    where = " ".join(filter(None, (row["quantity"], row["case"])))
+    raise NonFiniteError(f"{where} came out as {value}")
+
+
+def rounded(array: Any) -> Any:
+    """Keep five significant digits of nested lists that only plots read."""
+    if isinstance(array, list):
+        return [rounded(item) for item in array]
+    return float(f"{array:.5g}") if math.isfinite(array) else None

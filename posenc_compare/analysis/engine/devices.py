@@ -1,0 +1,90 @@
+"""Where to compute: a device by name, checked before anything starts.
+
+Torch is asked in a process of its own, and only where it could know of a device, so
+that a plan stays light.
+"""
+
+import ast
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import check_choice
+
+DEVICES = ("auto", "cpu", "cuda")
+ASK = """
+import json, torch
+if torch.cuda.is_available():
+    found = torch.cuda.get_device_properties(0)
+    print(json.dumps({"name": found.name, "memory": found.total_memory}))
+"""
+
+
+@dataclass(frozen=True)
+class Graphics:
+    """A CUDA device.
+
+    Attributes:
+        name: as its driver calls it.
+        memory: all of its bytes.
+    """
+
+    name: str
+    memory: int
+
+
+def resolve_device(name: str, *, trained: bool) -> str:
+    """Return `cpu` or `cuda` for `auto`, `cpu` or `cuda`.
+
+    Args:
+        name: what was asked for; `auto` trains on a GPU if there is one, and leaves
+            all else, small and in float64, to the CPU.
+        trained: whether networks are trained there.
+
+    Raises:
+        ConfigError: if the name is unknown, or CUDA is asked for and not there.
+    """
+    check_choice("device", name, DEVICES)
+    if name == "cuda" and graphics() is None:
+        built = f"torch {importlib.metadata.version('torch')}"
+        raise ConfigError(
+            f"device cuda: must be present, and {built} finds none; "
+            f"`--device cpu` would work"
+        )
+    if name == "auto":
+        return "cuda" if trained and graphics() else "cpu"
+    return name
+
+
+@functools.cache
+def graphics() -> Graphics | None:
+    """Return the first CUDA device, or None if there is none that torch can use."""
+    if not _built_for_cuda():
+        return None
+    # -P: nothing of the current folder, which may be a stranger's, is imported.
+    command = [sys.executable, "-P", "-c", ASK]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = answer.stdout.splitlines()
+    if answer.returncode or not lines:
+        return None
+    return Graphics(**json.loads(lines[-1]))
+
+
+def _built_for_cuda() -> bool:
+    """Return whether torch was built for CUDA or ROCm, from its version file."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ConfigError("torch must be installed, and is not; `pip install torch`")
+    tree = ast.parse(Path(spec.origin).with_name("version.py").read_bytes())
+    return any(
+        isinstance(node, ast.AnnAssign)
+        and ast.unparse(node.target) in ("cuda", "hip")
+        and ast.unparse(node.value or node.target) != "None"
+        for node in tree.body
+    )

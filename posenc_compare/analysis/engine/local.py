@@ -1,0 +1,204 @@
+"""One worker as its supervisor sees it: a process, its pipes and its clock."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from posenc_compare.analysis.core.canonical import parse_strictly
+from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.engine.worker import PROTOCOL
+from posenc_compare.analysis.records.store import LIMIT
+from posenc_compare.errors import StoreError
+from posenc_compare.fresh import python, search_path
+from posenc_compare.sources import texts
+
+START = 120.0  # seconds that a worker may take until it is ready
+MUTE = 1.0  # seconds that a process may live on without its pipe
+TAIL = 2000  # bytes kept of what a scheme prints
+CHUNK = 1 << 16
+SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
+
+
+class WorkerProcess:
+    """A process that computes cells of the same origins, in a process group of its own.
+
+    It runs the source that this process has read, whatever the files hold by then.
+
+    Args:
+        origins: where the code of its cells comes from.
+        modules: by name, the paths of the modules that its cells depend on.
+        plugins: as given on the command line.
+        memory: bytes of data; -1 for no limit.
+
+    Attributes:
+        descriptors: to wait on, answers first.
+        peak_memory: bytes, known once it has ended.
+
+    Raises:
+        StoreError: if the source cannot be handed over.
+        OSError: if no process can be started.
+    """
+
+    def __init__(
+        self,
+        origins: tuple[str, ...],
+        modules: dict[str, Path],
+        plugins: list[str],
+        memory: int,
+    ) -> None:
+        self.origins = origins
+        self.peak_memory = 0
+        answers, theirs = os.pipe()
+        with _handed_over(modules) as source:
+            self.process = subprocess.Popen(
+                python(SERVE, str(theirs), str(source.fileno())),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs, source.fileno()),
+                start_new_session=True,
+            )
+        os.close(theirs)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.descriptors = (answers, self.process.stdout.fileno())
+        for descriptor in self.descriptors:
+            os.set_blocking(descriptor, False)
+        self._heard = self._printed = b""
+        self._muted = float("inf")
+        self._spent, self._looked, self._ready = 0.0, time.monotonic(), False
+        places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
+        self.send({"path": search_path(), "plugins": places, "memory": memory})
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Send one request; that the process has died shows elsewhere."""
+        assert self.process.stdin is not None
+        self._spent = 0.0
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def receive(self, descriptor: int) -> tuple[list[Any], bool]:
+        """Return the messages that have come, and whether more can follow.
+
+        A line that is no JSON text is returned as it is.
+        """
+        data = self._read(descriptor)
+        if data == b"" and descriptor == self.descriptors[0]:
+            self._muted = time.monotonic()
+        return self._take(descriptor, data or b""), data != b""
+
+    def drain(self) -> list[Any]:
+        """Return the messages that were still under way."""
+        return [m for place in self.descriptors for m in self._rest(place)]
+
+    def _rest(self, descriptor: int) -> list[Any]:
+        messages = []
+        for _ in range(2 * LIMIT // CHUNK):
+            if not (data := self._read(descriptor)):
+                break
+            messages += self._take(descriptor, data)
+        return messages
+
+    def _read(self, descriptor: int) -> bytes | None:
+        """Return what is there: None for nothing yet, nothing at the end."""
+        try:
+            return os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return None
+
+    def _take(self, descriptor: int, data: bytes) -> list[Any]:
+        if descriptor != self.descriptors[0]:
+            self._printed = (self._printed + data)[-TAIL:]
+            return []
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        if len(self._heard) > LIMIT:
+            lines, self._heard = [b"an answer without an end"], b""
+        messages = [_parse(line) for line in lines]
+        if messages:
+            self._spent = 0.0
+        if not self._ready and {"ready": True} in messages:
+            messages.remove({"ready": True})  # said once; a second time is unexpected
+            self._ready = True
+        return messages
+
+    def fault(self, timeout: float) -> str:
+        """Return why nothing more is to be expected of this worker, or nothing.
+
+        Time counts in small steps, so that a pause of the whole machine, or of this
+        process, takes nothing from it. A worker that is paused alone does hang.
+        """
+        now = time.monotonic()
+        self._spent += min(now - self._looked, 1.0)
+        self._looked = now
+        if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return self._loss()
+        if now - self._muted > MUTE:
+            return "protocol: it closed the pipe of its answers"
+        if self._spent > (timeout if self._ready else max(timeout, START)):
+            return f"timeout: no progress in {timeout:g} s"
+        return ""
+
+    def _loss(self) -> str:
+        self.kill()
+        code = self.process.returncode
+        if code == PROTOCOL:
+            return "protocol: its answer could not be given"
+        if code < 0:
+            known = [number.name for number in signal.Signals if number == -code]
+            name = known[0] if known else f"signal {-code}"
+            peak = f"{self.peak_memory / 2**30:.2f} GiB"
+            return f"killed: {name}, peak memory {peak}"
+        self._rest(self.descriptors[1])
+        last = "".join(f": {line}" for line in self.printed()[-1:])
+        return f"exit: code {code} without an answer{last}"
+
+    def printed(self) -> list[str]:
+        """Return the last lines that were printed."""
+        text = self._printed.decode(errors="replace")
+        return [one_line(line) for line in text.splitlines()[-20:]]
+
+    def kill(self) -> None:
+        """End the process and all that it started."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            _, status, usage = os.wait4(self.process.pid, 0)
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.peak_memory = usage.ru_maxrss * 1024
+
+    def close(self) -> None:
+        """Kill it and close the pipes."""
+        self.kill()
+        os.close(self.descriptors[0])
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+def _handed_over(modules: dict[str, Path]) -> IO[bytes]:
+    """Return an open file from which a worker reads all source that was read here."""
+    paths = {name: str(path) for name, path in modules.items()}
+    try:
+        file = tempfile.TemporaryFile()
+        file.write(json.dumps({"modules": paths, "texts": texts()}).encode())
+        file.seek(0)
+    except OSError as error:
+        raise StoreError(
+            f"{tempfile.gettempdir()}: must take a temporary file, got {error}"
+        ) from error
+    return file
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return parse_strictly(line)
+    except (ValueError, RecursionError):
+        return repr(line[:200])

@@ -1,0 +1,154 @@
+"""The plan of a comparison: from names and settings to the cells that are missing.
+
+Planning imports neither torch nor a scheme, so that a mistake is named at once.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import replace
+
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.devices import graphics, resolve_device
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.variants import Variant
+
+MANY = 100_000  # cells that nobody plans by intention
+SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
+
+def plan(
+    variants: list[Variant],
+    measures: list[str],
+    probe: ProbeSetting,
+    training: Training,
+    seeds: int,
+    threads: int,
+    many: int = MANY,
+) -> list[Cell]:
+    """Return the cells of a comparison, those of one seed together.
+
+    Args:
+        variants: rows of the comparison.
+        measures: registry names.
+        probe: setting of measures without training; its seed is replaced.
+        training: setting of trained measures; its seed is replaced.
+        seeds: seeds `0 ... seeds - 1`, the same for every variant.
+        threads: of the machine, for each cell.
+        many: cells that are not more than wanted.
+
+    Raises:
+        ConfigError: if a measure is unknown, the corpus is missing or too small, or
+            the cells are more than `many`.
+    """
+    facts = {name: MEASURES.entry(name).facts for name in measures}
+    trained = {name for name in measures if facts[name].get("trained")}
+    once = {name for name in measures if facts[name].get("once")}
+    count = len(variants) * (len(once) + seeds * (len(measures) - len(once)))
+    if count > many:
+        raise ConfigError(
+            f"the comparison must have at most {many} cells, got {count}: "
+            f"{len(variants)} variants, {len(measures)} measures, {seeds} seeds; "
+            f"`--yes` would compute them all the same"
+        )
+    if trained:
+        corpus = load_corpus(training.corpus)
+        corpus.test_windows(training.test_lengths[-1], training.test_bytes)
+        corpus.batch(1, training.length, seed=0, step=0)
+        training = replace(training, corpus_sha256=corpus.sha256)
+    return [
+        Cell(
+            variant,
+            name,
+            replace(training if name in trained else probe, seed=seed),
+            threads,
+            graphics_of(training if name in trained else probe),
+        )
+        for seed in range(seeds)
+        for name in sorted(measures, key=lambda name: name in trained)
+        if seed == 0 or name not in once
+        for variant in variants
+    ]
+
+
+def graphics_of(setting: ProbeSetting | Training) -> str:
+    """Return the name of the GPU of this machine, if a setting is for one.
+
+    Raises:
+        ConfigError: if it is, and there is none.
+    """
+    if resolve_device(setting.device, trained=True) == "cpu":
+        return ""
+    found = graphics()
+    return found.name if found else ""
+
+
+def here(cell: Cell) -> Cell:
+    """Return the same cell, to be computed on this machine.
+
+    Raises:
+        ConfigError: if the machine lacks the cell's device.
+    """
+    return replace(cell, graphics=graphics_of(cell.setting))
+
+
+def by_axes(variants: list[Variant], axes: int) -> tuple[list[Variant], list[Variant]]:
+    """Return the variants whose positions have so many axes, and the others."""
+    own = [axes_of(variant) == axes for variant in variants]
+    fit = [variant for variant, fits in zip(variants, own, strict=True) if fits]
+    return fit, [v for v, fits in zip(variants, own, strict=True) if not fits]
+
+
+def axes_of(variant: Variant) -> int:
+    """Return how many coordinates a position has, without importing the scheme."""
+    return SCHEMES.entry(variant.name).facts.get("axes", 1)
+
+
+def missing(
+    cells: Iterable[Cell], store: Store, retry: Iterable[str] = ()
+) -> dict[str, Cell]:
+    """Return by key, each once, the cells that have no intact record.
+
+    Args:
+        cells: what is wanted.
+        store: what is there.
+        retry: statuses of records that count as missing.
+    """
+    return {
+        key: cell
+        for key, cell in {cell.key(): cell for cell in cells}.items()
+        if (record := store.read(key)) is None or record["status"] in retry
+    }
+
+
+def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
+    """Return the cells of one of several runs that share the work without talking.
+
+    Args:
+        cells: all of them.
+        shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
+
+    Raises:
+        ConfigError: if `shard` does not read so.
+    """
+    match = SHARD.fullmatch(shard)
+    mine, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= mine <= count:
+        raise ConfigError(
+            f"shard must be I/N with I from 1 to N, got {shard[:40]!r}; 1/4 would work"
+        )
+    return [cell for cell in cells if int(cell.key(), 16) % count == mine - 1]
+
+
+def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
+    """Return the cells by key in an order of this run's own, the small ones first.
+
+    Runs that share a folder so seldom compute the same cell at the same time.
+    """
+    keys = sorted(cells, key=lambda key: secrets.randbits(64))
+    keys.sort(key=lambda key: isinstance(cells[key].setting, Training))
+    return {key: cells[key] for key in keys}

@@ -1,0 +1,353 @@
+"""The supervisor: cells to worker processes, answers to records.
+
+A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
+Each worker runs cells of the same origins, so that no plugin meets another, nor a
+built-in cell; a scheme around that of a plugin has the plugin's origin. This process
+imports neither torch nor a plugin, and alone writes records.
+"""
+
+import secrets
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.engine.local import WorkerProcess
+from posenc_compare.analysis.engine.plan import missing
+from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
+from posenc_compare.analysis.records.shape import fault
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.errors import StoreError
+from posenc_compare.registry import SCHEMES
+
+# Of one cell, by its loss.
+STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout": 1}
+LOOK = 1.0  # seconds between two looks at the folder
+GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
+OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use.
+
+    Attributes:
+        workers: processes that compute at the same time.
+        timeout: seconds that a cell may go on without progress.
+        memory: bytes of a worker's data; -1 for no limit.
+        interval: seconds between checkpoints of a training.
+        fail_fast: stop at the first cell that fails or is lost.
+    """
+
+    workers: int
+    timeout: float = 3600.0
+    memory: int = -1
+    interval: float = 180.0
+    fail_fast: bool = False
+
+
+@dataclass
+class Job:
+    """A cell that waits or is computed."""
+
+    key: str
+    cell: Cell
+    header: dict[str, Any]  # of its record, as planned
+    starts: int = 0
+    token: str = ""
+    done: int = 0  # units of its work
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Return from where code other than this package's computes this cell."""
+        entries = [SCHEMES.entry(name) for name in schemes_of(self.cell.variant)]
+        own = f"{SCHEMES.package}."
+        return tuple(
+            sorted({e.origin for e in entries if not e.module.startswith(own)})
+        )
+
+
+class Supervisor:
+    """One run over missing cells.
+
+    Args:
+        cells: by key, what is to be computed, in this order.
+        store: where records go; other runs may write there too.
+        plugins: as given on the command line.
+        limits: what the run may use.
+        retry: statuses of records that another run's record does not settle.
+        progress: called with a cell and the units of its work just done.
+        report: called with each record once it is written.
+    """
+
+    def __init__(
+        self,
+        cells: dict[str, Cell],
+        store: Store,
+        plugins: list[str],
+        limits: Limits,
+        retry: tuple[str, ...],
+        progress: Callable[[Cell, int], None],
+        report: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.store = store
+        self.plugins = plugins
+        self.limits = limits
+        self.retry = retry
+        self.progress = progress
+        self.report = report
+        self.waiting: dict[tuple[str, ...], deque[Job]] = {}
+        self.modules: dict[tuple[str, ...], dict[str, Path]] = {}
+        for key, cell in cells.items():
+            job = Job(key, cell, cell.header())
+            self.waiting.setdefault(job.origins, deque()).append(job)
+            known = self.modules.setdefault(job.origins, {})
+            known |= modules(cell.variant, cell.measure)
+        self.workers: dict[WorkerProcess, Job | None] = {}
+        self.selector = selectors.DefaultSelector()
+        self.stopped_by = ""
+        self._run = secrets.token_hex(16)  # tells its checkpoints from others'
+        self._asked: deque[int] = deque()  # signals that nobody has acted on
+        self._deadline = float("inf")
+        self._looked = time.monotonic()
+
+    def run(self) -> str:
+        """Compute until all is done or the run is asked to stop.
+
+        Returns:
+            What stopped it: the name of a signal, `fail_fast`, or nothing.
+
+        Raises:
+            StoreError: if the folder of records cannot be used any more.
+        """
+        with self._signals():
+            try:
+                while self._assign():
+                    for event, _ in self.selector.select(0.1):
+                        self._read(event.data, event.fd)
+                    self._look_after()
+                    self._obey()
+            finally:
+                for worker in list(self.workers):
+                    self._end(worker)
+                self.selector.close()
+        return self.stopped_by
+
+    def stop(self, reason: str, grace: float) -> None:
+        """Begin no cell, and let those under way save what they have."""
+        self.stopped_by = self.stopped_by or reason
+        self._deadline = min(self._deadline, time.monotonic() + grace)
+        for worker in self.workers:
+            worker.send({"stop": True})
+
+    def _obey(self) -> None:
+        """Act on the signals that have come; a handler may come amid anything."""
+        while self._asked:
+            number = signal.Signals(self._asked.popleft())
+            twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
+            self.stop(number.name, 0 if twice else GRACE.get(number, OTHER_GRACE))
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def caught(number: int, _: Any) -> None:
+            self._asked.append(number)
+
+        before = {number: signal.signal(number, caught) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _assign(self) -> bool:
+        """Give every idle worker a cell; return whether anything is under way."""
+        for worker, job in list(self.workers.items()):
+            if job is None and not self._give(worker):
+                self._end(worker)
+        while not self.stopped_by and len(self.workers) < self.limits.workers:
+            there = [worker.origins for worker in self.workers]
+            wanted = [origins for origins, jobs in self.waiting.items() if jobs]
+            if not wanted:
+                break
+            worker = self._started(min(wanted, key=there.count))
+            if worker is None:
+                break
+            self.workers[worker] = None
+            for descriptor in worker.descriptors:
+                self.selector.register(descriptor, selectors.EVENT_READ, worker)
+            if not self._give(worker):
+                self._end(worker)
+        return bool(self.workers)
+
+    def _started(self, origins: tuple[str, ...]) -> WorkerProcess | None:
+        """Return a new worker; none if the machine has room for no more of them."""
+        try:
+            return WorkerProcess(
+                origins, self.modules[origins], self.plugins, self.limits.memory
+            )
+        except OSError as error:
+            if self.workers:
+                return None
+            raise StoreError(f"a worker must be able to start, got {error}") from error
+
+    def _give(self, worker: WorkerProcess) -> bool:
+        """Send the next cell of the worker's origins; return whether there was one."""
+        jobs = self.waiting[worker.origins]
+        while jobs and not self.stopped_by:
+            job = jobs.popleft()
+            if not missing([job.cell], self.store, self.retry):  # by another run
+                self.progress(job.cell, job.cell.setting.work - job.done)
+                continue
+            job.starts += 1
+            job.token = secrets.token_hex(16)
+            self.workers[worker] = job
+            worker.send(self._request(job))
+            return True
+        return False
+
+    def _request(self, job: Job) -> dict[str, Any]:
+        setting, folder = job.cell.setting, self.store.checkpoints.resolve() / job.key
+        trained = isinstance(setting, Training)
+        return {
+            "token": job.token,
+            "spec": job.header["spec"],
+            "run": self._run,
+            "corpus": setting.corpus if trained else "",
+            "checkpoints": str(folder) if trained else "",
+            "interval": self.limits.interval,
+        }
+
+    def _read(self, worker: WorkerProcess, descriptor: int) -> None:
+        if worker not in self.workers:  # ended by what was read a moment ago
+            return
+        messages, more = worker.receive(descriptor)
+        if not more:
+            self.selector.unregister(descriptor)
+        for message in messages:
+            self._hear(worker, message)
+
+    def _hear(self, worker: WorkerProcess, message: Any) -> None:
+        """Act on one line of a worker: an answer to the cell it has, or a fault."""
+        job = self.workers.get(worker)
+        if job is None:
+            return
+        match message:
+            case {"token": job.token, "progress": int(done)}:
+                # A cell that began again is not further until it has caught up.
+                self.progress(job.cell, max(0, done - job.done))
+                job.done = max(done, job.done)
+            case {"token": job.token, "body": {**body}, "last": bool(last)}:
+                self._take(worker, job, body, last)
+            case {"token": job.token, "stopped": True} if self.stopped_by:
+                self._end(worker)
+            case {"token": job.token, "store": str(error), "size": int(size)}:
+                self._end(worker)
+                self.store.check(max(1, size))  # it may be the scheme that says so
+                self._lose(job, self._fault(job, "lost", f"store: {error}", worker))
+            case _:
+                self._fail(worker, job, f"unexpected answer {message}")
+
+    def _take(
+        self, worker: WorkerProcess, job: Job, body: dict[str, Any], last: bool
+    ) -> None:
+        """Publish an answer that any reader can read, made with the code planned."""
+        wrong = "it does not say where it was made"
+        if isinstance(body.get("provenance"), dict):
+            body["provenance"]["attempts"] = job.starts
+            wrong = fault({**body, "key": job.key})
+        if not wrong and not self.store.fits(body):
+            wrong = "the record is too long to be read"
+        if wrong:
+            self._fail(worker, job, wrong)
+            return
+        planned = {name: body[name] for name in job.header}
+        if canonical(planned) != canonical(job.header):
+            self._end(worker)
+            what = "mismatch: it was computed with other code than planned"
+            self._lose(job, self._fault(job, "lost", what, worker))
+        elif body["status"] == "lost":
+            self._end(worker)
+            self._lose(job, body)
+        else:
+            self.workers[worker] = None
+            if last:
+                self._end(worker)
+            self._publish(job, body)
+
+    def _fail(self, worker: WorkerProcess, job: Job, why: str) -> None:
+        """End a worker that does not answer as a worker does, and say so."""
+        self._end(worker)
+        self._publish(job, self._fault(job, "failed", f"protocol: {why}", worker))
+
+    def _look_after(self) -> None:
+        """Notice a lost folder, and workers that died, hang, or had time to stop."""
+        if time.monotonic() - self._looked > LOOK:
+            self.store.check()
+            self._looked = time.monotonic()
+        overdue = time.monotonic() > self._deadline
+        for worker in list(self.workers):
+            why = worker.fault(self.limits.timeout)
+            if not why and not overdue:
+                continue
+            for message in worker.drain():
+                self._hear(worker, message)
+            job = self.workers.get(worker)
+            if worker in self.workers:
+                self._end(worker)
+            if job is None or overdue:
+                continue
+            if why.startswith("protocol"):
+                self._publish(job, self._fault(job, "failed", why, worker))
+            else:
+                self._lose(job, self._fault(job, "lost", why, worker))
+
+    def _lose(self, job: Job, body: dict[str, Any]) -> None:
+        """Try a cell again in a fresh process, or say that it is lost."""
+        if job.starts < STARTS.get(body["error"].partition(":")[0], 1):
+            self.waiting[job.origins].appendleft(job)
+        else:
+            self._publish(job, body)
+
+    def _publish(self, job: Job, body: dict[str, Any]) -> None:
+        self.store.write(body)
+        self.store.forget_checkpoints(job.key)
+        self.progress(job.cell, job.cell.setting.work - job.done)
+        self.report(body)
+        if self.limits.fail_fast and body["status"] in ("failed", "lost"):
+            self.stop("fail_fast", OTHER_GRACE)
+
+    def _fault(
+        self, job: Job, status: str, error: str, worker: WorkerProcess
+    ) -> dict[str, Any]:
+        """Return the record of a cell whose worker gave none."""
+        return {
+            **job.header,
+            "status": status,
+            "error": one_line(error),
+            "trace": worker.printed(),
+            "quantities": {},
+            "rows": [],
+            "arrays": {},
+            "corpus": None,
+            "provenance": {
+                "attempts": job.starts,
+                "timeout_seconds": self.limits.timeout,
+                "peak_memory_bytes": worker.peak_memory,
+            },
+        }
+
+    def _end(self, worker: WorkerProcess) -> None:
+        self.workers.pop(worker, None)
+        for descriptor in worker.descriptors:
+            if descriptor in self.selector.get_map():
+                self.selector.unregister(descriptor)
+        worker.close()

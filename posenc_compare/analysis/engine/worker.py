@@ -1,0 +1,151 @@
+"""A worker: a process that computes one cell after another for a supervisor.
+
+It reads requests from its standard input and answers on a pipe of its own, one JSON
+text per line, so that what a scheme prints is never taken for an answer. What it
+computes with is the source that the supervisor read, handed over in a file. When its
+standard input ends, it ends too, with all that it started.
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.errors import StoreError
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.sources import PlannedFinder, keep
+
+OFTEN = 0.2  # seconds between two reports of progress
+PROTOCOL = 70  # exit code of a worker that could not answer
+STOP = threading.Event()
+
+
+def main() -> None:
+    """Serve requests until there are no more."""
+    pipe, source = map(int, sys.argv[1:])
+    os.set_inheritable(pipe, False)
+    faulthandler.enable()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda *_: STOP.set())
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    finder = _planned(source)
+    first = requests.get()
+    sys.path[:] = first["path"]
+    # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
+    from posenc_compare.analysis.engine.compute import compute
+    from posenc_compare.analysis.engine.provenance import place
+    from posenc_compare.analysis.training.checkpoints import Stopped
+    from posenc_compare.global_state import changes, process_state, restore
+
+    _prepare(first)
+    place()
+    _answer(pipe, {"ready": True})
+    _import_plugins(finder)
+    while True:
+        request = requests.get()
+        token = request["token"]
+        cell, progress = _task(request, pipe)
+        with contextlib.suppress(Exception):  # `compute` tells what is wrong with it
+            MEASURES.get(cell.measure)
+        _answer(pipe, {"token": token, "progress": 0})  # the scheme's own time begins
+        before = process_state()
+        try:
+            body = compute(cell, progress)
+        except Stopped:
+            _answer(pipe, {"token": token, "stopped": True})
+            os._exit(0)
+        except StoreError as error:
+            size = progress.checkpoints.size
+            _answer(pipe, {"token": token, "store": str(error), "size": size})
+            os._exit(0)
+        if others := finder.others():
+            body["spec"]["not_as_planned"] = others
+        restore(before)
+        # What cannot be put back, and a GPU whose context is broken, harm what follows.
+        broken = body["status"] == "failed" and cell.setting.device != "cpu"
+        last = broken or bool(changes(before))
+        _answer(pipe, {"token": token, "body": body, "last": last})
+
+
+def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+    """Pass requests on; at their end, end this process and all that it started."""
+    try:
+        for line in sys.stdin:
+            request = json.loads(line)
+            if "stop" in request:
+                STOP.set()
+            else:
+                requests.put(request)
+    finally:
+        os.killpg(0, signal.SIGKILL)
+
+
+def _planned(source: int) -> PlannedFinder:
+    """Take the source that was handed over in place of what the files hold now."""
+    with open(source, "rb") as file:
+        whole = json.load(file)
+    keep(whole["texts"])
+    paths = {name: Path(path) for name, path in whole["modules"].items()}
+    finder = PlannedFinder(paths)
+    sys.meta_path.insert(0, finder)
+    return finder
+
+
+def _prepare(request: dict[str, Any]) -> None:
+    """Take over the limit of memory and the plugins."""
+    resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
+    for plugin in request["plugins"]:
+        SCHEMES.add_plugin(plugin)
+
+
+def _import_plugins(finder: PlannedFinder) -> None:
+    """Import all plugins of this worker before its first cell.
+
+    What a plugin changes when it is imported, all its cells find so. One that cannot be
+    imported says so in the record of each cell.
+    """
+    names = {entry.module: name for name, entry in SCHEMES.entries().items()}
+    for module in sorted(names.keys() & finder.modules.keys()):
+        if not module.startswith(f"{SCHEMES.package}."):
+            with contextlib.suppress(BaseException):
+                SCHEMES.get(names[module])
+
+
+def _task(request: dict[str, Any], pipe: int) -> Any:
+    from posenc_compare.analysis.core.progress import Progress
+    from posenc_compare.analysis.records.cells import cell_of
+    from posenc_compare.analysis.training.checkpoints import Checkpoints
+
+    done, told = 0, 0.0
+
+    def advance(units: int) -> None:
+        nonlocal done, told
+        done += units
+        if time.monotonic() - told > OFTEN:
+            told = time.monotonic()
+            _answer(pipe, {"token": request["token"], "progress": done})
+
+    folder = request["checkpoints"] and Path(request["checkpoints"])
+    checkpoints = Checkpoints(
+        folder, request["interval"], STOP.is_set, run=request["run"]
+    )
+    return cell_of(request["spec"], request["corpus"]), Progress(advance, checkpoints)
+
+
+def _answer(pipe: int, message: dict[str, Any]) -> None:
+    view = memoryview(canonical(message) + b"\n")
+    try:
+        while view:
+            view = view[os.write(pipe, view) :]
+    except OSError:
+        os._exit(PROTOCOL)

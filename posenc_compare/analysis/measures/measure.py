@@ -1,0 +1,115 @@
+"""What a measure is: a pure function of a variant and a setting, and its facts.
+
+A measure returns rows in long form. Each row belongs to a quantity, whose record of
+facts says the unit, which direction is better and what 0 means.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.registry import MEASURES
+from posenc_compare.variants import Variant
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Facts of one number that a measure returns.
+
+    Attributes:
+        name: as in the tables.
+        unit: of the value; "share" is from 0 to 1, "ratio" has no bound.
+        better: lower, higher, or neither where the number describes, not ranks.
+        zero: what the value 0 means.
+        x: what the row's `x` counts, with its unit, if rows form a curve.
+        headline: `(case, x)` of the row that the summary shows; `"curve"` for a
+            summary table of its own, with a column for each x; `"cases"` for one
+            with a row for each scheme and case that has any; or None.
+        title: heading of its column in the summary; the name if not given.
+    """
+
+    name: str
+    unit: str
+    better: Literal["lower", "higher", "neither"]
+    zero: str
+    x: str = ""
+    headline: tuple[str, float | None] | Literal["curve", "cases"] | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a measure.
+
+    Attributes:
+        quantity: name of the quantity.
+        value: the number; None if there is none, and then `note` says why.
+        x: where on the curve, if the quantity is one.
+        case: the condition it was measured under, if there are several.
+        note: what a reader must know of this number.
+    """
+
+    quantity: str
+    value: float | None
+    x: float | None = None
+    case: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a measure returns.
+
+    Attributes:
+        rows: the numbers, for tables.
+        arrays: nested lists of numbers too many for a table, for plots.
+    """
+
+    rows: list[Row]
+    arrays: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure with its facts.
+
+    Attributes:
+        name: registry name.
+        summary: one line.
+        version: raised whenever the same input gives another number.
+        trained: whether it trains a network (and takes `Training`, not `Probe`).
+        once: whether one seed is enough, because it draws rather than ranks.
+        quantities: facts of every quantity it returns, by name.
+        compute: `(variant, setting, progress) -> Result`; `progress` takes the units
+            of work done, out of `setting.work`.
+    """
+
+    name: str
+    summary: str
+    version: int
+    trained: bool
+    once: bool
+    quantities: dict[str, Quantity]
+    compute: Callable[[Variant, Any, Progress], Result]
+
+
+def register_measure(
+    name: str,
+    *,
+    quantities: tuple[Quantity, ...],
+    version: int = 1,
+    trained: bool = False,
+    once: bool = False,
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """File a measure with its facts under a name; return the function unchanged."""
+
+    def file(compute: Callable[..., Result]) -> Callable[..., Result]:
+        summary = (compute.__doc__ or "").partition("\n")[0]
+        by_name = {quantity.name: quantity for quantity in quantities}
+        measure = Measure(name, summary, version, trained, once, by_name, compute)
+        facts = {"version": version, "trained": trained, "once": once}
+        MEASURES.add(name, measure, compute.__module__, summary, facts)
+        return compute
+
+    return file

@@ -1,0 +1,1 @@
+"""Records of computed cells: their keys, files, readers and differences."""

@@ -1,0 +1,156 @@
+"""A cell: one measure of one variant under one setting, fully specified.
+
+The key of a cell is the hash of its specification: the scheme and the measure with the
+code they depend on, the setting, the versions of torch and of this package, and the
+name of a GPU. All of it is known without importing torch or a scheme.
+"""
+
+import functools
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import posenc_compare
+from posenc_compare.analysis.core.canonical import spec_key
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.sources import (
+    OURS,
+    closure,
+    code_sha256,
+    constants,
+    module_path,
+)
+from posenc_compare.validate import check_whole
+from posenc_compare.variants import Variant
+
+COMPUTE = "posenc_compare.analysis.engine.compute"  # calls every measure
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measure of one variant under one setting.
+
+    Attributes:
+        variant: the scheme with its options.
+        measure: registry name.
+        setting: sizes, seed, dtype and device.
+        threads: of the CPU.
+        graphics: name of the GPU that the setting's device stands for, if it is one.
+    """
+
+    variant: Variant
+    measure: str
+    setting: ProbeSetting | Training
+    threads: int
+    graphics: str = ""
+
+    def spec(self) -> dict[str, Any]:
+        """Return everything the result depends on, ready for JSON."""
+        return {
+            "scheme": {
+                "name": self.variant.name,
+                "options": self.variant.options,
+                "source_sha256": code_sha256(_scheme_modules(self.variant)),
+            },
+            "measure": {
+                "name": self.measure,
+                "version": MEASURES.entry(self.measure).facts.get("version", 1),
+                "source_sha256": code_sha256(_measure_modules(self.measure)),
+            },
+            "setting": self.setting.spec(),
+            "threads": self.threads,
+            "package": posenc_compare.__version__,
+            "torch": _torch_version(),
+            **({"graphics": self.graphics} if self.graphics else {}),
+        }
+
+    def key(self) -> str:
+        """Return the 32 hex digits that name this cell."""
+        return spec_key(self.spec())
+
+    def header(self) -> dict[str, Any]:
+        """Return what every record of this cell begins with, whatever becomes of it."""
+        source = SCHEMES.entry(self.variant.name).facts.get("source", "")
+        return {
+            "spec": self.spec(),
+            "label": self.variant.label,
+            "family": self.variant.family,
+            "source": source,
+        }
+
+
+def cell_of(spec: dict[str, Any], corpus: str) -> Cell:
+    """Return the cell of a specification; a training finds its text at `corpus`.
+
+    Raises:
+        ConfigError: if a name or a value is not known here.
+    """
+    setting = spec["setting"]
+    name = spec["measure"]["name"]
+    check_whole("threads", spec["threads"], 1, 1024)
+    return Cell(
+        Variant(spec["scheme"]["name"], spec["scheme"]["options"]),
+        name,
+        Training(**setting, corpus=corpus)
+        if MEASURES.entry(name).facts.get("trained")
+        else ProbeSetting(**setting),
+        spec["threads"],
+        spec.get("graphics", ""),
+    )
+
+
+@functools.cache
+def _torch_version() -> str:
+    return importlib.metadata.version("torch")
+
+
+def modules(variant: Variant, measure: str) -> dict[str, Path]:
+    """Return by name the modules whose code a measure of a variant depends on."""
+    return {**_scheme_modules(variant), **_measure_modules(measure)}
+
+
+def schemes_of(variant: Variant) -> list[str]:
+    """Return the names of the scheme and of all that may be inside it, sorted.
+
+    Those are the ones that options or calls name and, since a plugin may name one in
+    ways that nobody can read off, those that any text in its files names.
+    """
+    found: set[str] = set()
+    waiting = {*variant.schemes, *_named(variant.options.values())}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        entry = SCHEMES.entry(name)
+        inside = set(Variant(name).schemes)
+        if entry.path is not None and not entry.module.startswith(f"{OURS}."):
+            for module, path in closure(entry.module, entry.path).items():
+                if not module.startswith(f"{OURS}."):
+                    inside |= _named(constants(path))
+        waiting |= inside - found
+    return sorted(found)
+
+
+def _named(values: Iterable[Any]) -> set[str]:
+    """Return the schemes that texts name, perhaps with options behind a colon."""
+    names = {value.partition(":")[0] for value in values if isinstance(value, str)}
+    return names & SCHEMES.entries().keys()
+
+
+def _scheme_modules(variant: Variant) -> dict[str, Path]:
+    """Return those of the scheme and of all inside it; none for one from no file."""
+    found: dict[str, Path] = {}
+    for name in schemes_of(variant):
+        entry = SCHEMES.entry(name)
+        if entry.path is not None:
+            found |= closure(entry.module, entry.path)
+    return found
+
+
+def _measure_modules(measure: str) -> dict[str, Path]:
+    """Return those of the measure's file, and of what calls it."""
+    entry = MEASURES.entry(measure)
+    own = closure(entry.module, entry.path) if entry.path is not None else {}
+    return {**closure(COMPUTE, module_path(COMPUTE)), **own}

@@ -1,0 +1,200 @@
+"""Records on disk: one JSON file per cell, named by the cell's key.
+
+The file is the only state: it appears whole, by a rename, or not at all. Whatever is
+shown is made from these files, on any machine, without running a scheme.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.core.canonical import canonical, parse_strictly, spec_key
+from posenc_compare.analysis.core.files import read_file, write_file
+from posenc_compare.errors import StoreError
+
+SCHEMA = 2
+LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
+NESTED = 1 << 18  # lists in a record: empty ones take twenty times their text
+RECORD = re.compile(r"[0-9a-f]{32}\.json")
+LITTER = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{16}")  # as `write_file` names it
+PROBE = 1 << 26  # bytes that are tried at most
+STALE = 86_400  # seconds after which an unfinished file is litter
+
+
+class Store:
+    """A folder of records.
+
+    Args:
+        folder: the run's folder; records lie in `cells` below it.
+        files: module `os`, or what stands in for it.
+
+    Attributes:
+        damaged: names of files that `read` found damaged.
+
+    Raises:
+        StoreError: if the folder is a file, or cannot be reached.
+    """
+
+    def __init__(self, folder: Path, files: Any = os) -> None:
+        try:
+            if folder.exists() and not folder.is_dir():
+                raise StoreError(f"{folder}: must be a folder, and is a file")
+        except OSError as error:
+            raise StoreError(f"{folder}: must be a folder, got {error}") from error
+        self.folder = folder
+        self.cells = folder / "cells"
+        self.checkpoints = folder / "ckpt"
+        self.quarantine = folder / "quarantine"
+        self.files = files
+        self.damaged: list[str] = []
+
+    def create(self) -> None:
+        """Make the folder and prove that it takes files, before a run begins.
+
+        Raises:
+            StoreError: if it does not, or holds something that is no run.
+        """
+        probe = self.cells / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
+        try:
+            held = {path.name for path in self.folder.glob("*")}
+            if held and self.cells.name not in held:
+                raise StoreError(
+                    f"{self.folder}: must be empty or the folder of a run, and holds "
+                    f"other files; a new folder would work"
+                )
+            for part in (self.cells, self.checkpoints, self.quarantine):
+                if part.is_symlink():
+                    raise StoreError(f"{part}: must be a folder, and is a link")
+            self.cells.mkdir(parents=True, exist_ok=True)
+            write_file(probe, b"", self.files)
+            # The folder's own clock says what is old, not this machine's.
+            now = probe.stat().st_mtime
+            probe.unlink()
+            for path in self.cells.glob(".*"):
+                with contextlib.suppress(OSError):  # another run may be faster
+                    old = now - path.lstat().st_mtime > STALE
+                    if old and LITTER.fullmatch(path.name):
+                        path.unlink()
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: must be a folder to write to, got {error}"
+            ) from error
+
+    def write(self, body: dict[str, Any]) -> str:
+        """Write a record and return its key. The body holds the cell's `spec`.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        body = {"schema": SCHEMA, **body}
+        key = spec_key(body["spec"])
+        data = _sealed(body)
+        try:
+            write_file(self.cells / f"{key}.json", data, self.files)
+        except OSError as error:
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+            kept = "" if gone else "; what was computed before is kept"
+            raise StoreError(
+                f"{self.folder}: must take a record of {len(data)} bytes, got {error}"
+                f"{kept}"
+            ) from error
+        return key
+
+    def fits(self, body: dict[str, Any]) -> bool:
+        """Return whether a record is short enough to be read again."""
+        return len(_sealed({"schema": SCHEMA, **body})) <= LIMIT
+
+    def check(self, size: int = 0) -> None:
+        """Prove that the folder is there, and that checkpoints of a size find room.
+
+        Raises:
+            StoreError: if not.
+        """
+        if not self.cells.is_dir():
+            raise StoreError(f"{self.cells}: must be there, and is gone")
+        if size:
+            probe = self.checkpoints / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
+            try:
+                self.checkpoints.mkdir(exist_ok=True)
+                write_file(probe, bytes(min(size, PROBE)), self.files)
+                probe.unlink()
+            except OSError as error:
+                raise StoreError(
+                    f"{self.folder}: must take checkpoints, got {error}"
+                ) from error
+
+    def read(self, key: str) -> dict[str, Any] | None:
+        """Return the record of that key, or None if there is none that is intact."""
+        path = self.cells / f"{key}.json"
+        try:
+            data = read_file(path, LIMIT)
+            if data.count(b"[") + data.count(b"{") > NESTED:
+                raise ValueError("more lists than a record has")
+            body = parse_strictly(data)["body"]
+            intact = (
+                data == _sealed(body)  # every byte of it
+                and spec_key(body["spec"]) == key
+                and body["schema"] in (1, SCHEMA)
+                and isinstance(body["status"], str)
+            )
+            if body["schema"] == 1:
+                body = _renewed(body)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            intact, body = False, {}
+        if intact:
+            return {**body, "key": key}
+        self.damaged.append(path.name)
+        return None
+
+    def forget_checkpoints(self, key: str) -> None:
+        """Remove what a finished training would have gone on from."""
+        shutil.rmtree(self.checkpoints / key, ignore_errors=True)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield every intact record, in the order of their keys.
+
+        Raises:
+            StoreError: if the folder cannot be read.
+        """
+        try:
+            names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
+        except OSError as error:
+            raise StoreError(f"{self.folder}: must be readable, got {error}") from error
+        for name in sorted(filter(RECORD.fullmatch, names)):
+            if (record := self.read(name.removesuffix(".json"))) is not None:
+                yield record
+
+    def set_aside(self) -> list[str]:
+        """Move damaged files out of the way and return their names."""
+        moved, self.damaged = list(dict.fromkeys(self.damaged)), []
+        for name in moved:
+            try:
+                self.quarantine.mkdir(exist_ok=True)
+                aside = self.quarantine / f"{name}.{secrets.token_hex(4)}"
+                with contextlib.suppress(FileNotFoundError):  # another run was faster
+                    (self.cells / name).replace(aside)
+            except OSError as error:
+                raise StoreError(
+                    f"{self.folder}: must let damaged files be moved, got {error}"
+                ) from error
+        return moved
+
+
+def _sealed(body: dict[str, Any]) -> bytes:
+    """Return the bytes of a record's file."""
+    digest = hashlib.sha256(canonical(body)).hexdigest()
+    return canonical({"sha256": digest, "body": body}) + b"\n"
+
+
+def _renewed(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of the first schema, which kept less of where it came from."""
+    own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
+    return {**body, "trace": [], "provenance": {**own.pop("machine"), **own}}

@@ -1,0 +1,1 @@
+"""Show records: tables, plots and the report."""

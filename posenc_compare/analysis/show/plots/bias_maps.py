@@ -1,0 +1,14 @@
+"""Bias maps: what a scheme adds to the logit of every query and key."""
+
+from matplotlib.figure import Figure
+
+from posenc_compare.analysis.show.plots.frames import Record
+from posenc_compare.analysis.show.plots.head_maps import draw_head_maps
+from posenc_compare.analysis.show.plots.style import in_style
+
+
+@in_style
+def draw_bias_maps(records: list[Record]) -> Figure | None:
+    """Draw query by key; where a query may not look is grey."""
+    drawn = draw_head_maps(records, {"bias_map": ("logits", None)}, ("query", "key"))
+    return drawn and drawn[0]

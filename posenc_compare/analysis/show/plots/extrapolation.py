@@ -1,0 +1,147 @@
+"""Extrapolation: bits per byte against the test length."""
+
+from typing import Any
+
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from posenc_compare.analysis.show.plots.frames import (
+    Frame,
+    rows_of,
+    training_length,
+    usable,
+)
+from posenc_compare.analysis.show.plots.lines import draw_lines, ended, mark_ends
+from posenc_compare.analysis.show.plots.panels import (
+    add_legends,
+    groups_of,
+    new_panels,
+    outer_labels,
+)
+from posenc_compare.analysis.show.plots.style import (
+    MIDDLE,
+    Look,
+    in_style,
+    looks,
+    mark_training,
+    palette,
+    power_ticks,
+)
+
+LABELS = ("test length (bytes)", "bits per byte")
+
+
+@in_style
+def draw_extrapolation(records: list[dict[str, Any]]) -> Figure | None:
+    """Draw the mean over seeds as a thick line and every seed as a thin one.
+
+    A line that ends at a bar belongs to a scheme that defines no further positions;
+    where all schemes share a panel, the legend says how many it does. A panel of a
+    family is as high as its own lines need: what is there to compare with may leave it.
+    """
+    styles = looks(records)
+    chosen = usable(records, "extrapolation")
+    rows = rows_of(chosen, styles)
+    rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
+    if rows["value"].isna().all():
+        return None
+    groups = groups_of(styles, rows["scheme"])
+    figure, panels = new_panels(groups, one_height=False)
+    handles, notes = [], rows[rows["value"].isna()]
+    notes = notes.groupby("scheme", sort=False)["note"].first().to_dict()
+    for axes, texts in zip(panels, groups.values(), strict=True):
+        here = rows[rows["scheme"].isin(texts)]
+        handles.append(draw_curves(axes, here, styles))
+        mark_ends(axes, _means(here), [text for text in notes if text in texts], styles)
+        name_axes(axes, rows, chosen)
+        if len(panels) > 1:
+            _fit_own(axes, here, styles, handles[-1])
+    common = _say_why(handles[0], notes) if len(panels) == 1 else []
+    if len(panels) > 1 and notes:
+        common.append(ended("no further positions"))
+    add_legends(figure, panels, handles, common + thin(rows))
+    outer_labels(panels, *LABELS)
+    return figure
+
+
+def _fit_own(
+    axes: Axes, rows: Frame, styles: dict[str, Look], handles: list[Line2D]
+) -> None:
+    """Fit the height to a family's own lines, and say which others are out of sight."""
+    guests = {look.text for look in styles.values() if look.family == "none"}
+    own = rows[~rows["scheme"].isin(guests)]["value"].dropna()
+    if own.empty:
+        return
+    reach = rows.groupby("scheme")["value"].agg(["min", "max"])
+    edge = 0.05 * (own.max() - own.min()) or 0.1
+    axes.set_ylim(own.min() - edge, own.max() + edge)
+    for handle in handles:
+        text = str(handle.get_label())
+        if text in guests and reach.loc[text, "min"] > own.max() + edge:
+            handle.set_label(f"{text} (above)")
+        elif text in guests and reach.loc[text, "max"] < own.min() - edge:
+            handle.set_label(f"{text} (below)")
+
+
+def draw_curves(axes: Axes, rows: Frame, styles: dict[str, Look]) -> list[Line2D]:
+    """Draw means over seeds, and each of several seeds; return legend entries.
+
+    Args:
+        axes: where to draw.
+        rows: `scheme`, `seed`, `x`, `value`.
+        styles: look of every scheme.
+    """
+    defined = rows.dropna(subset="value")
+    if thin(rows):
+        sns.lineplot(
+            defined,
+            x="x",
+            y="value",
+            hue="scheme",
+            palette=palette(styles),
+            units="seed",
+            estimator=None,
+            legend=False,
+            linewidth=0.5,
+            alpha=0.35,
+            ax=axes,
+        )
+    return draw_lines(axes, _means(rows), styles, markers=True)
+
+
+def thin(rows: Frame) -> list[Line2D]:
+    """Return the legend entry of single seeds, if there are several."""
+    if rows.dropna(subset="value")["seed"].nunique() < 2:
+        return []
+    return [Line2D([], [], color=MIDDLE, linewidth=0.5, label="thin: one seed")]
+
+
+def name_axes(axes: Axes, rows: Frame, chosen: list[dict[str, Any]]) -> None:
+    """Give the axes the scales of test lengths and bits, and mark the training."""
+    power_ticks(axes, rows["x"].min(), rows["x"].max())
+    mark_training(axes, map(training_length, chosen))
+    axes.grid(axis="y", color="0.92")
+    axes.set_axisbelow(True)
+
+
+def _means(rows: Frame) -> Frame:
+    defined = rows.dropna(subset="value")
+    means = defined.groupby(["scheme", "x"], sort=False, as_index=False)
+    return means["value"].mean()
+
+
+def _say_why(handles: list[Line2D], notes: dict[str, str]) -> list[Line2D]:
+    """Add to legend entries why a line ends; return one for all if all agree."""
+    shown = {text: note or "not defined" for text, note in notes.items()}
+    drawn = {str(handle.get_label()): handle for handle in handles}
+    if len(set(shown.values())) == 1 and shown.keys() <= drawn.keys():
+        return [ended(next(iter(shown.values())))]
+    more = []
+    for text, note in shown.items():
+        if text in drawn:
+            drawn[text].set_label(f"{text} ({note})")
+        else:
+            more.append(Line2D([], [], linestyle="", label=f"{text} ({note})"))
+    return more

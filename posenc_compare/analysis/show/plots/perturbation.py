@@ -1,0 +1,20 @@
+"""Perturbation: how much every scheme changes what it is applied to."""
+
+from matplotlib.figure import Figure
+
+from posenc_compare.analysis.show.plots.dots import draw_dots
+from posenc_compare.analysis.show.plots.frames import Record
+from posenc_compare.analysis.show.plots.style import in_style
+
+QUANTITIES = [
+    "relative_size",
+    "own_token_nearest",
+    "left_after_layernorm",
+    "bias_spread",
+]
+
+
+@in_style
+def draw_perturbation(records: list[Record]) -> Figure | None:
+    """Draw size, tokens kept, what a LayerNorm leaves, and the spread of biases."""
+    return draw_dots(records, "perturbation", QUANTITIES, "applied to")

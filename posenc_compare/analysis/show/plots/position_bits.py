@@ -1,0 +1,104 @@
+"""Position bits: bits per byte at every position of the longest window."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from posenc_compare.analysis.show.plots.frames import (
+    Frame,
+    arrays_of,
+    training_length,
+    usable,
+)
+from posenc_compare.analysis.show.plots.lines import draw_lines, ended, mark_ends
+from posenc_compare.analysis.show.plots.panels import (
+    add_legends,
+    groups_of,
+    new_panels,
+    outer_labels,
+)
+from posenc_compare.analysis.show.plots.style import (
+    in_style,
+    looks,
+    mark_training,
+    palette,
+    power_ticks,
+)
+
+BINS_PER_OCTAVE = 2
+FIRST = 8  # positions in the first bin: fewer windows say little of each
+
+
+@in_style
+def draw_position_bits(records: list[dict[str, Any]]) -> Figure | None:
+    """Draw the mean over seeds in bins of equal width on the logarithmic axis.
+
+    The shade spans all seeds. A line that ends at a bar belongs to a scheme that
+    defines no further positions; it was tested in shorter windows.
+    """
+    styles = looks(records)
+    chosen = usable(records, "extrapolation")
+    found = list(arrays_of(chosen, "position_bits", styles))
+    if not found:
+        return None
+    points: Frame = pd.concat(
+        [
+            binned(bits).assign(scheme=look.text, seed=seed)
+            for look, seeds in found
+            for seed, bits in enumerate(seeds)
+        ],
+        ignore_index=True,
+    ).dropna(subset="value")
+    means = points.groupby(["scheme", "x"], sort=False, as_index=False)["value"].mean()
+    ends = {look.text: max(map(len, seeds)) for look, seeds in found}
+    longest = max(ends.values())
+    short = [text for text, end in ends.items() if end < longest]
+    groups = groups_of(styles, ends)
+    figure, panels = new_panels(groups)
+    handles = []
+    for axes, texts in zip(panels, groups.values(), strict=True):
+        sns.lineplot(
+            points[points["scheme"].isin(texts)],
+            x="x",
+            y="value",
+            hue="scheme",
+            palette=palette(styles),
+            errorbar=("pi", 100),
+            err_kws={"alpha": 0.12, "linewidth": 0},
+            linewidth=0,
+            legend=False,
+            ax=axes,
+        )
+        curves = means[means["scheme"].isin(texts)]
+        handles.append(draw_lines(axes, curves, styles))
+        mark_ends(axes, curves, [text for text in short if text in texts], styles)
+        power_ticks(axes, points["x"].min(), longest)
+        mark_training(axes, map(training_length, chosen))
+        axes.grid(axis="y", color="0.92")
+        axes.set_axisbelow(True)
+    add_legends(
+        figure, panels, handles, [ended("no further positions")] if short else []
+    )
+    outer_labels(panels, "position in the window (bytes)", "bits per byte")
+    return figure
+
+
+def binned(bits: np.ndarray) -> Frame:
+    """Return the mean of each bin of positions `1 ... n`.
+
+    Args:
+        bits: bits at every position of a window.
+
+    Returns:
+        `x`, the geometric mean of the bin's positions, and `value`.
+    """
+    position = np.arange(1, len(bits) + 1)
+    octave = np.log2(position.clip(min=FIRST)) * BINS_PER_OCTAVE
+    table: Frame = pd.DataFrame(
+        {"bin": np.ceil(octave - 1e-9), "x": np.log(position), "value": bits}
+    )
+    means = table.groupby("bin", as_index=False)[["x", "value"]].mean()
+    return means.assign(x=np.exp(means["x"]))[["x", "value"]]

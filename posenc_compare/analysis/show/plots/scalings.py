@@ -1,0 +1,51 @@
+"""Scalings: a trained network, read at each length under every scaling it has."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from posenc_compare.analysis.show.plots.extrapolation import (
+    LABELS,
+    draw_curves,
+    name_axes,
+    thin,
+)
+from posenc_compare.analysis.show.plots.frames import Frame, Record, rows_of, usable
+from posenc_compare.analysis.show.plots.panels import (
+    add_legends,
+    new_panels,
+    outer_labels,
+)
+from posenc_compare.analysis.show.plots.style import in_style, looks
+
+PLAIN = "as trained"
+
+
+@in_style
+def draw_scalings(records: list[Record]) -> Figure | None:
+    """Draw the mean over seeds, a panel for each scheme that has scalings."""
+    styles = looks(records)
+    chosen = usable(records, "extrapolation")
+    rows = rows_of(chosen, styles).dropna(subset="value")
+    read = rows[(rows["quantity"] == "read_bits_per_byte") & rows["x"].gt(0)]
+    if read.empty:
+        return None
+    plain = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
+    plain = plain[plain["scheme"].isin(read["scheme"])].assign(case=PLAIN)
+    both: Frame = pd.concat([plain, read])
+    cases = list(both["case"].unique())
+    families = ["none" if case == PLAIN else "" for case in cases]  # it comes first
+    colours = looks(
+        {"label": case, "family": family}
+        for case, family in zip(cases, families, strict=True)
+    )
+    groups = dict.fromkeys(read["scheme"].unique(), cases)
+    figure, panels = new_panels(groups)
+    handles = []
+    for axes, scheme in zip(panels, groups, strict=True):
+        here = both[both["scheme"] == scheme]
+        handles.append(draw_curves(axes, here.assign(scheme=here["case"]), colours))
+        name_axes(axes, both, chosen)
+        axes.set_title(scheme, loc="right")
+    add_legends(figure, panels, handles, thin(both))
+    outer_labels(panels, *LABELS)
+    return figure

@@ -1,0 +1,99 @@
+"""Similarity: how alike two positions look, by the distance between them."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator
+
+from posenc_compare.analysis.show.plots.frames import Frame, arrays_of, usable
+from posenc_compare.analysis.show.plots.lines import THIN, draw_lines
+from posenc_compare.analysis.show.plots.panels import add_legends, groups_of
+from posenc_compare.analysis.show.plots.style import (
+    COLUMN,
+    PAGE,
+    Look,
+    in_style,
+    looks,
+    new_figure,
+)
+
+LINEAR = 1.0  # logits around 0 that are drawn on a linear scale
+STEEP = 20.0  # range in logits beyond which the rest is logarithmic
+
+
+@in_style
+def draw_similarity(records: list[dict[str, Any]]) -> Figure | None:
+    """Draw the mean cosine of two codes, and the mean logit, by distance.
+
+    Logits are those of equal tokens, as a change from distance 0; beyond one logit
+    their axis is logarithmic where the range is wide.
+    """
+    styles = looks(records)
+    cosines = _curves(records, "portrait", "similarity", styles)
+    logits = _curves(records, "distance_decay", "mean_logit", styles)
+    first = logits.groupby("scheme")["value"].transform("first")
+    logits = logits.assign(value=logits["value"] - first)
+    columns = [curves for curves in (cosines, logits) if not curves.empty]
+    if not columns:
+        return None
+    groups = groups_of(styles, [*cosines["scheme"], *logits["scheme"]])
+    many = len(groups) > 1
+    width = PAGE if len(columns) > 1 or many else COLUMN
+    figure = new_figure(width, 1.9 * len(groups) if many else 2.6)
+    grid = figure.subplots(len(groups), len(columns), sharey="col", squeeze=False)
+    legends = []
+    for row, (title, texts) in zip(grid, groups.items(), strict=True):
+        handles: dict[str, Line2D] = {}
+        for axes, curves in zip(row, columns, strict=True):
+            own = curves[curves["scheme"].isin(texts)]
+            if own.empty:
+                axes.set_axis_off()
+                continue
+            for handle in draw_lines(axes, own, styles, width=THIN):
+                handles.setdefault(str(handle.get_label()), handle)
+            if curves is logits:
+                _logit_axis(axes, curves)
+            else:
+                axes.set_ylabel("mean cosine of two codes")
+            _distance_axis(axes, curves["x"].max())
+        row[-1].set_title(title, loc="right")
+        legends.append([handles[text] for text in texts if text in handles])
+    add_legends(figure, [row[-1] for row in grid], legends, [])
+    return figure
+
+
+def _curves(
+    records: list[dict[str, Any]], measure: str, array: str, styles: dict[str, Look]
+) -> Frame:
+    """Return the mean over seeds of an array over distances, as `scheme, x, value`."""
+    parts = []
+    for look, seeds in arrays_of(usable(records, measure), array, styles):
+        shortest = min(map(len, seeds))
+        mean = np.mean([values[:shortest] for values in seeds], axis=0)
+        parts.append(
+            pd.DataFrame({"scheme": look.text, "x": range(shortest), "value": mean})
+        )
+    if not parts:
+        parts.append(pd.DataFrame({"scheme": [], "x": [], "value": []}))
+    return pd.concat(parts, ignore_index=True).dropna(subset="value")
+
+
+def _distance_axis(axes: Axes, longest: float) -> None:
+    axes.set_xlabel("distance (positions)")
+    axes.xaxis.set_major_locator(MultipleLocator(32 if longest < 160 else 64))
+    axes.set_xlim(0, longest + 1)
+
+
+def _logit_axis(axes: Axes, curves: Frame) -> None:
+    axes.set_ylabel("mean logit minus that at 0")
+    if curves["value"].max() - curves["value"].min() > STEEP:
+        axes.set_yscale("symlog", linthresh=LINEAR, linscale=1)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_ylim(
+            1.25 * curves["value"].min(), max(0.3, 1.1 * curves["value"].max())
+        )
+    axes.axhline(0, color="0.85", linewidth=0.5, zorder=0)

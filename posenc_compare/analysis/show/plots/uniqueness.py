@@ -1,0 +1,15 @@
+"""Uniqueness: whether every position or distance has a code of its own."""
+
+from matplotlib.figure import Figure
+
+from posenc_compare.analysis.show.plots.dots import draw_dots
+from posenc_compare.analysis.show.plots.frames import Record
+from posenc_compare.analysis.show.plots.style import in_style
+
+QUANTITIES = ["distinct_share", "nearest_distance_relative"]
+
+
+@in_style
+def draw_uniqueness(records: list[Record]) -> Figure | None:
+    """Draw the share of distinct codes by dtype, and the distance of the nearest."""
+    return draw_dots(records, "uniqueness", QUANTITIES, "dtype")

@@ -1,0 +1,157 @@
+"""The report: one HTML file that holds all there is to see, made from records alone.
+
+The page has no script, loads nothing, and forbids both by its content security
+policy. Every text from a record is escaped by the template.
+"""
+
+import base64
+import warnings
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.records.load import Record, Warn, trained
+from posenc_compare.analysis.show.plots import CAPTIONS, images
+from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
+from posenc_compare.errors import StoreError
+
+DPI = 160  # of plots: sharp at twice the size of a screen's pixels
+MANY = 6  # different values of a setting that are listed one by one
+
+Facts = list[tuple[str, str]]
+
+
+def write_report(
+    records: list[Record],
+    title: str,
+    path: Path,
+    warn: Warn = warnings.warn,
+    *,
+    plots: bool = True,
+) -> None:
+    """Write the report of records to a file.
+
+    Args:
+        records: as `analysis.reading` returns them.
+        title: of the page.
+        path: of the file; it is replaced if it is there.
+        warn: called with a line for every plot that cannot be drawn.
+        plots: whether to draw any.
+
+    Raises:
+        StoreError: if the file cannot be written.
+    """
+    files = images(records, warn, endings=("png",), dpi=DPI) if plots else {}
+    text = report_html(records, title, files)
+    try:
+        write_file(path, text.encode())
+    except OSError as error:
+        raise StoreError(f"{path}: must take a report, got {error}") from error
+
+
+def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> str:
+    """Return the page.
+
+    Args:
+        records: as `analysis.reading` returns them.
+        title: of the page.
+        plots: PNG files by name.
+    """
+    source = files("posenc_compare.analysis").joinpath("report.html")
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string(source.read_text(encoding="utf-8"))
+    return page.render(
+        title=clean(title),
+        coverage=coverage(records),
+        tables=display_tables(records),
+        figures=[
+            (base64.b64encode(data).decode(), CAPTIONS[name.removesuffix(".png")])
+            for name, data in plots.items()
+        ],
+        missing=without_result(records),
+        quantities=_quantities(records),
+        schemes=_schemes(records),
+        made_with=_made_with(records),
+    )
+
+
+def _quantities(records: list[Record]) -> list[list[str]]:
+    """Return measure, name, unit, direction and zero of every quantity."""
+    found = {
+        (
+            f"{measure['name']} {measure['version']}",
+            quantity["title"] or name,
+            quantity["unit"],
+            quantity["better"],
+            quantity["zero"],
+        )
+        for record in records
+        for measure in [record["spec"]["measure"]]
+        for name, quantity in record["quantities"].items()
+    }
+    return [list(row) for row in sorted(found)]
+
+
+def _schemes(records: list[Record]) -> list[list[str]]:
+    """Return label, family, source and state of every scheme."""
+    found = {(r["label"], r["family"], r["source"]) for r in records}
+    return [
+        [*row, coverage([r for r in records if r["label"] == row[0]])]
+        for row in sorted(found)
+    ]
+
+
+def _made_with(records: list[Record]) -> dict[str, Facts]:
+    """Return what is known of how the records came about, by heading."""
+    specs = [record["spec"] for record in records]
+    programs = [
+        {name: spec[name] for name in ("package", "torch", "threads")} for spec in specs
+    ]
+    parts = {
+        "Programs": programs,
+        "Machines and times": [record.get("provenance") or {} for record in records],
+        "Settings without training": [
+            record["spec"]["setting"] for record in records if not trained(record)
+        ],
+        "Settings of training": [
+            record["spec"]["setting"] for record in records if trained(record)
+        ],
+        "Corpus": [record.get("corpus") or {} for record in records],
+    }
+    return {
+        heading: facts for heading, part in parts.items() if (facts := _values(part))
+    }
+
+
+def _values(parts: list[dict[str, Any]]) -> Facts:
+    """Return for every name its different values, with the number of cells of each.
+
+    Of many values only the least and the greatest are shown.
+    """
+    found: Facts = []
+    for name in sorted({name for part in parts for name in part}):
+        counts = Counter(str(part[name]) for part in parts if name in part)
+        values = {str(part[name]): part[name] for part in parts if name in part}
+        order = sorted(values, key=lambda text: _place(values[text]))
+        if len(order) == 1 and counts[order[0]] == len(parts):
+            text = order[0]
+        elif len(order) <= MANY:
+            shares = [
+                f"{value} ({counts[value]} of {len(parts)} cells)" for value in order
+            ]
+            text = ", ".join(shares)
+        else:
+            text = f"{order[0]} to {order[-1]} ({len(order)} different values)"
+        found.append((name.replace("_", " "), text))
+    return found
+
+
+def _place(value: Any) -> tuple[bool, float, str]:
+    number = isinstance(value, int | float)
+    return (not number, value if number else 0, str(value))

@@ -1,0 +1,234 @@
+"""Checks of how outputs hang together: C13, C14 and C18 to C21."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention
+from posenc_compare.conformance.checks import (
+    EXACT,
+    check,
+    count,
+    expect,
+    expect_close,
+)
+from posenc_compare.conformance.harness import DIM, Layer, Subject, normal, tokens
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.schemes.scheme import DOORS, Scheme
+from posenc_compare.validate import near
+
+SHIFTS = (1, 63, 64, 4096, 50_000)
+FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
+MANY = 5  # heads
+
+
+@check("C13", "treats every row of a batch alone", 1, 2, 9)
+def _batches(subject: Subject, length: int) -> None:
+    positions, segments = subject.rows(length)
+    for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        layer = Layer(subject.build(600).to(dtype))
+        x = tokens(length, batch=3).to(dtype)
+        for packed in (None, segments):
+            whole = layer(x, positions, packed)
+            for row in range(3):
+                own = None if packed is None else packed[row : row + 1]
+                alone = layer(x[row : row + 1], positions[row], own)
+                said = f"row {row}" + ("" if packed is None else " of packed documents")
+                expect_close(whole[row : row + 1], alone, bound, said)
+
+
+@check(
+    "C14",
+    "keeps its heads apart",
+    2,
+    5,
+    not_for=lambda scheme: "mixes heads" if scheme.mixes_heads else "",
+)
+def _heads(subject: Subject, length: int) -> None:
+    width = 3 * DIM
+    scheme = subject.build(model_dim=width, heads=3)
+    given = [normal(1, 3, length, DIM, seed=seed) for seed in range(3)]
+    positions = Layer(scheme).ids(subject.positions(length))
+    state = scheme.token_state(tokens(length, batch=1, width=width))
+
+    def output(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, scheme=scheme, positions=positions, state=state)
+
+    before = output(*(tensor.clone() for tensor in given))
+    for role, name in enumerate(("queries", "keys", "values")):
+        for head in range(3):
+            other = [tensor.clone() for tensor in given]
+            other[role][:, head] += 1
+            rest = [h for h in range(3) if h != head]
+            said = f"output of other heads than {head}, whose {name} changed,"
+            expect_close(output(*other)[:, rest], before[:, rest], 1e-12, said)
+
+
+@check(
+    "C18",
+    "gives a prefix the outputs it has in the whole",
+    *((length, 65) for length in (1, 2, 3, 7, 64)),
+    (129, 600),
+    (300, 600),
+    say=lambda rung: f"{count(rung[0])} of {rung[1]}",
+)
+def _prefix(subject: Subject, rung: tuple[int, int]) -> None:
+    length, total = rung
+    layer = Layer(subject.build(600))
+    x, positions = tokens(total, batch=1), subject.positions(total, length=600)
+    with torch.no_grad():
+        whole = layer(x, positions)
+        got = layer(x[:, :length], positions[:length])
+    expect_close(got, whole[:, :, :length], 1e-11, "output of a prefix")
+
+
+@check("C19", "takes positions as they are given", 1, 2, 7, 40)
+def _given(subject: Subject, length: int) -> None:
+    layer = Layer(subject.build(4096))
+    x = tokens(length)
+    positions = 2 * subject.positions(length, length=600) + 1
+    shared = layer(x, positions)
+    rows = layer(x, positions.expand(2, *positions.shape))
+    expect_close(rows, shared, 1e-12, "output of a row of positions each")
+    order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
+    mixed = layer(x, torch.stack([positions[order], positions]))
+    expect_close(mixed[1:], shared[1:], 1e-12, "output of a row beside another order")
+    if not _reads_text(layer.scheme):
+        left = [index for index in range(length) if index % 10 not in (1, 2, 3)]
+        got = layer.logits(x[:, left], positions[left])
+        wanted = layer.logits(x, positions)[:, :, left][..., left]
+        expect_close(got, wanted, EXACT, "logits of the tokens left of a text")
+
+
+def _reads_text(scheme: Scheme) -> bool:
+    """Return whether the tokens between two may change what the two share."""
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    return any(part.family == "contextual" or part.by_order for part in parts)
+
+
+@check(
+    "C20",
+    "decodes with a cache as in one pass",
+    *((steps, noise) for steps in ([1, 1], [3, 4, 4], [1] * 11) for noise in (0, 1)),
+    ([590, 1, 9], 1),
+    say=lambda rung: (
+        f"{' + '.join(map(str, rung[0]))} tokens, parameters moved by {rung[1]}"
+    ),
+)
+def _decoding(subject: Subject, rung: tuple[list[int], float]) -> None:
+    steps, noise = rung
+    length = sum(steps)
+    layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 600 else 1
+    x, (positions, segments) = tokens(length, batch=batch), subject.rows(length, batch)
+    with torch.no_grad():
+        whole = layer(x, positions[0])
+        got = layer.decode(x, positions[0], steps, None)
+        expect_close(got, whole, EXACT, "decoding")
+        whole = layer(x, positions, segments)
+        got = layer.decode(x, positions, steps, segments)
+        expect_close(got, whole, EXACT, "decoding of packed documents")
+
+
+@check(
+    "C21",
+    "is related to positions and tokens as it declares",
+    2,
+    9,
+    300,
+    say=lambda reach: count(reach) if reach < 10 else f"10 tokens up to {reach} apart",
+)
+def _relations(subject: Subject, reach: int) -> None:
+    steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
+    scheme = subject.build(8192, model_dim=MANY * DIM, heads=MANY)
+    _acts(scheme)
+    layer = Layer(scheme)
+    x, positions = tokens(len(steps), width=MANY * DIM), subject.places(steps)
+    here = layer.logits(x, positions)
+    seen = here.isfinite()
+    shifts = list(_shifts(subject, x, positions))
+    if scheme.relative:
+        for said, moved, rested in shifts:
+            expect_close(moved, rested, EXACT, said)
+    else:
+        pairs = [(moved[seen], rested[seen]) for _, moved, rested in shifts]
+        change = max((m - r).abs().max().item() for m, r in pairs)
+        expect(change > 1e-6, "logits that a shift changes (or `relative`)", change)
+    if scheme.by_order:
+        other = layer.logits(x, 3 * positions + 11)
+        expect_close(other, here, 0, "logits at other ids (`by_order`)")
+    elif scheme.family != "none" and reach > 9:  # a window may hold all that is near
+        spread = (layer.logits(x, 2 * positions) - here)[seen].abs().max().item()
+        expect(spread > 1e-6, "logits that the distance changes", spread)
+    other = x.clone()
+    other[:, -1] += 1
+    before, after = layer(x, positions), layer(other, positions)
+    expect_close(after[:, :, :-1], before[:, :, :-1], 0, "output before a later token")
+    change = (after - before)[:, :, -1].abs().max().item()
+    expect(change > 1e-6, "an output that its own token changes", change)
+    _documents(layer, subject, x, positions)
+    if not scheme.causal_only:
+        _unmasked(layer, x, 2 * positions)
+
+
+def _acts(scheme: Scheme) -> None:
+    """A door is overridden; one that is misspelt is a method like any other."""
+    if scheme.family == "none" or any(scheme.acts_at(door) for door in DOORS):
+        return
+    own = [name for name in dir(type(scheme)) if name not in dir(Scheme)]
+    meant = [(name, near(name, DOORS)) for name in own if not name.startswith("_")]
+    hints = [f"; `{name}` looks like `{doors[0]}`" for name, doors in meant if doors]
+    expect(False, "a door to be overridden", f"none{''.join(hints[:1])}")
+
+
+def _shifts(
+    subject: Subject, x: Tensor, positions: Tensor
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Yield what is compared, and logits after and before a shift that is defined.
+
+    Something may start beyond the length that a scheme is built for, or short of it.
+    """
+    for length in (64, 8192):
+        layer = Layer(subject.build(length, model_dim=MANY * DIM, heads=MANY))
+        axes = torch.arange(1, layer.scheme.axes + 1)  # each moves by another shift
+        with suppress(UndefinedPositionError):
+            rested = layer.logits(x, positions)
+            for shift in SHIFTS:
+                with suppress(UndefinedPositionError):
+                    moved = layer.logits(x, positions + shift * axes)
+                    said = f"logits of a scheme built for {length} after a shift by"
+                    yield f"{said} {shift}", moved, rested
+
+
+def _documents(layer: Layer, subject: Subject, x: Tensor, positions: Tensor) -> None:
+    """Padding before a document, and documents beside it, change nothing."""
+    alone = layer(x, positions)
+    both = torch.cat([5 * tokens(3, seed=8, width=x.shape[-1]), x], 1)
+    segments = torch.tensor([[0] * 3 + [1] * x.shape[1]] * 2)
+    for before in (torch.zeros_like(subject.positions(3)), subject.positions(3)):
+        padded = layer(both, torch.cat([before, positions]), segments)
+        expect_close(padded[:, :, 3:], alone, EXACT, "output after padding")
+
+
+def _unmasked(layer: Layer, x: Tensor, positions: Tensor) -> None:
+    """Without a mask a query sees the whole of its document, and no other."""
+    length = x.shape[1]
+    whole = layer(x, positions, causal=False)
+    masked = layer(x, positions)
+    expect_close(whole[:, :, -1], masked[:, :, -1], EXACT, "output that sees all")
+    for start in (length // 2, length - 1):
+        some = layer(x, positions, causal=False, start=start)
+        said = "output of the last queries without a mask"
+        expect_close(some, whole[:, :, start:], EXACT, said)
+    cuts = (max(1, length // 3), length // 2)
+    segments = torch.stack([torch.arange(length) >= cut for cut in cuts]).long()
+    both = layer(x, positions, segments, causal=False)
+    some = layer(x, positions, segments, causal=False, start=length // 2)
+    said = "output of the last queries of packed documents without a mask"
+    expect_close(some, both[:, :, length // 2 :], EXACT, said)
+    for row, cut in enumerate(cuts):
+        for part in (slice(0, cut), slice(cut, length)):
+            alone = layer(x[row : row + 1, part], positions[part], causal=False)
+            said = "output of a packed document without a mask"
+            expect_close(both[row : row + 1, :, part], alone, EXACT, said)

@@ -1,0 +1,114 @@
+"""What a fresh process finds out about a scheme."""
+
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from posenc_compare.conformance.checks import ContractError, expect
+from posenc_compare.conformance.harness import Layer, Subject, tokens
+from posenc_compare.fresh import python, search_path
+from posenc_compare.global_state import changes, process_state, put_back
+from posenc_compare.registry import SCHEMES
+from posenc_compare.variants import parse_variants
+
+ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}
+SCRIPT = """
+import contextlib, json, sys
+request = json.loads(sys.argv[1])
+sys.path[:] = request["path"]
+from posenc_compare.conformance.fresh_process import look_from_inside
+with contextlib.redirect_stdout(sys.stderr):  # a scheme may print
+    found = look_from_inside(request)
+print(json.dumps(found))
+"""
+PATIENCE = 120.0  # seconds until that process is given up
+
+
+def elsewhere(subject: Subject) -> dict[str, Any]:
+    """Import and build a scheme in a fresh process.
+
+    Returns:
+        Seconds and acts of the import, threads after it, what it changed in the
+        process, what the first build changed, and a digest, or none if it fails.
+    """
+    return _elsewhere(subject.plugin, subject.variant.label)[subject.variant.label]
+
+
+@functools.cache
+def _elsewhere(plugin: str, label: str) -> dict[str, dict[str, Any]]:
+    """Return what is found by label; the built-in schemes share a process."""
+    names = [label] if plugin else dict.fromkeys([*built_in(), label])
+    request = json.dumps({"path": search_path(), "plugin": plugin, "labels": [*names]})
+    try:
+        done = subprocess.run(
+            python(SCRIPT, request),
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = f"a process that ends within {PATIENCE:g} s"
+        raise ContractError(f"expected {said}, got none") from error
+    last = ["nothing", *done.stderr.split("\n")]
+    said = next(line for line in reversed(last) if line.strip())
+    expect(done.returncode == 0, "a process that ends well", said)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def built_in() -> list[str]:
+    """Return the names of this package's own schemes."""
+    package = f"{SCHEMES.package}."
+    entries = SCHEMES.entries()
+    return [name for name, e in entries.items() if e.module.startswith(package)]
+
+
+def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Import schemes here, watching what that does; the other end of `elsewhere`."""
+    acts: list[str] = []
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        writes = event == "open" and set(str(arguments[1] or "r")) & set("wax+")
+        if writes or event in ACTS:
+            acts.append(event)
+
+    sys.addaudithook(watch)
+    if request["plugin"]:
+        SCHEMES.add_plugin(request["plugin"])
+    found = {}
+    for label in request["labels"]:
+        (variant,) = parse_variants(label)
+        subject = Subject(variant)
+        with put_back():
+            before = process_state()
+            acts.clear()
+            start = time.monotonic()
+            SCHEMES.get(variant.name)
+            facts: dict[str, Any] = {"seconds": time.monotonic() - start}
+            facts |= {"acts": list(acts), "threads": threading.active_count()}
+            facts |= {"import": changes(before), "digest": ""}
+            before = process_state()
+            with suppress(Exception):  # other checks look at what fails here
+                subject.build()
+            facts["build"] = changes(before)
+            with suppress(Exception):
+                facts["digest"] = digest(subject)
+            found[label] = facts
+    return found
+
+
+def digest(subject: Subject) -> str:
+    """Return a hash of what the scheme computes."""
+    layer = Layer(subject.build())
+    x, positions = tokens(9), subject.positions(9)
+    parts = (layer(x, positions), layer.logits(x, positions))
+    whole = b"".join(part.detach().numpy().tobytes() for part in parts)
+    return hashlib.sha256(whole).hexdigest()

@@ -1,0 +1,197 @@
+"""What is under check: a scheme with its options, and one attention layer over it."""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.global_state import put_back
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.variants import Variant
+
+HEADS, DIM = 2, 8
+WIDTH = HEADS * DIM
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A scheme under check.
+
+    Attributes:
+        variant: the scheme with its options.
+        plugin: where it was given from, for a process of its own; or nothing.
+    """
+
+    variant: Variant
+    plugin: str = ""
+
+    @property
+    def scheme(self) -> type[Scheme]:
+        """Return the class."""
+        return SCHEMES.get(self.variant.name)
+
+    @functools.cached_property
+    def declared(self) -> Scheme | type[Scheme]:
+        """Return what states the facts: a built scheme, for options may change them.
+
+        Of a scheme that cannot be built, the class.
+        """
+        with put_back():
+            scheme = self.scheme
+            try:
+                return self.build(noise=0)
+            except Exception:
+                return scheme
+
+    def build(self, length: int = 256, *, noise: float = 0.5, **sizes: int) -> Scheme:
+        """Return a scheme in float64, its parameters moved by noise of that size."""
+        geometry = Geometry(
+            **{"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            scheme = self.variant.build(geometry).double().eval()
+        with torch.no_grad():
+            for number, parameter in enumerate(scheme.parameters()):
+                parameter += noise * normal(*parameter.shape, seed=100 + number)
+        return scheme
+
+    def limit(self, length: int, dtype: torch.dtype) -> int:
+        """Return how many positions a scheme built for `length` defines, at most that.
+
+        A scheme that defines fewer says so by `UndefinedPositionError`.
+        """
+        layer = Layer(self.build(length, noise=0, model_dim=64, heads=8).to(dtype))
+        last = self.positions(1, start=length - 1, length=length)
+        try:
+            layer(tokens(1, width=64).to(dtype), last)
+        except UndefinedPositionError as error:
+            return error.limit
+        return length
+
+    def positions(self, count: int, *, start: int = 0, length: int = 256) -> Tensor:
+        """Return positions of a sequence; of several axes, those of a square's rows."""
+        return self.places(torch.arange(start, start + count), length)
+
+    def places(self, steps: Tensor, length: int = 256) -> Tensor:
+        """Return positions so many steps from the start, as `positions` does."""
+        axes = self.declared.axes
+        if axes == 1:
+            return steps
+        side = math.isqrt(length - 1) + 1
+        return torch.stack([steps // side, *[steps % side] * (axes - 1)], -1)
+
+    def rows(self, count: int, batch: int = 3) -> tuple[Tensor, Tensor]:
+        """Return positions and segments that differ from row to row of a batch.
+
+        Of at most three rows, the second skips every other position, and the third
+        starts later. A scheme built for 600 positions defines them.
+        """
+        steps = torch.arange(count)
+        positions = [self.places(s, 600) for s in (steps, 2 * steps, steps + 100)]
+        segments = [steps >= count * (row + 1) // 4 for row in range(3)]
+        return torch.stack(positions[:batch]), torch.stack(segments[:batch]).long()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One attention layer over a scheme: embed, project, attend; weights are fixed."""
+
+    scheme: Scheme
+
+    def heads(self, x: Tensor, role: int) -> Tensor:
+        """Project `(batch, seq, width)` to `(batch, heads, seq, head_dim)`."""
+        heads = self.scheme.geometry.heads
+        weight = normal(x.shape[-1], x.shape[-1], seed=10 + role) / x.shape[-1] ** 0.5
+        return (x @ weight.to(x.dtype)).unflatten(-1, (heads, -1)).transpose(1, 2)
+
+    def ids(self, positions: Tensor) -> Tensor:
+        """Return the position ids that the scheme makes of these, drawing none."""
+        return self.scheme.positions(positions)
+
+    def cut(self, ids: Tensor, start: int, end: int) -> Tensor:
+        """Return the ids of the tokens from `start` to `end`."""
+        axis = ids.dim() - (1 if self.scheme.axes == 1 else 2)
+        return ids.narrow(axis, start, end - start)
+
+    def __call__(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        segments: Tensor | None = None,
+        causal: bool = True,
+        start: int = 0,
+    ) -> Tensor:
+        """Return `(batch, heads, seq, head_dim)`, of the tokens from `start` on."""
+        ids = self.ids(positions)
+        x = self.scheme.embed(x, ids)
+        q, k, v = (self.heads(x, role) for role in range(3))
+        return attention(
+            q[:, :, start:],
+            k,
+            v,
+            scheme=self.scheme,
+            positions=self.cut(ids, start, x.shape[1]),
+            key_positions=ids if start else None,
+            segments=segments,
+            causal=causal,
+            state=self.scheme.token_state(x),
+        )
+
+    def logits(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Return logits `(batch, heads, seq, seq)`."""
+        ids = self.ids(positions)
+        x = self.scheme.embed(x, ids)
+        return attention_logits(
+            self.heads(x, 0),
+            self.heads(x, 1),
+            scheme=self.scheme,
+            positions=ids,
+            state=self.scheme.token_state(x),
+        )
+
+    def decode(
+        self, x: Tensor, positions: Tensor, steps: list[int], segments: Tensor | None
+    ) -> Tensor:
+        """Feed the tokens in pieces, keeping raw keys, values, positions and state."""
+        ids = self.ids(positions)
+        embedded = self.scheme.embed(x, ids)
+        keys, values, state, outs, start = [], [], None, [], 0
+        for step in steps:
+            end = start + step
+            piece = embedded[:, start:end]
+            keys.append(self.heads(piece, 1))
+            values.append(self.heads(piece, 2))
+            state = self.scheme.token_state(piece, state)
+            outs.append(
+                attention(
+                    self.heads(piece, 0),
+                    torch.cat(keys, 2),
+                    torch.cat(values, 2),
+                    scheme=self.scheme,
+                    positions=self.cut(ids, start, end),
+                    key_positions=self.cut(ids, 0, end),
+                    segments=None if segments is None else segments[:, :end],
+                    state=state,
+                )
+            )
+            start = end
+        return torch.cat(outs, 2)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Return standard normal numbers in float64, a function of the seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def tokens(count: int, *, batch: int = 2, seed: int = 0, width: int = WIDTH) -> Tensor:
+    """Return token vectors `(batch, count, width)`, a prefix of those of more."""
+    drawn = normal(batch, 128, width, seed=seed)
+    return drawn.repeat(1, math.ceil(count / 128) or 1, 1)[:, :count].clone()

@@ -1,0 +1,150 @@
+"""Checks of what a scheme leaves behind: C09 to C12 and C24."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.conformance.checks import EXACT, check, expect, expect_close
+from posenc_compare.conformance.fresh_process import digest, elsewhere
+from posenc_compare.conformance.harness import (
+    HEADS,
+    WIDTH,
+    Layer,
+    Subject,
+    normal,
+    tokens,
+)
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.global_state import changes, process_state
+from posenc_compare.schemes.call import Geometry
+
+IMPORT = 2.0  # seconds that the scheme's own import may take
+BUILT = 64  # positions that a scheme is built for that is asked beyond them
+
+
+@check("C09", "gives the same bits twice, also in another process")
+def _repeats(subject: Subject, _: None) -> None:
+    first, second = digest(subject), digest(subject)
+    expect(first == second, "the same bits", "others")
+    x, positions = tokens(9), subject.positions(9, length=BUILT)
+    wanted = Layer(subject.build(BUILT))(x, positions)
+    texts = {"in float32": (x.float(), positions)}
+    for start, count in ((0, 100), (200, 9), (5000, 9), (50_000, 9)):
+        beyond = subject.positions(count, start=start, length=start + count)
+        texts[f"that ends at position {start + count - 1}"] = tokens(count), beyond
+    for said, text in texts.items():
+        layer = Layer(subject.build(BUILT))
+        with suppress(UndefinedPositionError):
+            layer(*text)
+        got = layer(x, positions)
+        expect(got.equal(wanted), f"the same bits after a text {said}", "others")
+    facts = elsewhere(subject)
+    expect(facts["digest"] == first, "the same bits in another process", "others")
+
+
+@check("C10", "leaves the process as it found it")
+def _clean(subject: Subject, _: None) -> None:
+    # A generator that something else has seeded is moved on, so that seeding shows.
+    for draw in (torch.rand, random.randbytes, np.random.bytes):
+        draw(1)
+    before = process_state()
+    subject.variant.build(Geometry(model_dim=WIDTH, heads=HEADS))
+    # Parameters may be drawn when a scheme is built.
+    changed = changes(before, "random numbers of torch")
+    expect(not changed, "no change of the process by building", ", ".join(changed))
+    drawn = [_draw_after_building(subject, seed) for seed in (1, 2)]
+    expect(not torch.equal(*drawn), "building to leave the seed of torch", "a new one")
+    layer = Layer(subject.build())
+    before = process_state()
+    x, positions = tokens(6), subject.positions(6)
+    layer(x, positions)
+    layer.logits(x, positions)
+    layer.decode(x, positions, [4, 1, 1], None)
+    changed = changes(before)
+    expect(not changed, "no change of the process", ", ".join(changed))
+
+
+def _draw_after_building(subject: Subject, seed: int) -> Tensor:
+    torch.manual_seed(seed)
+    subject.variant.build(Geometry(model_dim=WIDTH, heads=HEADS))
+    return torch.rand(4)
+
+
+@check(
+    "C11",
+    "leaves its inputs as they were",
+    (0, False),
+    (0, True),
+    (4, False),
+    (4, True),
+    say=lambda rung: (
+        ("3 tokens after 4" if rung[0] else "7 tokens")
+        + (" in two segments" if rung[1] else "")
+    ),
+)
+def _inputs(subject: Subject, rung: tuple[int, bool]) -> None:
+    past, packed = rung
+    scheme = subject.build().requires_grad_(False)  # with gradients torch may refuse
+    layer = Layer(scheme)
+    x, positions = tokens(7), subject.positions(7)
+    with _unchanged({"x": x, "positions": positions}):
+        ids = layer.ids(positions).clone()
+        embedded = scheme.embed(x, ids).clone()
+    earlier = scheme.token_state(embedded[:, :past]) if past else None
+    with _unchanged({"x": embedded, "past": earlier}):
+        state = scheme.token_state(embedded[:, past:], earlier)
+    q, k, v = (layer.heads(embedded, role) for role in range(3))
+    q, q_ids = q[:, :, past:], layer.cut(ids, past, 7).clone()
+    segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1]] * 2) if packed else None
+    given = {"q": q, "k": k, "v": v, "positions": q_ids, "key_positions": ids}
+    given |= {"segments": segments, "state": state, **dict(scheme.named_parameters())}
+    with _unchanged(given):
+        attention(
+            q,
+            k,
+            v,
+            scheme=scheme,
+            positions=q_ids,
+            key_positions=ids,
+            segments=segments,
+            state=state,
+        )
+    if not past:
+        with _unchanged(given):
+            attention_logits(q, k, scheme=scheme, positions=q_ids, state=state)
+
+
+@contextmanager
+def _unchanged(given: dict[str, Tensor | None]) -> Iterator[None]:
+    there = {name: tensor for name, tensor in given.items() if tensor is not None}
+    before = {name: tensor.clone() for name, tensor in there.items()}
+    yield
+    changed = [name for name, old in before.items() if not there[name].equal(old)]
+    expect(not changed, "unchanged inputs", f"others in {', '.join(changed)}")
+
+
+@check("C12", "does not care how its inputs lie in memory")
+def _strides(subject: Subject, _: None) -> None:
+    layer = Layer(subject.build())
+    wide = normal(9, 2, 2 * WIDTH)
+    x = wide.transpose(0, 1)[..., ::2]
+    positions = subject.positions(18)[::2]
+    got = layer(x, positions)
+    tidy = layer(x.contiguous(), positions.contiguous())
+    expect_close(got, tidy, EXACT, "output of strided input")
+
+
+@check("C24", "is imported quickly, and imported and built without a trace")
+def _import(subject: Subject, _: None) -> None:
+    facts = elsewhere(subject)
+    expect(facts["seconds"] <= IMPORT, f"at most {IMPORT:g} s", facts["seconds"])
+    expect(not facts["acts"], "no file, process or connection", facts["acts"])
+    expect(facts["threads"] == 1, "one thread", facts["threads"])
+    for step in ("import", "build"):
+        changed = ", ".join(facts[step])
+        expect(not changed, f"no change of the process by its {step}", changed)

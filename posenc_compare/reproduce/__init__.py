@@ -1,0 +1,1 @@
+"""Figures that papers have published, computed again."""

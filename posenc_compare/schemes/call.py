@@ -1,0 +1,147 @@
+"""What the doors of a scheme are given: sizes, and one attention call."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, ShapeError
+
+T = TypeVar("T")
+
+PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The sizes a scheme may need before it sees data.
+
+    Attributes:
+        model_dim: channels of a token vector.
+        heads: attention heads.
+        head_dim: channels of one head; 0 means `model_dim // heads`.
+        length: positions that a scheme of fixed size must cover, normally the
+            training length.
+        layer: which layer this is, from 0, for schemes with an instance per layer.
+        layers: how many there are.
+    """
+
+    model_dim: int = 512
+    heads: int = 8
+    head_dim: int = 0
+    length: int = 512
+    layer: int = 0
+    layers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.head_dim == 0 and self.heads > 0:
+            object.__setattr__(self, "head_dim", self.model_dim // self.heads)
+        for name in ("model_dim", "heads", "head_dim", "length"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(
+                    f"geometry: {name} must be a whole number of at least 1, "
+                    f"got {value!r}"
+                )
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one attention call knows; passed to the doors that need all of it.
+
+    Attributes:
+        q: `(batch, heads, query, head_dim)` queries before the door `query`.
+        k: `(batch, heads, key, head_dim)` keys before the door `key`.
+        q_positions: `(batch or 1, query)` int64; schemes of several axes get a
+            last axis more.
+        k_positions: `(batch or 1, key)` int64.
+        state: `(batch, key, ...)` what `token_state` returned for every key, or
+            None. The queries are the last `query` of the keys.
+        causal: whether a query sees no key after its own index.
+        segments: `(batch, key)` int64; a query sees its own segment only. None: all
+            are one segment.
+        shared: what all layers of a forward pass compute once; see `once`.
+    """
+
+    q: Tensor
+    k: Tensor
+    q_positions: Tensor
+    k_positions: Tensor
+    state: Tensor | None = None
+    causal: bool = True
+    segments: Tensor | None = None
+    shared: dict[Hashable, tuple[Any, Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def once(
+        self, owner: object, what: str, positions: Tensor, make: Callable[[], T]
+    ) -> T:
+        """Return `make()`, computed once for all layers of a forward pass.
+
+        Args:
+            owner: the scheme that asks.
+            what: it computes.
+            positions: `q_positions` or `k_positions`, which it depends on.
+            make: computes it.
+        """
+        key = (id(owner), what, id(positions))
+        if key not in self.shared:
+            # Keeping both alive keeps their ids from being given to others.
+            self.shared[key] = ((owner, positions), make())
+        return self.shared[key][1]
+
+    @property
+    def past(self) -> int:
+        """Return how many keys come before the first query."""
+        return self.k.shape[2] - self.q.shape[2]
+
+    def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Return where a query may look; index tensors broadcast, as in a bias."""
+        keep = (key >= 0) & (query >= 0)  # all true, in the shape of the pair
+        if self.causal:
+            keep = keep & (key <= query + self.past)
+        if self.segments is not None:
+            own = self.segments[batch, query + self.past]
+            keep = keep & (own == self.segments[batch, key])
+        return keep
+
+    def keep(self) -> Tensor:
+        """Return `may_look` for all pairs: bool `(batch or 1, 1, query, key)`."""
+        batch = 1 if self.segments is None else self.q.shape[0]
+        b, _, i, j = index_grid(batch, 1, *self.sizes, self.q.device)
+        return self.may_look(b, i, j).expand(batch, 1, *self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Return the number of queries and of keys."""
+        return self.q.shape[2], self.k.shape[2]
+
+
+def index_grid(
+    batch: int, heads: int, queries: int, keys: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return index tensors that broadcast to `(batch, heads, queries, keys)`."""
+    return (
+        torch.arange(batch, device=device)[:, None, None, None],
+        torch.arange(heads, device=device)[:, None, None],
+        torch.arange(queries, device=device)[:, None],
+        torch.arange(keys, device=device),
+    )
+
+
+def whole_numbers(who: str, got: Any) -> Tensor:
+    """Return a tensor of whole numbers as int64.
+
+    Raises:
+        ShapeError: if it is none.
+    """
+    if not isinstance(got, Tensor):
+        found = type(got).__name__
+    elif got.is_floating_point() or got.is_complex() or got.dtype == torch.bool:
+        found = str(got.dtype)
+    else:
+        return got.long()
+    raise ShapeError(f"{who} must be a tensor of whole numbers, got {found}")

@@ -1,0 +1,103 @@
+"""What the doors of a scheme must return, checked where they are called."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, DoorError, UndefinedPositionError
+from posenc_compare.schemes.scheme import Scheme
+
+AXES = {
+    "embed": "(batch, seq, model_dim)",
+    "query": "(batch, heads, query, head_dim)",
+    "key": "(batch, heads, key, head_dim)",
+    "offset_bias": "(heads, offset)",
+    "pair_bias": "(batch, heads, query, key)",
+    "scores": "(batch, heads, query, key)",
+    "values": "(batch, heads, query, head_dim)",
+}
+
+
+def readers_at(schemes: Sequence[Scheme], length: int) -> dict[str, list[Scheme]]:
+    """Return what `at_length` offers for each of several schemes, by name.
+
+    A scheme that offers nothing of a name stays itself under it.
+    """
+    found = [scheme.at_length(length) for scheme in schemes]
+    names = dict.fromkeys(name for readers in found for name in readers)
+    pairs = list(zip(schemes, found, strict=True))
+    return {name: [of.get(name, own) for own, of in pairs] for name in names}
+
+
+def ask(scheme: Scheme, door: str, x: Tensor, positions: Tensor) -> Tensor:
+    """Return what `embed`, `query` or `key` makes of `x`, in the dtype of `x`.
+
+    Raises:
+        DoorError: as `check_returned`, or if `x` loses its gradient, or what is
+            returned has one that leads to no parameter.
+    """
+    got = getattr(scheme, door)(x, positions)
+    check_returned(scheme, door, got, x.shape, x)
+    fault = ""
+    if x.requires_grad and not got.requires_grad and torch.is_grad_enabled():
+        fault = "with the gradient of its input, got one without"
+    elif got.requires_grad and not x.requires_grad:
+        if not any(parameter.requires_grad for parameter in scheme.parameters()):
+            fault = "without a gradient of its own, got one that is no parameter's"
+    if fault:
+        raise DoorError(f"{scheme.name}: {door} must return a tensor {fault}")
+    return got.to(x.dtype)
+
+
+def check_returned(
+    scheme: Scheme, door: str, got: Any, shape: Sequence[int], like: Tensor
+) -> None:
+    """Refuse what would broadcast, or be rounded, where nobody sees it.
+
+    Args:
+        scheme: whose door it is.
+        door: what was called.
+        got: what it returned.
+        shape: it must have, with the axes of `AXES`.
+        like: tensor on the right device; if it is of floating point, the least
+            exact dtype.
+
+    Raises:
+        DoorError: if `got` is not a dense tensor of real numbers that fits.
+    """
+    least = like.dtype if like.is_floating_point() else None
+    if not isinstance(got, Tensor):
+        found = type(got).__name__
+    elif got.shape != torch.Size(shape):
+        found = str(tuple(got.shape))
+    elif got.device != like.device:
+        found = f"it on {got.device} and not on {like.device}"
+    elif got.layout != torch.strided:
+        found = f"{got.layout} and not {torch.strided}"
+    elif not got.is_floating_point():
+        found = f"{got.dtype} and not floating point"
+    elif least and torch.promote_types(got.dtype, least) != got.dtype:
+        found = f"{got.dtype} and not {least} or wider"
+    else:
+        return
+    raise DoorError(
+        f"{scheme.name}: {door} must return {AXES[door]} {tuple(shape)}, got {found}"
+    )
+
+
+def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
+    """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`."""
+    if positions.numel():
+        low, high = (int(end) for end in positions.aminmax())
+        if low < 0 or high >= limit:
+            raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
+
+
+def check_axes(scheme: Scheme, axes: int = 1) -> None:
+    """Raise `ConfigError` unless the scheme's positions have so many axes."""
+    if scheme.axes != axes:
+        raise ConfigError(
+            f"{scheme.name}: needs positions of {scheme.axes} axes, got {axes}"
+        )

@@ -1,0 +1,246 @@
+"""The attention hook: the places where a positional scheme can act.
+
+A scheme is a class with one method per place, called a door. Every door returns
+its input unchanged, or nothing to add, so the class with no door overridden is
+attention without positional encoding (NoPE), and the attention code needs no
+branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import (
+    ConfigError,
+)
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes.call import Call, Geometry, PairBias, whole_numbers
+
+DOORS = (
+    "positions",
+    "embed",
+    "query",
+    "key",
+    "scale",
+    "token_state",
+    "offset_bias",
+    "pair_bias",
+    "scores",
+    "values",
+)
+
+
+class Scheme(nn.Module):
+    """One way to tell attention where each token stands.
+
+    Attributes:
+        name: registry name, set by `@register`.
+        family: none, absolute, rotary, bias or contextual, set by `@register`.
+        source: the paper, set by `@register`.
+        axes: how many coordinates a position has, set by `@register`.
+        per_layer: True if every layer owns an instance; False if all share one.
+        causal_only: True if the scheme has no meaning for keys in the future.
+        relative: whether logits depend on differences of positions alone; `@register`
+            takes it to be so of all but absolute schemes, unless the class says.
+        by_order: True if it counts tokens and never looks at position ids.
+        terms: products, of queries, keys and positions, among which the paper shares
+            out the scale of a logit.
+        mixes_heads: True if a head's logits depend on those of other heads.
+        known_faults: reasons, by code, of conformance checks that it fails.
+    """
+
+    name: ClassVar[str] = "scheme"
+    family: ClassVar[str] = "none"
+    source: ClassVar[str] = ""
+    axes: int = 1
+    per_layer: bool = False
+    causal_only: bool = False
+    relative: bool = True
+    by_order: bool = False
+    terms: int = 1
+    mixes_heads: bool = False
+    known_faults: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__()
+        self.geometry = geometry
+
+    def __init_subclass__(cls) -> None:
+        """Check the ids of the two doors that are called without attention."""
+        super().__init_subclass__()
+        for door, checked in (("positions", _on_ids), ("embed", _on_tokens)):
+            if door in vars(cls):
+                setattr(cls, door, checked(vars(cls)[door]))
+
+    def acts_at(self, door: str) -> bool:
+        """Return whether this scheme overrides the door of that name."""
+        return getattr(type(self), door) is not getattr(Scheme, door)
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Replace the position ids, once per sequence.
+
+        Args:
+            positions: `(batch, seq)` int64, or `(seq,)` for all sequences alike.
+            generator: of random ids; on the CPU.
+        """
+        return positions
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Change token vectors `(batch, seq, model_dim)` before the first layer."""
+        return x
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        """Change queries `(batch, heads, query, head_dim)`."""
+        return q
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        """Change keys `(batch, heads, key, head_dim)`."""
+        return k
+
+    def scale(self, head_dim: int) -> float:
+        """Return the factor that multiplies every product of query and key."""
+        return head_dim**-0.5
+
+    def query_start(self, head_dim: int) -> float:
+        """Return how large the paper starts the query projection, 1 being usual.
+
+        Not a door: a network that trains from scratch heeds it.
+        """
+        return 1.0
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
+        """Return what each key carries beside its vector, `(batch, key, ...)`.
+
+        Args:
+            x: `(batch, seq, model_dim)` input of the attention layer.
+            past: the state of earlier keys while decoding; the result begins
+                with it.
+        """
+        return None
+
+    def offset_bias(self, offsets: Tensor) -> Tensor | None:
+        """Return what to add to the logits, as a function of the offset alone.
+
+        Args:
+            offsets: `(offset,)` int64, position of the key minus position of the
+                query; negative in the past.
+
+        Returns:
+            `(heads, offset)` float32 or wider, or None to add nothing.
+        """
+        return None
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        """Return what to add to the logits, as a pointwise function.
+
+        The function takes index tensors `batch, head, query, key` that broadcast,
+        and uses gathers and pointwise operations only: what needs a product
+        (`q @ table.T`) is computed here, before. It serves both as the dense bias
+        and as the score function of the fused kernel.
+        """
+        return None
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        """Change whole rows of logits `(batch, heads, query, key)`."""
+        return logits
+
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        """Return what to add to the output `(batch, heads, query, head_dim)`.
+
+        Args:
+            weights: `(batch, heads, query, key)` after the softmax.
+            call: the attention call.
+        """
+        return None
+
+    def check_call(self, call: Call) -> None:
+        """Raise if a call is wrong in a way that no door can see.
+
+        Not a door: attention asks before it opens any.
+        """
+
+    def at_length(self, length: int) -> dict[str, "Scheme"]:
+        """Return other schemes that may read a trained network at another length.
+
+        Not a door: a test beyond the training length tries each, by its name, with
+        the weights as they are. They have no parameters of their own.
+
+        Args:
+            length: positions of the text to be read; `geometry.length` were trained.
+        """
+        return {}
+
+    def angles(self, positions: Tensor) -> Tensor | None:
+        """Return the rotation angles `(seq, pair)` in radians, if there are any.
+
+        Not a door: it lets measures and plots see a rotation as angles.
+        """
+        return None
+
+
+def _on_ids(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the door `positions` such that it sees int64."""
+
+    @functools.wraps(door)
+    def positions(
+        self: Scheme, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        ids = whole_numbers(f"{self.name}: positions", positions)
+        return door(self, ids, generator)
+
+    return positions
+
+
+def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the door `embed` such that it sees int64, or the real numbers of CAPE."""
+
+    @functools.wraps(door)
+    def embed(self: Scheme, x: Tensor, positions: Tensor) -> Tensor:
+        real = isinstance(positions, Tensor) and positions.is_floating_point()
+        if not real:
+            positions = whole_numbers(f"{self.name}: positions", positions)
+        return door(self, x, positions)
+
+    return embed
+
+
+S = TypeVar("S", bound=type[Scheme])
+
+
+def register(
+    name: str, *, family: str, source: str = "", axes: int = 1
+) -> Callable[[S], S]:
+    """File a scheme class under a name and return it unchanged.
+
+    Args:
+        name: what users type; lower case.
+        family: none, absolute, rotary, bias or contextual.
+        source: authors, year, arXiv id.
+        axes: how many coordinates a position has.
+
+    Raises:
+        ConfigError: if the family is unknown, or the name is taken or not valid.
+    """
+
+    def file(scheme: S) -> S:
+        if not (isinstance(scheme, type) and issubclass(scheme, Scheme)):
+            raise ConfigError(
+                f"scheme {name!r}: must be a class derived from Scheme, got {scheme!r}"
+            )
+        summary = (scheme.__doc__ or "").partition("\n")[0]
+        facts: dict[str, Any] = {"family": family, "source": source}
+        if axes != 1:
+            facts["axes"] = axes
+        SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
+        scheme.name, scheme.family, scheme.source = name, family, source
+        scheme.axes = axes
+        if "relative" not in vars(scheme):
+            scheme.relative = family != "absolute"
+        return scheme
+
+    return file
