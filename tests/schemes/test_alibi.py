@@ -5,17 +5,13 @@ from fractions import Fraction
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.slopes import slopes
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(heads: int = 4, **options: str) -> Scheme:

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Path, attention, attention_logits
@@ -12,11 +13,6 @@ from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme, create
 
 METRICS = ["l2", "l1", "linf"]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(heads: int = 3, **options: str) -> Scheme:

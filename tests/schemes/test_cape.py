@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from schemes.tools import seeded
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
@@ -13,10 +14,6 @@ from posenc_compare.schemes.cape import moved, real
 
 def make(**options: object) -> Scheme:
     return create("cape", options=options, model_dim=16, heads=2, length=64)
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def slow_places(

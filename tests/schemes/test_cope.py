@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -14,11 +15,6 @@ from posenc_compare.schemes.cope import Cope
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 9
 RUN = torch.arange(LENGTH)
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [4, 4, 4, 4, 4, 4, 9, 9, 9]])
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: int | bool) -> Cope:

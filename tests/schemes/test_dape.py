@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -15,11 +16,6 @@ from posenc_compare.schemes.dape import Dape
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 7
 PLACES = [0, 1, 3, 9, 4, 5, 30]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: Any) -> Dape:

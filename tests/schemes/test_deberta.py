@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Path, attention, attention_logits
@@ -16,11 +17,6 @@ from posenc_compare.schemes.deberta import Deberta, bucket_edges
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
 PLACES = [0, 1, 3, 9, 4, 5, 30]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(length: int = 8, **options: Any) -> Deberta:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -13,11 +14,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.fire import ROWS, Fire
 
 PLACES = [0, 1, 2, 19, 25, 400]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(noise: float = 0.0, **options: float) -> Fire:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -13,11 +14,6 @@ from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.fope import Fope, identity
 
 PLACES = [0, 1, 5, 40, 300, 901]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def build(name: str, head_dim: int, trained: int, options: dict[str, Any]) -> Scheme:

@@ -5,16 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal
 
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fourier_learned import FourierLearned
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
@@ -26,11 +26,6 @@ def make(
         )
     assert isinstance(scheme, FourierRandom)
     return scheme.double()
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def slow(scheme: FourierRandom, position: int, length: int) -> list[float]:

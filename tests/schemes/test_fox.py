@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Path, attention, attention_logits
@@ -16,11 +17,6 @@ from posenc_compare.schemes.fox import Fox
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 8, 10
 RUN = torch.arange(LENGTH)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: float) -> Fox:

@@ -3,15 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def slow_code(positions: list[int], width: int, divisor: int) -> Tensor:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
@@ -12,11 +12,6 @@ from posenc_compare.schemes.kerple_power import KerplePower
 from posenc_compare.schemes.shared.slopes import slopes
 
 PLACES = [0, 1, 2, 40, 7, 3000]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(heads: int = 3, noise: float = 0.0) -> KerplePower:

@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme, create
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(head_dim: int = 16, name: str = "m_rope", **options: Any) -> Scheme:

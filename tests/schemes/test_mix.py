@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.analysis.training.decoder import Decoder, Layer
@@ -14,11 +15,6 @@ from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import readers_at
 
 GEOMETRY = Geometry(model_dim=32, heads=4, length=64)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
@@ -13,11 +13,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.mlp_bias import MlpBias
 
 PLACES = [0, 1, 2, 19, 25, 400]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(noise: float = 0.0, length: int = 30, **options: str | int | bool) -> MlpBias:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits
@@ -13,11 +14,6 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
 PLACES = [0, 1, 2, 100, 500, -4]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(head_dim: int = 16, name: str = "p_rope", **options: Any) -> Scheme:

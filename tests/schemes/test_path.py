@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -15,11 +16,6 @@ from posenc_compare.schemes.path import Path
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 9, 10
 RUN = torch.arange(LENGTH)
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [4, 4, 4, 4, 4, 4, 9, 9, 9]])
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: Any) -> Path:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes import Variant, create
@@ -13,11 +13,6 @@ from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.pope import Pope
 
 PLACES = [3, 0, 7, 100, 4096, 8]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(heads: int = 2, **options: Any) -> Pope:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from schemes.tools import normal, seeded
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -9,17 +10,8 @@ from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def make(**options: object) -> Scheme:
     return create("randomized", options=options, model_dim=16, heads=2, length=64)
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def slow_ids(rows: list[list[int]], longest: int, generator: torch.Generator) -> Tensor:

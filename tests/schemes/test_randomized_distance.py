@@ -2,16 +2,12 @@
 
 import pytest
 import torch
+from schemes.tools import normal, seeded
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: object) -> Scheme:
@@ -20,10 +16,6 @@ def make(**options: object) -> Scheme:
         return create(
             "randomized_distance", options=options, model_dim=16, heads=2, length=64
         ).double()
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def table(length: int, longest: int, seed: int) -> list[int]:

@@ -6,18 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
 PLACES = [0, 1, 2, 5, 9, 10, 11, 40]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(length: int = 64, **options: Any) -> Scheme:

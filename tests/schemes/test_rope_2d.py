@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -14,11 +15,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
 
 KINDS = ["axial", "mixed"]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> Rope2d:

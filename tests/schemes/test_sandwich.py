@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(heads: int = 3, **options: float | str) -> Scheme:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits
@@ -16,11 +17,6 @@ from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.scaling import RULES
 
 every_rule = pytest.mark.parametrize("rule", RULES)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(head_dim: int = 16, trained: int = 64, **options: Any) -> Rope:

@@ -4,24 +4,15 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import normal, seeded
 
 from posenc_compare.attention import attention
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import SCHEMES, Scheme, create
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def make(**options: object) -> Scheme:
     return create("shape", options=options, model_dim=16, heads=2, length=64)
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def slow_code(position: int, width: int) -> list[float]:

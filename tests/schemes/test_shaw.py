@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Path, attention, attention_logits
@@ -15,11 +16,6 @@ from posenc_compare.schemes.shaw import Shaw
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 7
 PLACES = [0, 2, 3, 9, 4, 4, 1]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: int | bool) -> Shaw:

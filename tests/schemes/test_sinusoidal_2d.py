@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention
@@ -13,11 +14,6 @@ from posenc_compare.schemes import Scheme, create
 
 LAYOUTS = ["timm", "moco_v3", "big_vision", "t2t"]
 PLACES = [[0, 0], [0, 5], [5, 0], [3, 14], [200, 1], [-2, 7]]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: float | str) -> Scheme:

@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Path, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.swin import Swin
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(

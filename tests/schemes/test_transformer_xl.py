@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import Path, attention, attention_logits
@@ -14,11 +15,6 @@ from posenc_compare.schemes.transformer_xl import TransformerXl
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
 PLACES = [3, 4, 6, 10, 11, 12, 200]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(**options: int | float) -> TransformerXl:

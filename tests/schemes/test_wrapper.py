@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention
@@ -10,11 +11,6 @@ from posenc_compare.schemes.wrapper import FACTS, Wrapper
 
 GEOMETRY = Geometry(model_dim=16, heads=2, length=64)
 LINE = [n for n, e in SCHEMES.entries().items() if e.facts.get("axes", 1) == 1]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def built(name: str) -> Scheme:

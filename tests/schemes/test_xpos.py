@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -13,11 +14,6 @@ from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
 PLACES = [0, 1, 5, 40, 300, 301, 900]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def make(head_dim: int = 16, name: str = "xpos", **options: Any) -> Scheme:
