@@ -3,15 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from schemes.tools import close, normal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def slow_code(positions: list[int], width: int, divisor: int) -> Tensor:
@@ -29,7 +25,7 @@ def test_equals_the_slow_reference(options: dict[str, bool], divisor: int) -> No
     scheme = create("integer", options=options, model_dim=5, heads=1, length=48)
     got = scheme.embed(x, torch.tensor(positions))
     expected = x + slow_code(positions, 5, divisor)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
 
 
 def test_normalised_trained_positions_lie_from_0_to_below_1() -> None:

@@ -4,24 +4,15 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import close, normal, seeded
 
 from posenc_compare.attention import attention
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import SCHEMES, Scheme, create
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def make(**options: object) -> Scheme:
     return create("shape", options=options, model_dim=16, heads=2, length=64)
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def slow_code(position: int, width: int) -> list[float]:
@@ -71,7 +62,7 @@ def test_the_code_is_that_of_the_moved_position() -> None:
             expected = torch.tensor(
                 slow_code(int(ids[b, 0]) + p, 16), dtype=torch.float64
             )
-            torch.testing.assert_close(got[b, p], expected, rtol=0, atol=1e-12)
+            close(got[b, p], expected)
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -87,7 +78,7 @@ def test_around_a_relative_scheme_it_changes_nothing(scheme: str, mode: bool) ->
     assert not torch.equal(ids, rows)
     got = attention(q, q, q, scheme=outer, positions=ids)
     expected = attention(q, q, q, scheme=inner, positions=rows)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-11)
+    close(got, expected, 1e-11)
 
 
 def test_close_ids_in_bfloat16_stay_apart() -> None:
