@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from posenc_compare.attention import Path, attention
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes import SCHEMES, Call, Geometry, Scheme, create
+from posenc_compare.schemes import SCHEMES, Call, Facts, Geometry, Scheme, create
 from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.rope import Rope
 
@@ -196,7 +196,7 @@ def test_transformer_xl() -> None:
 class XPos(Rope):
     """A rotation, and a decay that queries gain and keys lose."""
 
-    causal_only = True
+    facts = Facts(causal_only=True)
 
     def decay(self, positions: Tensor, sign: int) -> Tensor:
         pairs = self.turned // 2
@@ -249,7 +249,7 @@ def test_xpos() -> None:
 class Fox(Scheme):
     """Forgets by the product of gates between key and query."""
 
-    causal_only = True
+    facts = Facts(causal_only=True)
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry)
@@ -349,7 +349,7 @@ def test_fox_packed_sums_need_no_reset() -> None:
 class Cope(Scheme):
     """Contextual positions: how many gates are open from the key to the query."""
 
-    causal_only = True
+    facts = Facts(causal_only=True)
 
     def __init__(self, geometry: Geometry, most: int) -> None:
         super().__init__(geometry)
@@ -424,7 +424,7 @@ def test_cope(most: int, packed: bool) -> None:
 class MRope(Rope):
     """A pair turns with time, height or width: two sections of one pair, one of one."""
 
-    axes = 3
+    facts = Facts(axes=3)
 
     def angles(self, positions: Tensor) -> Tensor:
         per_axis = [
