@@ -1,12 +1,11 @@
 """Schemes with one subtle fault each; `test_conformance_faults` looks for them."""
 
 import random
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes import Call, Geometry, Scheme, register
+from posenc_compare.schemes import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.alibi import Alibi
 from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.fox import Fox
@@ -266,7 +265,7 @@ class Last(Distance):
 class Order(Distance):
     """Look at positions, and claim to count tokens."""
 
-    by_order = True
+    facts = Facts(by_order=True)
 
 
 @register("faulty_rate", family="bias", source=SOURCE)
@@ -314,7 +313,7 @@ class Raises(Scheme):
 class Unbuilt(Scheme):
     """Cannot be built, and mixes heads."""
 
-    mixes_heads = True
+    facts = Facts(mixes_heads=True)
 
     def __init__(self, geometry: Geometry) -> None:
         raise RuntimeError("no")
@@ -323,8 +322,7 @@ class Unbuilt(Scheme):
 class Claims(Scheme):
     """Claim what is not true."""
 
-    mixes_heads = True
-    known_faults: ClassVar[dict[str, str]] = {"C05": "it says so"}
+    facts = Facts(mixes_heads=True, known_faults={"C05": "it says so"})
 
 
 @register("faulty_wraps", family="contextual", source=SOURCE)

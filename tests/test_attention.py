@@ -315,7 +315,7 @@ def test_paths_agree_in_float32(
             zero,
             scheme=twin,
             positions=given["key_positions"],
-            causal=twin.causal_only,
+            causal=twin.facts.causal_only,
         )
     bias = bias[bias.isfinite()]
     out_bound, grad_bounds = float32_bounds(q, k, v, g, scheme, bias.abs().max().item())

@@ -36,9 +36,9 @@ def normal(*shape: int) -> Tensor:
 
 def ids_for(scheme: Scheme) -> Tensor:
     steps = torch.arange(LENGTH)
-    if scheme.axes == 1:
+    if scheme.facts.axes == 1:
         return steps
-    return torch.stack([steps // 3, *[steps % 3] * (scheme.axes - 1)], dim=-1)
+    return torch.stack([steps // 3, *[steps % 3] * (scheme.facts.axes - 1)], dim=-1)
 
 
 def arguments(scheme: Scheme, heads: int = 2, width: int = WIDTH) -> dict[str, Any]:

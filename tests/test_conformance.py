@@ -46,7 +46,7 @@ def test_there_are_twenty_four_checks() -> None:
 FAULTS = """
 import torch
 from torch import Tensor, nn
-from posenc_compare.schemes import Scheme, register
+from posenc_compare.schemes import Facts, Scheme, register
 
 @register("sound", family="bias", source="nobody 2026")
 class Sound(Scheme):
@@ -88,7 +88,7 @@ class Hoards(Scheme):
 @register("claims", family="absolute", source="nobody 2026")
 class Claims(Scheme):
     '''Expect a failure that does not come.'''
-    known_faults = {"C05": "it says so"}
+    facts = Facts(known_faults={"C05": "it says so"})
     def embed(self, x, positions):
         return x + positions.double().sin().to(x.dtype)[..., None]
 

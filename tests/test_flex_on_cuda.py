@@ -37,8 +37,8 @@ def arguments(
     parts = torch.randn(3, 2, HEADS, LENGTH, width, generator=generator).to(dtype)
     q, k, v = (part.as_subclass(Pretended) for part in parts)
     ids = torch.arange(LENGTH)
-    if scheme.axes > 1:
-        ids = torch.stack([ids // 5, *[ids % 5] * (scheme.axes - 1)], dim=-1)
+    if scheme.facts.axes > 1:
+        ids = torch.stack([ids // 5, *[ids % 5] * (scheme.facts.axes - 1)], dim=-1)
     ids = scheme.positions(ids, torch.Generator().manual_seed(1))
     state = scheme.token_state(x)
     return {

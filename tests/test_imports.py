@@ -186,7 +186,7 @@ def test_the_lowest_floor_does_without_torch() -> None:
 
 
 def test_a_scheme_does_not_import_another() -> None:
-    shared = {"call", "contract", "scheme", "wrapper"}
+    shared = {"call", "contract", "facts", "scheme", "wrapper"}
     for module in FILES:
         if module.startswith("posenc_compare.schemes."):
             others = {

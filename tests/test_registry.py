@@ -125,7 +125,7 @@ def test_facts_read_from_text_are_those_of_the_class() -> None:
         scheme = SCHEMES.get(name)
         assert scheme.name == name
         assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]
-        axes = {} if scheme.axes == 1 else {"axes": scheme.axes}
+        axes = {} if scheme.facts.axes == 1 else {"axes": scheme.facts.axes}
         facts = {"family": scheme.family, "source": scheme.source, **axes}
         assert entry.facts == SCHEMES.entry(name).facts == facts
 

@@ -67,7 +67,7 @@ def test_row_is_that_of_the_code(name: str) -> None:
     assert family == scheme.family
     assert quoted(doors) == [door for door in DOORS if scheme.acts_at(door)]
     count = sum(parameter.numel() for parameter in scheme.parameters())
-    layer = " each layer" if scheme.per_layer and count else ""
+    layer = " each layer" if scheme.facts.per_layer and count else ""
     assert parameters.partition(",")[0] == f"{count}{layer}"
     assert set(quoted(options)) <= set(option_types(name))
 
@@ -110,12 +110,12 @@ def test_row_names_the_packages_it_is_compared_with(name: str) -> None:
 def test_row_counts_the_checks_that_pass(name: str) -> None:
     # `tests/test_conformance.py` runs them: all pass but known faults, and the check
     # that looks at one head alone, where heads are mixed.
-    scheme, said = SCHEMES.get(name), []
-    if scheme.known_faults:
-        said.append(f"{len(scheme.known_faults)} known fault")
-    if scheme.mixes_heads:
+    facts, said = SCHEMES.get(name).facts, []
+    if facts.known_faults:
+        said.append(f"{len(facts.known_faults)} known fault")
+    if facts.mixes_heads:
         said.append("1 does not apply")
-    passed = len(CHECKS) - len(scheme.known_faults) - scheme.mixes_heads
+    passed = len(CHECKS) - len(facts.known_faults) - facts.mixes_heads
     assert ROWS[name][8] == ", ".join([str(passed), *said])
 
 

@@ -143,7 +143,7 @@ def _open(
         )
     keys = k.shape[2]
     _check_sizes(scheme, heads, head_dim)
-    if scheme.causal_only and not causal:
+    if scheme.facts.causal_only and not causal:
         raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
     if segments is not None:
         segments = whole_numbers("attention: segments", segments)
@@ -159,7 +159,7 @@ def _open(
         )
     if queries == 0:
         raise ShapeError("attention: q must hold at least one query, got none")
-    axes = scheme.axes
+    axes = scheme.facts.axes
     q_positions = _ids(positions, batch, queries, axes, "positions")
     if key_positions is None:
         who = "positions without key_positions"
@@ -218,10 +218,10 @@ class _OffsetVector:
     def of(cls, scheme: Scheme, call: Call) -> "_OffsetVector | None":
         if not scheme.acts_at("offset_bias"):
             return None
-        if scheme.axes != 1:
+        if scheme.facts.axes != 1:
             raise ShapeError(
                 f"{scheme.name}: offset_bias must have positions of one axis, got "
-                f"{scheme.axes}; use pair_bias"
+                f"{scheme.facts.axes}; use pair_bias"
             )
         q_low, q_high = call.q_positions.aminmax(dim=1)
         k_low, k_high = call.k_positions.aminmax(dim=1)
@@ -280,7 +280,7 @@ class _Run:
         if offsets_only and whole and _in_step(self.call):
             found.append("strided")
         turned = self.scheme.acts_at("query") or self.scheme.acts_at("key")
-        if not (self.scheme.causal_only and turned):
+        if not (self.scheme.facts.causal_only and turned):
             found.append("dense")  # adds -inf to what may be inf in the future
         found.append("plain")
         tensors = [self.q, self.k, self.v, *self.scheme.parameters()]

@@ -83,8 +83,8 @@ def _describe_instance(scheme: Any) -> None:
     doors = [door for door in DOORS if built.acts_at(door)]
     tell(f"Acts at: {', '.join(doors) or 'no door'}")
     tell(f"Depends on: {_dependence(built, doors)}")
-    tell(f"Axes of a position: {built.axes}")
-    tell(f"Causal only: {'yes' if built.causal_only else 'no'}")
+    tell(f"Axes of a position: {built.facts.axes}")
+    tell(f"Causal only: {'yes' if built.facts.causal_only else 'no'}")
     tell(f"Parameters: {_parameters(built)}")
 
 
@@ -92,15 +92,15 @@ def _dependence(scheme: Any, doors: list[str]) -> str:
     """Return what the scheme looks at to tell where tokens stand."""
     if not doors:
         return "nothing"
-    if scheme.by_order:
+    if scheme.facts.by_order:
         parts = ["the order of the tokens, not their position ids"]
-    elif scheme.relative:
+    elif scheme.facts.relative:
         parts = ["differences of positions"]
     else:
         parts = ["the positions themselves"]
     if scheme.family == "contextual":
         parts.append("what the tokens are")
-    if scheme.mixes_heads:
+    if scheme.facts.mixes_heads:
         parts.append("all heads at once")
     return "; ".join(parts)
 
@@ -113,7 +113,7 @@ def _parameters(scheme: Any) -> str:
     trained = sum(size for size, trains in sizes if trains)
     frozen = sum(size for size, trains in sizes if not trains)
     parts = [f"{trained} trained"] * (trained > 0) + [f"{frozen} fixed"] * (frozen > 0)
-    where = "in each layer" if scheme.per_layer else "for all layers together"
+    where = "in each layer" if scheme.facts.per_layer else "for all layers together"
     return (
         f"{' and '.join(parts)} {where}, with model_dim {scheme.geometry.model_dim}, "
         f"{scheme.geometry.heads} heads, length {scheme.geometry.length}"

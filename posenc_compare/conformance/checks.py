@@ -10,6 +10,7 @@ from torch import Tensor
 
 from posenc_compare.conformance.harness import Subject
 from posenc_compare.global_state import put_back
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme
 
 EXACT = 1e-10  # of float64, on values of order one
@@ -61,7 +62,7 @@ class Check:
     run: Run
     ladder: tuple[Any, ...]
     say: Callable[[Any], str]
-    not_for: Callable[[Scheme | type[Scheme]], str]
+    not_for: Callable[[Facts], str]
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def check(
     title: str,
     *ladder: Any,
     say: Callable[[Any], str] = count,
-    not_for: Callable[[Scheme | type[Scheme]], str] = lambda scheme: "",
+    not_for: Callable[[Facts], str] = lambda facts: "",
 ) -> Callable[[Run], Run]:
     """File a check under its code; rungs are numbers of tokens unless it says."""
 

@@ -44,7 +44,7 @@ def _batches(subject: Subject, length: int) -> None:
     "keeps its heads apart",
     2,
     5,
-    not_for=lambda scheme: "mixes heads" if scheme.mixes_heads else "",
+    not_for=lambda facts: "mixes heads" if facts.mixes_heads else "",
 )
 def _heads(subject: Subject, length: int) -> None:
     width = 3 * DIM
@@ -105,7 +105,7 @@ def _given(subject: Subject, length: int) -> None:
 def _reads_text(scheme: Scheme) -> bool:
     """Return whether the tokens between two may change what the two share."""
     parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
-    return any(part.family == "contextual" or part.by_order for part in parts)
+    return any(part.family == "contextual" or part.facts.by_order for part in parts)
 
 
 @check(
@@ -148,14 +148,14 @@ def _relations(subject: Subject, reach: int) -> None:
     here = layer.logits(x, positions)
     seen = here.isfinite()
     shifts = list(_shifts(subject, x, positions))
-    if scheme.relative:
+    if scheme.facts.relative:
         for said, moved, rested in shifts:
             expect_close(moved, rested, EXACT, said)
     else:
         pairs = [(moved[seen], rested[seen]) for _, moved, rested in shifts]
         change = max((m - r).abs().max().item() for m, r in pairs)
         expect(change > 1e-6, "logits that a shift changes (or `relative`)", change)
-    if scheme.by_order:
+    if scheme.facts.by_order:
         other = layer.logits(x, 3 * positions + 11)
         expect_close(other, here, 0, "logits at other ids (`by_order`)")
     elif scheme.family != "none" and reach > 9:  # a window may hold all that is near
@@ -168,7 +168,7 @@ def _relations(subject: Subject, reach: int) -> None:
     change = (after - before)[:, :, -1].abs().max().item()
     expect(change > 1e-6, "an output that its own token changes", change)
     _documents(layer, subject, x, positions)
-    if not scheme.causal_only:
+    if not scheme.facts.causal_only:
         _unmasked(layer, x, 2 * positions)
 
 
@@ -191,7 +191,9 @@ def _shifts(
     """
     for length in (64, 8192):
         layer = Layer(subject.build(length, model_dim=MANY * DIM, heads=MANY))
-        axes = torch.arange(1, layer.scheme.axes + 1)  # each moves by another shift
+        axes = torch.arange(
+            1, layer.scheme.facts.axes + 1
+        )  # each moves by another shift
         with suppress(UndefinedPositionError):
             rested = layer.logits(x, positions)
             for shift in SHIFTS:

@@ -12,6 +12,7 @@ from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import put_back
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme
 from posenc_compare.variants import Variant
 
@@ -37,17 +38,17 @@ class Subject:
         return SCHEMES.get(self.variant.name)
 
     @functools.cached_property
-    def declared(self) -> Scheme | type[Scheme]:
-        """Return what states the facts: a built scheme, for options may change them.
+    def declared(self) -> Facts:
+        """Return the facts of a built scheme, since options may change them.
 
-        Of a scheme that cannot be built, the class.
+        If it cannot be built, those of the class.
         """
         with put_back():
             scheme = self.scheme
             try:
-                return self.build(noise=0)
+                return self.build(noise=0).facts
             except Exception:
-                return scheme
+                return scheme.facts
 
     def build(self, length: int = 256, *, noise: float = 0.5, **sizes: int) -> Scheme:
         """Return a scheme in float64, its parameters moved by noise of that size."""
@@ -117,7 +118,7 @@ class Layer:
 
     def cut(self, ids: Tensor, start: int, end: int) -> Tensor:
         """Return the ids of the tokens from `start` to `end`."""
-        axis = ids.dim() - (1 if self.scheme.axes == 1 else 2)
+        axis = ids.dim() - (1 if self.scheme.facts.axes == 1 else 2)
         return ids.narrow(axis, start, end - start)
 
     def __call__(

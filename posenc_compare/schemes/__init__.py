@@ -11,6 +11,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.call import Call, Geometry
 from posenc_compare.schemes.contract import check_axes
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import DOORS, Scheme, register
 from posenc_compare.variants import Variant, parse_variants
 
@@ -18,6 +19,7 @@ __all__ = [
     "DOORS",
     "SCHEMES",
     "Call",
+    "Facts",
     "Geometry",
     "Scheme",
     "Variant",

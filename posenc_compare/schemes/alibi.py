@@ -10,6 +10,7 @@ future, and so is refused without a causal mask. The bias is not divided by
 sqrt(head_dim), as Falcon does.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -37,9 +38,9 @@ class Alibi(Scheme):
     ) -> None:
         super().__init__(geometry)
         self.slopes = slopes(geometry.heads)
-        self.causal_only = direction == "causal"
+        self.facts = replace(self.facts, causal_only=direction == "causal")
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
-        distance = -offsets if self.causal_only else offsets.abs()
+        distance = -offsets if self.facts.causal_only else offsets.abs()
         slope = torch.tensor(self.slopes, dtype=torch.float64, device=offsets.device)
         return -slope[:, None] * distance

@@ -18,6 +18,7 @@ draws are made in training only, and only with a generator.
 """
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -86,7 +87,7 @@ class Cape(Wrapper):
         if centred:
             why = "the middle is that of all tokens, of other documents and padding too"
             faults = dict.fromkeys(("C18", "C19", "C21"), why)
-            vars(self).update(relative=True, known_faults=faults)
+            self.facts = replace(self.facts, relative=True, known_faults=faults)
 
     def positions(
         self, positions: Tensor, generator: torch.Generator | None = None

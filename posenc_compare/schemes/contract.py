@@ -97,7 +97,7 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
 
 def check_axes(scheme: Scheme, axes: int = 1) -> None:
     """Raise `ConfigError` unless the scheme's positions have so many axes."""
-    if scheme.axes != axes:
+    if scheme.facts.axes != axes:
         raise ConfigError(
-            f"{scheme.name}: needs positions of {scheme.axes} axes, got {axes}"
+            f"{scheme.name}: needs positions of {scheme.facts.axes} axes, got {axes}"
         )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 
 
@@ -33,9 +34,7 @@ class Cope(Scheme):
         scaled: divide the products of query and vectors by sqrt(head_dim).
     """
 
-    per_layer = True
-    by_order = True
-    causal_only = True
+    facts = Facts(per_layer=True, by_order=True, causal_only=True)
 
     def __init__(
         self, geometry: Geometry, *, limit: int = 0, scaled: bool = False

@@ -11,6 +11,8 @@ Layers: each has a network and a base of its own, and so parameters of a base su
 T5's are not shared between layers.
 """
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -19,6 +21,7 @@ from torch import Tensor, nn
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, index_grid
 from posenc_compare.schemes.contract import check_axes
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import DOORS, Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.variants import Variant
@@ -38,8 +41,7 @@ class Dape(Scheme):
         width: hidden channels of the network.
     """
 
-    per_layer = True
-    mixes_heads = True
+    facts = Facts(per_layer=True, mixes_heads=True)
 
     def __init__(
         self, geometry: Geometry, *, base: str = "alibi", width: int = 32
@@ -55,8 +57,7 @@ class Dape(Scheme):
                 f"dape: base must be a scheme that adds a bias and nothing else, "
                 f"got {base!r}"
             )
-        for fact in ("causal_only", "relative", "known_faults"):
-            setattr(self, fact, getattr(self.base, fact))  # of this instance
+        self.facts = replace(self.base.facts, per_layer=True, mixes_heads=True)
         self.hidden = nn.Linear(2 * geometry.heads, width)
         self.out = nn.Linear(width, geometry.heads)
 

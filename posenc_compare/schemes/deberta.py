@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
@@ -59,8 +60,7 @@ class Deberta(Scheme):
         p2c_index: which distance the key's term looks up.
     """
 
-    per_layer = True
-    terms = 3
+    facts = Facts(per_layer=True)
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Deberta(Scheme):
             nn.init.normal_(layer.weight, std=STD)
 
     def scale(self, head_dim: int) -> float:
-        return (self.terms * head_dim) ** -0.5
+        return (3 * head_dim) ** -0.5
 
     def rows(self, distances: Tensor) -> Tensor:
         """Return the row of the table for every distance (query minus key)."""

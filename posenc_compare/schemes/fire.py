@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
@@ -36,9 +37,7 @@ class Fire(Scheme):
         hidden: units of the perceptron.
     """
 
-    per_layer = True
-    relative = False
-    causal_only = True
+    facts = Facts(per_layer=True, relative=False, causal_only=True)
 
     def __init__(
         self,

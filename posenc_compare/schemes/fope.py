@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import (
     inverse_frequencies,
@@ -58,8 +59,7 @@ class Fope(Scheme):
         pad: sine of the pairs left over, 0 as in the paper or 1 as released.
     """
 
-    per_layer = True
-    relative = False
+    facts = Facts(per_layer=True, relative=False)
 
     def __init__(
         self,

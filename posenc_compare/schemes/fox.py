@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
@@ -37,9 +38,7 @@ class Fox(Scheme):
         std: standard deviation of their initial weights.
     """
 
-    per_layer = True
-    by_order = True
-    causal_only = True
+    facts = Facts(per_layer=True, by_order=True, causal_only=True)
 
     def __init__(
         self, geometry: Geometry, *, bias: float = 0.0, std: float = 0.02

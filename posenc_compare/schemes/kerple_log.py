@@ -12,12 +12,11 @@ they stay as trained, the kernel takes the bound instead, and the gradient passe
 as if it were not there.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
 from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.bounds import bounded
 
@@ -32,9 +31,11 @@ class KerpleLog(Scheme):
         geometry: `heads` numbers of each kind.
     """
 
-    known_faults: ClassVar[dict[str, str]] = {
-        "C15": "a parameter beyond its bound keeps the bound's gradient, to come back"
-    }
+    facts = Facts(
+        known_faults={
+            "C15": "a parameter beyond its bound keeps its gradient, to come back"
+        }
+    )
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry)

@@ -25,6 +25,7 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.contract import check_axes, readers_at
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
@@ -53,11 +54,14 @@ class Heads(Scheme):
             raise ConfigError(
                 f"mix: one scheme of a layer may have a token state, got {names}"
             )
-        for fact in ("per_layer", "causal_only", "mixes_heads"):
-            setattr(self, fact, any(getattr(scheme, fact) for scheme in self._both))
-        for fact in ("relative", "by_order"):
-            setattr(self, fact, all(getattr(scheme, fact) for scheme in self._both))
-        self.terms = max(first.terms, second.terms)
+        one, other = first.facts, second.facts
+        self.facts = Facts(
+            per_layer=one.per_layer or other.per_layer,
+            causal_only=one.causal_only or other.causal_only,
+            relative=one.relative and other.relative,
+            by_order=one.by_order and other.by_order,
+            mixes_heads=one.mixes_heads or other.mixes_heads,
+        )
 
     def acts_at(self, door: str) -> bool:
         return any(scheme.acts_at(door) for scheme in self._both)
@@ -183,7 +187,8 @@ class Mix(Wrapper):
                 _built(second, replace(geometry, heads=rest)),
             )
         super().__init__(geometry, inner)
-        vars(self).update(per_layer=by == "layers" or inner.per_layer)
+        per_layer = by == "layers" or inner.facts.per_layer
+        self.facts = replace(self.facts, per_layer=per_layer)
 
 
 def _built(name: str, geometry: Geometry) -> Scheme:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
@@ -36,7 +37,7 @@ class MlpBias(Scheme):
         bounded: keep the bias between 0 and 16.
     """
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(
         self,

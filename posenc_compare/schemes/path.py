@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
@@ -41,9 +42,7 @@ class Path(Scheme):
         forget: add a forget gate.
     """
 
-    per_layer = True
-    by_order = True
-    causal_only = True
+    facts = Facts(per_layer=True, by_order=True, causal_only=True)
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 
@@ -40,7 +41,7 @@ class Pope(Scheme):
         start: where the phases start: all 0, or uniform in [-2 pi, 0].
     """
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(
         self,

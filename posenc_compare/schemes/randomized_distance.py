@@ -55,7 +55,7 @@ class RandomizedDistance(Wrapper):
         super().__init__(geometry, Variant(scheme).build(geometry))
         check_axes(self)
         doors = {door for door in DOORS if self.inner.acts_at(door)} - {"scale"}
-        if doors != {"offset_bias"} or self.inner.per_layer:
+        if doors != {"offset_bias"} or self.inner.facts.per_layer:
             raise ConfigError(
                 f"randomized_distance: scheme must have a bias of the offset alone and "
                 f"one instance for all layers, got {scheme}"

@@ -15,6 +15,7 @@ products are made for every pair, so it runs on the plain path.
 """
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -64,8 +65,7 @@ class Rerope(Wrapper):
         self.window = window or max(1, geometry.length // 4)
         self.leak = leak
         self.stretched = stretched
-        self.causal_only = True
-        self.relative = not stretched
+        self.facts = replace(self.facts, causal_only=True, relative=not stretched)
 
     def query(self, q: Tensor, positions: Tensor) -> Tensor:
         return self._stretch(self.inner.query(q, positions), positions)

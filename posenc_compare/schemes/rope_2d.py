@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies, turn_pairs
 
@@ -41,7 +42,7 @@ class Rope2d(Scheme):
         layout: which two channels make a pair.
     """
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(
         self,

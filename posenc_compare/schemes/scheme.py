@@ -8,6 +8,7 @@ branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from posenc_compare.errors import (
 )
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.call import Call, Geometry, PairBias, whole_numbers
+from posenc_compare.schemes.facts import Facts
 
 DOORS = (
     "positions",
@@ -40,29 +42,14 @@ class Scheme(nn.Module):
         name: registry name, set by `@register`.
         family: none, absolute, rotary, bias or contextual, set by `@register`.
         source: the paper, set by `@register`.
-        axes: how many coordinates a position has, set by `@register`.
-        per_layer: True if every layer owns an instance; False if all share one.
-        causal_only: True if the scheme has no meaning for keys in the future.
-        relative: whether logits depend on differences of positions alone; `@register`
-            takes it to be so of all but absolute schemes, unless the class says.
-        by_order: True if it counts tokens and never looks at position ids.
-        terms: products, of queries, keys and positions, among which the paper shares
-            out the scale of a logit.
-        mixes_heads: True if a head's logits depend on those of other heads.
-        known_faults: reasons, by code, of conformance checks that it fails.
+        facts: what the scheme declares about itself. A class states it; an instance
+            whose options change it replaces it by `dataclasses.replace`.
     """
 
     name: ClassVar[str] = "scheme"
     family: ClassVar[str] = "none"
     source: ClassVar[str] = ""
-    axes: int = 1
-    per_layer: bool = False
-    causal_only: bool = False
-    relative: bool = True
-    by_order: bool = False
-    terms: int = 1
-    mixes_heads: bool = False
-    known_faults: ClassVar[dict[str, str]] = {}
+    facts: Facts = Facts()
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
@@ -238,9 +225,10 @@ def register(
             facts["axes"] = axes
         SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
         scheme.name, scheme.family, scheme.source = name, family, source
-        scheme.axes = axes
-        if "relative" not in vars(scheme):
-            scheme.relative = family != "absolute"
+        relative = scheme.facts.relative
+        if relative is None:
+            relative = family != "absolute"
+        scheme.facts = replace(scheme.facts, axes=axes, relative=relative)
         return scheme
 
     return file

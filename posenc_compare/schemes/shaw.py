@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 
 
@@ -30,7 +31,7 @@ class Shaw(Scheme):
         per_head: vectors of its own for every head.
     """
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(
         self,

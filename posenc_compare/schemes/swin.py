@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 
 
@@ -35,7 +36,7 @@ class Swin(Scheme):
         start: how the table begins.
     """
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide
@@ -38,7 +39,7 @@ class TransformerXl(Scheme):
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
     """
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(
         self, geometry: Geometry, *, clamp: int = 0, base: float = 10_000.0

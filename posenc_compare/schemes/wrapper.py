@@ -13,17 +13,6 @@ from torch import Tensor
 from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.scheme import Scheme
 
-FACTS = (
-    "per_layer",
-    "axes",
-    "causal_only",
-    "relative",
-    "by_order",
-    "terms",
-    "mixes_heads",
-    "known_faults",
-)
-
 
 class Wrapper(Scheme):
     """The scheme inside, unchanged.
@@ -36,8 +25,7 @@ class Wrapper(Scheme):
     def __init__(self, geometry: Geometry, inner: Scheme) -> None:
         super().__init__(geometry)
         self.inner = inner
-        for fact in FACTS:
-            setattr(self, fact, getattr(inner, fact))  # of this instance
+        self.facts = inner.facts
 
     def acts_at(self, door: str) -> bool:
         own = getattr(type(self), door) is not getattr(Wrapper, door)

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import (
     pair_count,
@@ -48,7 +49,7 @@ class Xpos(Scheme):
             are refused, in float32 from 34000 on by default.
     """
 
-    causal_only = True
+    facts = Facts(causal_only=True)
 
     def __init__(
         self,

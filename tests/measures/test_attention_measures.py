@@ -40,7 +40,7 @@ def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
     rows = values(shift_error, name, PROBE, **NEAR.get(name, {}))
-    if SCHEMES.get(name).relative:
+    if SCHEMES.get(name).facts.relative:
         assert rows["shift_error", "plain", 64] < ROUNDING
     else:
         assert rows["shift_error", "plain", 64] > 0.01
@@ -51,7 +51,7 @@ def test_fire_is_relative_up_to_its_threshold() -> None:
 
 
 def test_most_schemes_are_relative_or_not_by_their_family() -> None:
-    said = {name: SCHEMES.get(name).relative for name in SEQUENCE}
+    said = {name: SCHEMES.get(name).facts.relative for name in SEQUENCE}
     family = {name: SCHEMES.get(name).family != "absolute" for name in SEQUENCE}
     assert said == {**family, "fire": False, "fope": False}
 

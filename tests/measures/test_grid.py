@@ -26,7 +26,7 @@ from posenc_compare.analysis.measures.uniqueness import uniqueness
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NoCodeError
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.schemes import Scheme, Variant, register
+from posenc_compare.schemes import Facts, Scheme, Variant, register
 from posenc_compare.schemes.shared.slopes import slopes
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
@@ -72,7 +72,7 @@ class Ahead(Scheme):
 class Behind(Ahead):
     """Looks back only."""
 
-    causal_only = True
+    facts = Facts(causal_only=True)
 
 
 def probe(grid: str, **changes: Any) -> Probe:

@@ -150,8 +150,8 @@ FAULTS = [
     fault(
         "facts",
         "order of tokens untold",
-        "if scheme.by_order:",
-        "if not scheme.relative:",
+        "if scheme.facts.by_order:",
+        "if not scheme.facts.relative:",
         "cli/test_describe.py::test_what_is_said_of",
     ),
     fault(

@@ -61,8 +61,8 @@ FAULTS = [
     fault(
         "harness",
         "facts of the class",
-        "return self.build(noise=0)\n",
-        "return scheme\n",
+        "return self.build(noise=0).facts\n",
+        "return scheme.facts\n",
         "facts_are_those_of_the_built_scheme",
     ),
     Fault(

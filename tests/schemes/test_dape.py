@@ -18,7 +18,7 @@ from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Call, Geometry, Scheme, create, dape
+from posenc_compare.schemes import Call, Facts, Geometry, Scheme, create, dape
 from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.dape import Dape
 
@@ -86,7 +86,7 @@ def test_equals_the_slow_reference_over_t5() -> None:
 class Pairs(Scheme):
     """A base with a bias of the offset and one of both positions."""
 
-    causal_only = True
+    facts = Facts(causal_only=True)
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         return offsets.double().expand(HEADS, -1) / 7
@@ -226,9 +226,9 @@ def test_heads_come_before_biases() -> None:
 
 def test_facts_are_those_of_the_base() -> None:
     fire = make(base="fire")
-    assert fire.causal_only
-    assert not fire.relative
+    assert fire.facts.causal_only
+    assert not fire.facts.relative
     kerple = make(base="kerple_log")
-    assert kerple.relative
-    assert kerple.known_faults.keys() == {"C15"}
-    assert not make().known_faults
+    assert kerple.facts.relative
+    assert kerple.facts.known_faults.keys() == {"C15"}
+    assert not make().facts.known_faults

@@ -145,12 +145,12 @@ def test_by_layers_every_so_many_th_has_the_first(every: int, chosen: str) -> No
 
 
 def test_facts_follow_the_parts() -> None:
-    assert build("mix").per_layer
-    assert not build("mix", by="heads").per_layer
-    assert build("mix", by="heads", second="fox").per_layer
-    assert build("mix", by="heads", second="fox").causal_only
-    assert not build("mix", by="heads", second="alibi").causal_only
-    assert build("mix", second="xpos").causal_only
+    assert build("mix").facts.per_layer
+    assert not build("mix", by="heads").facts.per_layer
+    assert build("mix", by="heads", second="fox").facts.per_layer
+    assert build("mix", by="heads", second="fox").facts.causal_only
+    assert not build("mix", by="heads", second="alibi").facts.causal_only
+    assert build("mix", second="xpos").facts.causal_only
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,6 @@ def test_facts_follow_the_parts() -> None:
         ("cope", "alibi", "by_order", False),
         ("dape", "dape", "mixes_heads", True),
         ("cope", "rope", "mixes_heads", False),
-        ("deberta", "deberta", "terms", 3),
-        ("rope", "alibi", "terms", 1),
         ("rope", "alibi", "relative", True),
         ("rope", "fope", "relative", False),
         ("fope", "rope", "relative", False),
@@ -169,7 +167,7 @@ def test_facts_follow_the_parts() -> None:
 )
 def test_facts_by_heads(first: str, second: str, fact: str, expected: object) -> None:
     scheme = build("mix", by="heads", first=first, second=second)
-    assert getattr(scheme, fact) == expected
+    assert getattr(scheme.facts, fact) == expected
 
 
 def test_under_a_scaling_each_layer_stays_what_it_is() -> None:

@@ -104,4 +104,4 @@ def test_close_positions_in_bfloat16() -> None:
 
 
 def test_every_layer_has_phases_of_its_own() -> None:
-    assert Variant("pope").build(Geometry(model_dim=16, heads=2)).per_layer
+    assert Variant("pope").build(Geometry(model_dim=16, heads=2)).facts.per_layer

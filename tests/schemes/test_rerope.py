@@ -109,8 +109,8 @@ def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
 
 
 def test_stretched_queries_know_where_they_stand() -> None:
-    assert make().relative
-    assert not make(stretched=True).relative
+    assert make().facts.relative
+    assert not make(stretched=True).facts.relative
     q = normal(1, 2, 3, 8)
     got = make(stretched=True).query(q, torch.tensor([-7, -1, 0]))
     assert torch.equal(got, make().query(q, torch.tensor([-7, -1, 0])))

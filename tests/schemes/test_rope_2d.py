@@ -131,7 +131,7 @@ def test_parameters() -> None:
     assert list(make().parameters()) == []
     (table,) = make(kind="mixed").parameters()
     assert table.numel() == 2 * 16
-    assert Rope2d.per_layer
+    assert Rope2d.facts.per_layer
     assert make(kind="mixed").angles(ids()) is None
 
 

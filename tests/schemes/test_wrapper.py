@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc_compare.attention import attention
 from posenc_compare.schemes import DOORS, SCHEMES, Geometry, Scheme, Variant
-from posenc_compare.schemes.wrapper import FACTS, Wrapper
+from posenc_compare.schemes.wrapper import Wrapper
 
 GEOMETRY = Geometry(model_dim=16, heads=2, length=64)
 LINE = [n for n, e in SCHEMES.entries().items() if e.facts.get("axes", 1) == 1]
@@ -51,8 +51,7 @@ def test_the_scheme_inside_is_unchanged(name: str, decode: bool) -> None:
 def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
     inner = built(name)
     outer = Wrapper(GEOMETRY, inner)
-    for fact in FACTS:
-        assert getattr(outer, fact) == getattr(inner, fact)
+    assert outer.facts == inner.facts
     assert [outer.acts_at(d) for d in DOORS] == [inner.acts_at(d) for d in DOORS]
     assert outer.scale(8) == inner.scale(8)
     assert outer.query_start(8) == inner.query_start(8)
@@ -64,8 +63,8 @@ def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
 
 def test_facts_belong_to_the_instance() -> None:
     Wrapper(GEOMETRY, built("pope"))
-    assert not Wrapper(GEOMETRY, built("rope")).per_layer
-    assert not Wrapper.per_layer
+    assert not Wrapper(GEOMETRY, built("rope")).facts.per_layer
+    assert not Wrapper.facts.per_layer
 
 
 def test_readers_at_a_length_are_wrapped_and_share_nothing() -> None:

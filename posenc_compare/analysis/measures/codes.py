@@ -81,7 +81,8 @@ def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
 
     Each is read off a pair of cells that are so far apart.
     """
-    alone = scheme.family == "bias" and scheme.relative and not scheme.causal_only
+    facts = scheme.facts
+    alone = scheme.family == "bias" and facts.relative and not facts.causal_only
     if not alone or not scheme.acts_at("pair_bias"):
         return None
     logits = probe.zero_logits(scheme, probe.ids(scheme, probe.positions))

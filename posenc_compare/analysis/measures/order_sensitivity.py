@@ -56,7 +56,7 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
     order = torch.cat([order, torch.tensor([tokens - 1])]).to(x.device)
     rows = []
     for causal, case in ((False, "bidirectional"), (True, "causal")):
-        if scheme.causal_only and not causal:
+        if scheme.facts.causal_only and not causal:
             note = "needs a causal mask"
             rows.append(Row(SENSITIVITY.name, None, case=case, note=note))
             continue

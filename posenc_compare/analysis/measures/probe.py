@@ -77,7 +77,7 @@ class Probe(ProbeSetting):
             zeros,
             scheme=scheme,
             positions=positions[None],
-            causal=scheme.causal_only,
+            causal=scheme.facts.causal_only,
             state=scheme.token_state(self.zeros(1, count, geometry.model_dim)),
         )[0]
 
@@ -127,4 +127,4 @@ class Probe(ProbeSetting):
 
     def causal(self, scheme: Scheme) -> bool:
         """Return whether to hide later keys: in a sequence, or if the scheme must."""
-        return not self.grid or scheme.causal_only
+        return not self.grid or scheme.facts.causal_only

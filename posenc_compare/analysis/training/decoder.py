@@ -79,7 +79,7 @@ class Decoder(nn.Module):
             torch.manual_seed(stream_seed("scheme", seed))
             schemes = [variant.build(replace(geometry, layers=layers))]
             check_axes(schemes[0])
-            if schemes[0].per_layer:
+            if schemes[0].facts.per_layer:
                 schemes += [
                     variant.build(replace(geometry, layer=layer, layers=layers))
                     for layer in range(1, layers)
