@@ -26,6 +26,7 @@ OURS = __name__.split(".")[0]
 # plan, keep and tell. Adding one here needs a reason that a reader can follow.
 WITHOUT_EFFECT = {
     OURS,  # the version, which is in the key
+    f"{OURS}.bases",
     f"{OURS}.errors",  # messages
     f"{OURS}.registry",
     f"{OURS}.sources",
@@ -66,7 +67,7 @@ def forget(path: Path) -> None:
     if path not in _kept:
         _texts.pop(path, None)
         _closures.clear()
-        _place.cache_clear()
+        file_of.cache_clear()
 
 
 def texts() -> dict[str, str]:
@@ -232,7 +233,7 @@ def _own(name: str, module: str, path: Path) -> bool:
     if top in (OURS, module.split(".")[0]):
         return True
     beside = (path.with_name(f"{top}.py"), path.with_name(top) / "__init__.py")
-    return module.startswith(PLUGIN) and _place(top) in beside
+    return module.startswith(PLUGIN) and file_of(top) in beside
 
 
 def _place_in(package: Path | None, name: str) -> Path | None:
@@ -245,7 +246,7 @@ def _place_in(package: Path | None, name: str) -> Path | None:
         ):
             if place.is_file():
                 return place
-    return _place(name)
+    return file_of(name)
 
 
 def _with_parents(name: str) -> list[str]:
@@ -260,17 +261,23 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
             for alias in node.names:
                 yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            source = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                source = ".".join([*above, *filter(None, [source])])
+            source = imported_from(node, package)
             yield from _with_parents(source)
             for alias in node.names:
                 yield f"{source}.{alias.name}"
 
 
+def imported_from(node: ast.ImportFrom, package: str) -> str:
+    """Return the full name of what a file in `package` imports names from."""
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")[: len(package.split(".")) - node.level + 1]
+    return ".".join([*above, *filter(None, [node.module])])
+
+
 @functools.cache
-def _place(name: str) -> Path | None:
+def file_of(name: str) -> Path | None:
+    """Return the source file of a module without importing it; None if it has none."""
     try:
         return module_path(name)
     except ConfigError:

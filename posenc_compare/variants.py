@@ -12,8 +12,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.registry import SCHEMES, declared
+from posenc_compare.registry import SCHEMES, Entry, declared
 from posenc_compare.sources import parse
 from posenc_compare.validate import hint, number
 
@@ -92,16 +93,24 @@ def option_types(name: str) -> dict[str, tuple[Any, Any]]:
     """
     entry = SCHEMES.entry(name)
     if entry.path is not None:
-        tree = parse(entry.path)
-        nodes = {name: node for name, node, _ in declared(tree, SCHEMES.decorator)}
-        return _written_options(name, nodes.get(name), tree)
-    scheme = SCHEMES.get(name)
-    hints = get_type_hints(scheme.__init__)
-    return {
-        key: (hints.get(key, str), parameter.default)
-        for key, parameter in inspect.signature(scheme.__init__).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+        nodes = {n: node for n, node, _ in declared(parse(entry.path), "register")}
+        node = nodes.get(name)
+        return _written_options(entry, node) if isinstance(node, ast.ClassDef) else {}
+    options: dict[str, tuple[Any, Any]] = {}
+    for parent in SCHEMES.get(name).__mro__:
+        if "__init__" not in vars(parent):
+            continue
+        hints = get_type_hints(parent.__init__)
+        parameters = inspect.signature(parent.__init__).parameters.values()
+        own = {
+            parameter.name: (hints.get(parameter.name, str), parameter.default)
+            for parameter in parameters
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+        options = {**own, **options}
+        if inspect.Parameter.VAR_KEYWORD not in [p.kind for p in parameters]:
+            break
+    return options
 
 
 def _built_in(name: str) -> set[str]:
@@ -127,23 +136,27 @@ def _readable_options(name: str) -> dict[str, tuple[Any, Any]]:
         return {}
 
 
-def _written_options(
-    name: str, scheme: ast.stmt | None, tree: ast.Module
-) -> dict[str, tuple[Any, Any]]:
-    """Read the constructor of a class, or of the parent beside it in its file."""
-    while isinstance(scheme, ast.ClassDef):
-        for node in scheme.body:
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-                options = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-                return {
-                    option.arg: _written_option(name, option, default)
-                    for option, default in options
-                }
-        parents = {parent.id for parent in scheme.bases if isinstance(parent, ast.Name)}
-        above = tree.body[: tree.body.index(scheme)]
-        classes = [node for node in above if isinstance(node, ast.ClassDef)]
-        scheme = next((node for node in classes if node.name in parents), None)
-    return {}
+def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, tuple[Any, Any]]:
+    """Read the constructor of a class, and that of a parent as far as it is passed on.
+
+    A constructor with `**options` is taken to pass them on to the next.
+    """
+    options: dict[str, tuple[Any, Any]] = {}
+    assert entry.path is not None
+    for parent in resolution_order(scheme, entry.path, entry.module):
+        if isinstance(parent, str):
+            raise PluginError(
+                f"{entry.name}: its options must be written out in its constructor or "
+                f"in that of a class that can be found, got {parent}"
+            )
+        written = [n for n in parent.body if isinstance(n, ast.FunctionDef)]
+        for node in (node for node in written if node.name == "__init__"):
+            given = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            own = {o.arg: _written_option(entry.name, o, value) for o, value in given}
+            options = {**own, **options}
+            if node.args.kwarg is None:
+                return options
+    return options
 
 
 def _written_option(

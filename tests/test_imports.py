@@ -11,6 +11,7 @@ import posenc_compare
 ROOT = Path(posenc_compare.__file__).parent
 FLOORS = {
     "posenc_compare": 0,  # the version only
+    "posenc_compare.bases": 0,
     "posenc_compare.errors": 0,
     "posenc_compare.fresh": 0,
     "posenc_compare.global_state": 0,
@@ -175,6 +176,7 @@ def test_the_lowest_floor_does_without_torch() -> None:
     for module in (
         "posenc_compare",
         "posenc_compare.analysis.core.canonical",
+        "posenc_compare.bases",
         "posenc_compare.errors",
         "posenc_compare.fresh",
         "posenc_compare.validate",

@@ -4,6 +4,7 @@ from planted import Fault
 
 FILES = (
     "__init__.py",
+    "bases.py",
     "errors.py",
     "references.py",
     "registry.py",
@@ -13,7 +14,22 @@ FILES = (
 NAMES = "tests/test_names.py::test_"
 VARIANTS = "tests/test_variants.py::test_"
 REGISTRY = "tests/test_registry.py::test_"
+INHERITED = "tests/test_inherited_options.py::test_"
 FAULTS = [
+    Fault(
+        "bases.py",
+        "the first binding of a name",
+        "in reversed(above):",
+        "in above:",
+        f"{INHERITED}all_options_of_the_parent",
+    ),
+    Fault(
+        "variants.py",
+        "options that are not passed on",
+        "            if node.args.kwarg is None:\n                return options\n",
+        "",
+        f"{INHERITED}a_constructor_that_passes_nothing_on_takes_its_own_alone",
+    ),
     Fault(
         "validate.py",
         "swapped letters are two slips",

@@ -101,7 +101,7 @@ FAULTS = [
     Fault(
         "sources.py",
         "neighbours of a plugin left out",
-        "module.startswith(PLUGIN) and _place(top) in beside",
+        "module.startswith(PLUGIN) and file_of(top) in beside",
         "False",
         f"{SOURCES}what_lies_beside_a_plugin_and_is_imported_counts",
     ),

@@ -1,0 +1,173 @@
+"""A scheme that is derived from another one takes its options, wherever that lies."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from posenc_compare import sources
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Geometry, Variant, parse_variants
+from posenc_compare.variants import option_types
+
+HEAD = "from posenc_compare.schemes import Scheme, register\n"
+MINE = "@register('posenc_test_mine', family='rotary')\n"
+ROPE = "from posenc_compare.schemes.rope import Rope\n"
+LOUD = (
+    "    def __init__(self, geometry, *, loud: bool = False, **options):\n"
+    "        super().__init__(geometry, **options)\n        self.loud = loud\n"
+)
+FORMS = {
+    "a class by its name": ROPE + MINE + "class Mine(Rope): 'Mine.'\n",
+    "another name of it": ROPE.replace("\n", " as R\n")
+    + MINE
+    + "class Mine(R): 'M.'\n",
+    "a module by its name": (
+        "from posenc_compare.schemes import rope\n"
+        + MINE
+        + "class M(rope.Rope): 'M.'\n"
+    ),
+    "a module in full": (
+        "import posenc_compare.schemes.rope\n"
+        + MINE
+        + "class M(posenc_compare.schemes.rope.Rope): 'M.'\n"
+    ),
+    "a class of its name": ROPE + MINE + "class Rope(Rope): 'Mine.'\n",
+    "the last of two by its name": (
+        "from posenc_compare.schemes.alibi import Alibi as Rope\n"
+        + ROPE
+        + MINE
+        + "class Mine(Rope): 'Mine.'\n"
+    ),
+    "one between": (
+        ROPE + "class Between(Rope): 'Between.'\n" + MINE + "class M(Between): 'M.'\n"
+    ),
+    "one beside it": (
+        ROPE + "class Mixed: pass\n" + MINE + "class Mine(Mixed, Rope): 'Mine.'\n"
+    ),
+    "a scheme beside it": (
+        ROPE + "class Beside(Scheme): 'B.'\n" + MINE + "class M(Beside, Rope): 'M.'\n"
+    ),
+}
+
+
+@pytest.fixture
+def plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], Path]]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(text: str) -> Path:
+        path = tmp_path / "mine.py"
+        path.write_text(HEAD + text)
+        SCHEMES.add_plugin(str(path))
+        return path
+
+    yield write
+    for name in [name for name in SCHEMES.entries() if name.startswith("posenc_test")]:
+        SCHEMES._known.pop(name)
+        SCHEMES._items.pop(name, None)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_options_of_the_parent(form: str, plugin: Callable[[str], Path]) -> None:
+    plugin(FORMS[form])
+    assert option_types("posenc_test_mine") == option_types("rope")
+    (variant,) = parse_variants("posenc_test_mine:base=500;layout=half")
+    assert variant.options == {"base": 500.0, "layout": "half"}
+    assert variant.build(Geometry()).base == 500.0
+
+
+def test_of_a_parent_in_another_file_of_the_plugin(
+    tmp_path: Path, plugin: Callable[[str], Path]
+) -> None:
+    (tmp_path / "posenc_test_parent.py").write_text(
+        ROPE + "class Parent(Rope): 'Parent.'\n"
+    )
+    plugin("from posenc_test_parent import Parent\n" + MINE + "class M(Parent): 'M.'\n")
+    assert option_types("posenc_test_mine") == option_types("rope")
+
+
+def test_own_options_join_those_that_are_passed_on(
+    plugin: Callable[[str], Path],
+) -> None:
+    plugin(ROPE + MINE + "class Mine(Rope):\n    'Mine.'\n" + LOUD)
+    assert option_types("posenc_test_mine") == {
+        **option_types("rope"),
+        "loud": (bool, False),
+    }
+    (variant,) = parse_variants("posenc_test_mine:base=500;loud=yes")
+    built = variant.build(Geometry())
+    assert (built.base, built.loud) == (500.0, True)
+
+
+def test_a_constructor_that_passes_nothing_on_takes_its_own_alone(
+    plugin: Callable[[str], Path],
+) -> None:
+    plugin(ROPE + MINE + "class Mine(Rope):\n" + LOUD.replace(", **options", ""))
+    assert option_types("posenc_test_mine") == {"loud": (bool, False)}
+    with pytest.raises(ConfigError, match="no option 'base'"):
+        parse_variants("posenc_test_mine:base=500")
+
+
+def test_of_several_parents_python_decides(plugin: Callable[[str], Path]) -> None:
+    # The order is Mine, Left, Right, Rope: Left has no constructor, Right has one.
+    plugin(
+        ROPE
+        + "class Left(Rope): pass\nclass Right(Rope):\n"
+        + LOUD
+        + MINE
+        + "class Mine(Left, Right): 'Mine.'\n"
+    )
+    assert option_types("posenc_test_mine")["loud"] == (bool, False)
+    assert option_types("posenc_test_mine")["base"] == (float, 10_000.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("class Mine(Gone): 'Mine.'\n", "Gone"),
+        ("class Mine(make()): 'Mine.'\n", r"make\(\)"),
+        ("from no_such_module import Gone\n@class Mine(Gone): 'Mine.'\n", "Gone"),
+    ],
+)
+def test_a_parent_that_cannot_be_found_costs_its_options_alone(
+    text: str, reason: str, plugin: Callable[[str], Path]
+) -> None:
+    head, at, rest = text.rpartition("@")
+    plugin(head + MINE + rest if at else MINE + text)
+    assert Variant("posenc_test_mine").schemes == ["posenc_test_mine"]
+    with pytest.raises(PluginError, match=rf"^posenc_test_mine: .*{reason}") as caught:
+        parse_variants("posenc_test_mine:base=500")
+    assert "\n" not in str(caught.value)
+
+
+def test_facts_stay_the_own_ones(plugin: Callable[[str], Path]) -> None:
+    plugin(ROPE + MINE + "class Mine(Rope): 'Mine alone.'\n")
+    entry = SCHEMES.entry("posenc_test_mine")
+    assert (entry.summary, entry.facts) == ("Mine alone.", {"family": "rotary"})
+
+
+def test_an_edit_of_the_parent_changes_the_key_of_the_child(
+    tmp_path: Path, plugin: Callable[[str], Path]
+) -> None:
+    parent = tmp_path / "posenc_test_parent.py"
+    parent.write_text(ROPE + "class Parent(Rope): 'Parent.'\n")
+    plugin("from posenc_test_parent import Parent\n" + MINE + "class M(Parent): 'M.'\n")
+    cell = Cell(Variant("posenc_test_mine"), "smoothness", ProbeSetting(), 1)
+    before = cell.key()
+    parent.write_text(ROPE + "class Parent(Rope): x = 1\n")
+    sources.forget(parent)
+    after = cell.key()
+    assert after != before
+    rope = SCHEMES.entry("rope").path
+    assert rope is not None
+    sources.keep({str(rope): rope.read_text() + "\nEDITED = 1\n"})
+    try:
+        assert cell.key() not in (before, after)
+    finally:
+        sources._kept.discard(rope)
+        sources.forget(rope)
