@@ -46,3 +46,11 @@ def test_a_cell_is_the_same_wherever_it_was_answered() -> None:
     assert same_cell(record()) == same_cell(there)
     for other in (record("alibi"), record(seed=1), record(dtype="float32")):
         assert same_cell(record()) != same_cell(other)
+
+
+def test_numbers_that_no_machine_repeats_are_not_compared() -> None:
+    one, other = record(value=1.0), record(value=2.0)
+    for made in (one, other):
+        made["quantities"]["gain"]["repeatable"] = False
+    assert difference(one, other) == []
+    assert difference(one, record(status="lost")) == ["status: ok and lost"]

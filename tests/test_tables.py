@@ -83,6 +83,22 @@ def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
     assert list(shown) == ["b", "a", "d", "c", "e"]
 
 
+@pytest.mark.parametrize(
+    ("better", "order"), [("lower", "bca"), ("higher", "acb"), ("neither", "abc")]
+)
+@pytest.mark.parametrize("headline", ["curve", "cases"])
+def test_the_best_is_the_first(headline: str, better: str, order: str) -> None:
+    made = [
+        curve(label, [value])
+        for label, value in zip("abc", (0.9, 0.1, 0.5), strict=True)
+    ]
+    for one in made:
+        one["quantities"]["gain"] |= {"better": better, "headline": headline}
+        if headline == "cases":
+            one["rows"][0]["case"] = "read"
+    assert "".join(label[0] for label in cells(made)) == order
+
+
 def test_a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed() -> None:
     records = [record(seed=seed, value=float(seed)) for seed in range(3)]
     records += [record(seed=3, status="failed", error="no memory")]

@@ -10,7 +10,7 @@ import handmade
 import pytest
 
 from posenc_compare.analysis.core.settings import ProbeSetting
-from posenc_compare.analysis.engine.local import WorkerProcess
+from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.machine import check_machine
@@ -103,7 +103,7 @@ def test_last_words_that_nobody_has_read_yet_are_read(
 ) -> None:
     (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
     monkeypatch.syspath_prepend(tmp_path)  # which a worker takes over
-    worker = WorkerProcess((), {}, [], -1)
+    worker = WorkerProcess(Group(()), {}, [], -1)
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     fault = worker.fault(timeout=60)
     worker.close()

@@ -26,7 +26,7 @@ from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.local import WorkerProcess
+from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Job, Limits, Supervisor
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.diff import result
@@ -435,7 +435,7 @@ def test_a_scheme_around_a_plugin_has_the_plugins_origin(tmp_path: Path) -> None
     found = {}
     for name in ("rope", "warm", "shape:scheme=warm"):
         (cell,) = cells({**asked, "schemes": name})
-        found[name] = Job(cell.key(), cell, cell.header()).origins
+        found[name] = Job(cell.key(), cell, cell.header()).group.origins
     forget_plugins()
     assert found["rope"] == ()
     assert found["shape:scheme=warm"] == found["warm"] != ()
@@ -460,7 +460,7 @@ def test_an_answer_made_with_other_code_than_planned_is_no_record(
 ) -> None:
     run = supervisor(tmp_path, {CELL.key(): CELL})
     worker: Any = Silent()
-    job = run.waiting[()].popleft()
+    job = run.waiting[Group(())].popleft()
     run.workers[worker], job.starts = job, 3
     body = parse_strictly(canonical(compute(CELL, Progress())))
     if other:

@@ -94,7 +94,7 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
 
 def _measure(cell: Cell, progress: Progress) -> dict[str, Any]:
     measure = MEASURES.get(cell.measure)
-    quantities = {n: asdict(q) for n, q in measure.quantities.items()}
+    quantities = {n: q.facts() for n, q in measure.quantities.items()}
     if isinstance(cell.setting, Training):
         corpus = load_corpus(cell.setting.corpus).facts()
         result: Result = measure.compute(cell.variant, cell.setting, progress)

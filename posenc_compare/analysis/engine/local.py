@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,13 +26,26 @@ CHUNK = 1 << 16
 SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
 
 
+@dataclass(frozen=True)
+class Group:
+    """What the cells of one worker share.
+
+    Attributes:
+        origins: from where code other than this package's computes them.
+        alone: whether no other worker may compute meanwhile.
+    """
+
+    origins: tuple[str, ...]
+    alone: bool = False
+
+
 class WorkerProcess:
-    """A process that computes cells of the same origins, in a process group of its own.
+    """A process that computes cells of one group, in a process group of its own.
 
     It runs the source that this process has read, whatever the files hold by then.
 
     Args:
-        origins: where the code of its cells comes from.
+        group: what its cells share.
         modules: by name, the paths of the modules that its cells depend on.
         plugins: as given on the command line.
         memory: bytes of data; -1 for no limit.
@@ -47,12 +61,12 @@ class WorkerProcess:
 
     def __init__(
         self,
-        origins: tuple[str, ...],
+        group: Group,
         modules: dict[str, Path],
         plugins: list[str],
         memory: int,
     ) -> None:
-        self.origins = origins
+        self.group = group
         self.peak_memory = 0
         answers, theirs = os.pipe()
         with _handed_over(modules) as source:

@@ -2,8 +2,9 @@
 
 A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
 Each worker runs cells of the same origins, so that no plugin meets another, nor a
-built-in cell; a scheme around that of a plugin has the plugin's origin. This process
-imports neither torch nor a plugin, and alone writes records.
+built-in cell; a scheme around that of a plugin has the plugin's origin. A measure that
+times something runs alone, once all others are done. This process imports neither
+torch nor a plugin, and alone writes records.
 """
 
 import secrets
@@ -20,13 +21,13 @@ from typing import Any
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import Training
-from posenc_compare.analysis.engine.local import WorkerProcess
+from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
 from posenc_compare.analysis.records.shape import fault
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES
 
 # Of one cell, by its loss.
 STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout": 1}
@@ -67,13 +68,13 @@ class Job:
     done: int = 0  # units of its work
 
     @property
-    def origins(self) -> tuple[str, ...]:
-        """Return from where code other than this package's computes this cell."""
+    def group(self) -> Group:
+        """Return what this cell must share with those of its worker."""
         entries = [SCHEMES.entry(name) for name in schemes_of(self.cell.variant)]
         own = f"{SCHEMES.package}."
-        return tuple(
-            sorted({e.origin for e in entries if not e.module.startswith(own)})
-        )
+        origins = {e.origin for e in entries if not e.module.startswith(own)}
+        alone = MEASURES.entry(self.cell.measure).facts.get("exclusive", False)
+        return Group(tuple(sorted(origins)), alone)
 
 
 class Supervisor:
@@ -105,12 +106,12 @@ class Supervisor:
         self.retry = retry
         self.progress = progress
         self.report = report
-        self.waiting: dict[tuple[str, ...], deque[Job]] = {}
-        self.modules: dict[tuple[str, ...], dict[str, Path]] = {}
+        self.waiting: dict[Group, deque[Job]] = {}
+        self.modules: dict[Group, dict[str, Path]] = {}
         for key, cell in cells.items():
             job = Job(key, cell, cell.header())
-            self.waiting.setdefault(job.origins, deque()).append(job)
-            known = self.modules.setdefault(job.origins, {})
+            self.waiting.setdefault(job.group, deque()).append(job)
+            known = self.modules.setdefault(job.group, {})
             known |= modules(cell.variant, cell.measure)
         self.workers: dict[WorkerProcess, Job | None] = {}
         self.selector = selectors.DefaultSelector()
@@ -174,11 +175,8 @@ class Supervisor:
             if job is None and not self._give(worker):
                 self._end(worker)
         while not self.stopped_by and len(self.workers) < self.limits.workers:
-            there = [worker.origins for worker in self.workers]
-            wanted = [origins for origins, jobs in self.waiting.items() if jobs]
-            if not wanted:
-                break
-            worker = self._started(min(wanted, key=there.count))
+            group = self._next_group()
+            worker = group and self._started(group)
             if worker is None:
                 break
             self.workers[worker] = None
@@ -188,11 +186,20 @@ class Supervisor:
                 self._end(worker)
         return bool(self.workers)
 
-    def _started(self, origins: tuple[str, ...]) -> WorkerProcess | None:
+    def _next_group(self) -> Group | None:
+        """Return the group that lacks a worker most; none if none may begin now."""
+        there = [worker.group for worker in self.workers]
+        wanted = [group for group, jobs in self.waiting.items() if jobs]
+        together = [group for group in wanted if not group.alone]
+        if any(group.alone for group in there) or (there and not together):
+            return None
+        return min(together or wanted, key=there.count, default=None)
+
+    def _started(self, group: Group) -> WorkerProcess | None:
         """Return a new worker; none if the machine has room for no more of them."""
         try:
             return WorkerProcess(
-                origins, self.modules[origins], self.plugins, self.limits.memory
+                group, self.modules[group], self.plugins, self.limits.memory
             )
         except OSError as error:
             if self.workers:
@@ -200,8 +207,8 @@ class Supervisor:
             raise StoreError(f"a worker must be able to start, got {error}") from error
 
     def _give(self, worker: WorkerProcess) -> bool:
-        """Send the next cell of the worker's origins; return whether there was one."""
-        jobs = self.waiting[worker.origins]
+        """Send the next cell of the worker's group; return whether there was one."""
+        jobs = self.waiting[worker.group]
         while jobs and not self.stopped_by:
             job = jobs.popleft()
             if not missing([job.cell], self.store, self.retry):  # by another run
@@ -313,7 +320,7 @@ class Supervisor:
     def _lose(self, job: Job, body: dict[str, Any]) -> None:
         """Try a cell again in a fresh process, or say that it is lost."""
         if job.starts < STARTS.get(body["error"].partition(":")[0], 1):
-            self.waiting[job.origins].appendleft(job)
+            self.waiting[job.group].appendleft(job)
         else:
             self._publish(job, body)
 

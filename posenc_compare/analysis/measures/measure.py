@@ -5,10 +5,11 @@ facts says the unit, which direction is better and what 0 means.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
 from posenc_compare.variants import Variant
 
@@ -27,6 +28,8 @@ class Quantity:
             summary table of its own, with a column for each x; `"cases"` for one
             with a row for each scheme and case that has any; or None.
         title: heading of its column in the summary; the name if not given.
+        repeatable: whether the same machine gives the same number again, to the
+            last bit; a time is not. `rerun` and `diff` leave others out.
     """
 
     name: str
@@ -36,6 +39,12 @@ class Quantity:
     x: str = ""
     headline: tuple[str, float | None] | Literal["curve", "cases"] | None = None
     title: str = ""
+    repeatable: bool = True
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a record says of it: all but what goes without saying."""
+        facts = asdict(self)
+        return {n: v for n, v in facts.items() if n != "repeatable" or not v}
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,8 @@ class Measure:
         version: raised whenever the same input gives another number.
         trained: whether it trains a network (and takes `Training`, not `Probe`).
         once: whether one seed is enough, because it draws rather than ranks.
+        exclusive: whether nothing else may compute beside it, because one of its
+            quantities is not repeatable.
         quantities: facts of every quantity it returns, by name.
         compute: `(variant, setting, progress) -> Result`; `progress` takes the units
             of work done, out of `setting.work`.
@@ -90,6 +101,7 @@ class Measure:
     version: int
     trained: bool
     once: bool
+    exclusive: bool
     quantities: dict[str, Quantity]
     compute: Callable[[Variant, Any, Progress], Result]
 
@@ -101,14 +113,28 @@ def register_measure(
     version: int = 1,
     trained: bool = False,
     once: bool = False,
+    exclusive: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """File a measure with its facts under a name; return the function unchanged."""
+    """File a measure with its facts under a name; return the function unchanged.
+
+    Raises:
+        ConfigError: if `exclusive` is not what its quantities ask for.
+    """
+    times = not all(quantity.repeatable for quantity in quantities)
+    if exclusive != times:
+        raise ConfigError(
+            f"measure {name!r}: exclusive must be {times}, got {exclusive}; a measure "
+            f"with a quantity that is not repeatable runs alone"
+        )
 
     def file(compute: Callable[..., Result]) -> Callable[..., Result]:
         summary = (compute.__doc__ or "").partition("\n")[0]
         by_name = {quantity.name: quantity for quantity in quantities}
-        measure = Measure(name, summary, version, trained, once, by_name, compute)
+        measure = Measure(
+            name, summary, version, trained, once, exclusive, by_name, compute
+        )
         facts = {"version": version, "trained": trained, "once": once}
+        facts["exclusive"] = exclusive
         MEASURES.add(name, measure, compute.__module__, summary, facts)
         return compute
 

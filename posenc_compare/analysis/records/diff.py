@@ -1,7 +1,7 @@
 """How two records differ: in what they were made from, and in what came out.
 
-A record's result is all of it but its provenance: times and machines may differ, the
-rest may not.
+A record's result is all of it but its provenance, and but the rows of quantities that
+no machine repeats: times and machines may differ, the rest may not.
 """
 
 import math
@@ -28,7 +28,15 @@ def same_cell(record: Record) -> bytes:
 def result(record: Record) -> bytes:
     """Return the canonical text of what came out."""
     told = {name: v for name, v in record.items() if name not in (*UNTOLD, "spec")}
-    return canonical(told)
+    return canonical({**told, "rows": repeatable(record)})
+
+
+def repeatable(record: Record) -> list[dict[str, Any]]:
+    """Return the rows that the same cell must have again."""
+    facts = record["quantities"]
+    return [
+        row for row in record["rows"] if facts[row["quantity"]].get("repeatable", True)
+    ]
 
 
 def difference(one: Record, other: Record) -> list[str]:
@@ -64,7 +72,7 @@ def difference(one: Record, other: Record) -> list[str]:
 def _numbers(record: Record) -> dict[str, Any]:
     return {
         " ".join(str(row[part]) for part in ("quantity", "case", "x")): row["value"]
-        for row in record["rows"]
+        for row in repeatable(record)
     }
 
 

@@ -103,6 +103,7 @@ RECORD: dict[str, Any] = {
             "x": str,
             "headline": _headline,
             "title": str,
+            "repeatable": lambda value: value is ABSENT or type(value) is bool,
         }
     },
     "rows": [

@@ -124,7 +124,8 @@ def display_tables(records: list[Record]) -> list[Display]:
         failed = [r for r in rows if r["measure"] == measure and not r["quantity"]]
         if quantity["headline"] == "curve":
             title = f"{heading} by {quantity['x']}"
-            tables.append(_display(title, _by_x(measure, mine, failed), records, True))
+            columns_of = _by_x(measure, mine, failed)
+            tables.append(_display(title, columns_of, records, quantity["better"]))
         elif quantity["headline"] == "cases":
             title = f"{heading}, by {quantity['x']}"
             curves = [
@@ -140,9 +141,8 @@ def display_tables(records: list[Record]) -> list[Display]:
             ]
             own = {row["scheme"] for row in mine}
             if own:
-                tables.append(
-                    _display(title, _by_x(measure, mine, []), records, True, own)
-                )
+                columns_of, better = _by_x(measure, mine, []), quantity["better"]
+                tables.append(_display(title, columns_of, records, better, own))
         elif quantity["headline"]:
             case, x = quantity["headline"]
             chosen = [
@@ -161,7 +161,7 @@ def display_tables(records: list[Record]) -> list[Display]:
             title += f" on a grid of {clean(str(*grids), 40)}"
         for i in range(0, len(found), COLUMNS):
             piece = found[i : i + COLUMNS]
-            tables.append(_display(title, piece, records, False))
+            tables.append(_display(title, piece, records))
     return tables
 
 
@@ -291,7 +291,7 @@ def _display(
     title: str,
     columns: list[Column],
     records: list[Record],
-    best_first: bool,
+    better: str = "neither",
     schemes: Iterable[str] | None = None,
 ) -> Display:
     """Lay out summary rows under their headings.
@@ -302,8 +302,8 @@ def _display(
         title: of the table; how many cells it rests on is added.
         columns: from left to right.
         records: of the whole comparison.
-        best_first: put the lowest number of the last column first; where there is
-            none, the column before decides. Otherwise schemes go by name.
+        better: lower or higher puts the best number of the last column first; where
+            there is none, the column before decides. Otherwise schemes go by name.
         schemes: rows of the table; every scheme that has a record, if not given.
     """
     measures = {column.measure for column in columns}
@@ -315,9 +315,13 @@ def _display(
 
     def rank(scheme: str) -> list[tuple[bool, float]]:
         means = [column.get(scheme, {"mean": math.nan})["mean"] for column in cells]
-        return [(math.isnan(mean), mean) for mean in reversed(means)]
+        sign = -1 if better == "higher" else 1
+        return [
+            (True, 0.0) if math.isnan(mean) else (False, sign * mean)
+            for mean in reversed(means)
+        ]
 
-    if best_first:
+    if better != "neither":
         labels.sort(key=rank)
     return Display(
         f"{title} ({spread}; {coverage(behind)})",

@@ -1,0 +1,93 @@
+"""Who computes beside whom: the policy of the scheduler, without processes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.engine import scheduler
+from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.measures.measure import (
+    Quantity,
+    Result,
+    register_measure,
+)
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import MEASURES
+from posenc_compare.variants import Variant
+
+SECONDS = Quantity("pass", "seconds", "lower", "no time", repeatable=False)
+CELL = Cell(Variant("rope"), "smoothness", ProbeSetting(), threads=1)
+
+
+@pytest.fixture
+def timed() -> Iterator[str]:
+    """Register a measure that times something; take it away again."""
+
+    @register_measure("timed", quantities=(SECONDS,), exclusive=True)
+    def timed(*_: object) -> Result:
+        """Seconds of one pass."""
+        return Result([])
+
+    yield "timed"
+    MEASURES._known.pop("timed")
+    MEASURES._items.pop("timed")
+
+
+class Worker:
+    """A worker that takes what it is sent."""
+
+    descriptors = ()
+
+    def __init__(self, group: Any, *_: object) -> None:
+        self.group = group
+
+    def send(self, request: dict[str, Any]) -> None:
+        self.request = request
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_measure_that_times_runs_alone(
+    timed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "WorkerProcess", Worker)
+    cells = [
+        replace(CELL, measure=measure, threads=threads)
+        for threads in (1, 2, 3)
+        for measure in (timed, "smoothness")
+    ]
+    store = Store(tmp_path / "run")
+    store.create()
+    run = Supervisor(
+        {cell.key(): cell for cell in cells},
+        store,
+        [],
+        Limits(workers=3),
+        (),
+        lambda cell, units: None,
+        lambda record: None,
+    )
+    seen = []
+    while run._assign():
+        jobs = [job for job in run.workers.values() if job]
+        seen.append(sorted(job.cell.measure for job in jobs))
+        run.workers[next(iter(run.workers))] = None  # the eldest has answered
+    together = [["smoothness"] * count for count in (3, 2, 1)]
+    assert seen == [*together, ["timed"], ["timed"], ["timed"]]
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_a_measure_says_by_a_literal_whether_it_runs_alone(said: bool) -> None:
+    quantity = replace(SECONDS, repeatable=said)
+    with pytest.raises(ConfigError, match=f"exclusive must be {not said}, got {said}"):
+        register_measure("odd", quantities=(quantity,), exclusive=said)(
+            lambda *_: Result([])
+        )
+    assert "odd" not in MEASURES.entries()
