@@ -199,16 +199,16 @@ class XPos(Rope):
     facts = Facts(causal_only=True)
 
     def decay(self, positions: Tensor, sign: int) -> Tensor:
-        pairs = self.turned // 2
+        pairs = self.rotated_dims // 2
         zeta = (torch.arange(pairs).double() / pairs + 0.4) / 1.4
         powers = zeta ** (sign * positions[..., None].double() / 512)
         return powers.repeat_interleave(2, dim=-1)[..., None, :, :]
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return super().query(q, positions) * self.decay(positions, 1)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().query(q, positions, call) * self.decay(positions, 1)
 
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return super().key(k, positions) * self.decay(positions, -1)
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().key(k, positions, call) * self.decay(positions, -1)
 
 
 def test_xpos() -> None:
