@@ -49,7 +49,15 @@ OF_MEASURES = (
     "analysis.core.seeds",
 )
 OF_TRAININGS = ("trainer", "decoder", "corpus")
-OF_MIX = ("mix", "wrapper", "rope", "nope", "shared.frequencies", "shared.scaling")
+OF_MIX = (
+    "mix",
+    "wrapper",
+    "rope",
+    "nope",
+    "shared.frequencies",
+    "shared.rotation",
+    "shared.scaling",
+)
 
 
 @pytest.mark.parametrize(

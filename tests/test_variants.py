@@ -134,7 +134,7 @@ def test_build_passes_the_options() -> None:
     options = {"base": 100.0, "layout": "half", "fraction": 0.5}
     scheme = Variant("rope", options).build(Geometry(head_dim=8))
     assert isinstance(scheme, Rope)
-    assert (scheme.base, scheme.layout, scheme.turned) == (100.0, "half", 4)
+    assert (scheme.base, scheme.layout, scheme.rotated_dims) == (100.0, "half", 4)
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,8 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import (
-    inverse_frequencies,
-    pair_count,
-    turn_pairs,
-)
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
+from posenc_compare.schemes.shared.rotation import Layout, pair_count, rotate
 
 
 def identity(inputs: int, outputs: int) -> Tensor:
@@ -82,10 +79,10 @@ class Fope(Scheme):
                 f"above the floor, got {geometry.length} and {geometry.head_dim}"
             )
         self.base = base
-        self.layout = layout
+        self.layout: Layout = layout
         self.lowest = 2 * math.pi / geometry.length if floor else 0.0
         self.rest = float(pad == "official")
-        inputs = len(self._speeds(torch.device("cpu")))
+        inputs = len(self._inv_freq(torch.device("cpu")))
         outputs = min(inputs, geometry.head_dim // 4) if floor else inputs
         shape = (geometry.heads, inputs, outputs)
         noise = [nn.init.xavier_normal_(torch.empty(shape), gain) for _ in range(2)]
@@ -94,14 +91,14 @@ class Fope(Scheme):
         self.cosines = nn.Parameter(noise[1] + own, requires_grad=learned)
 
     def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(q, self.turns(positions), self.layout)
+        return rotate(q, self.phasors(positions), self.layout)
 
     def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(k, self.turns(positions), self.layout)
+        return rotate(k, self.phasors(positions), self.layout)
 
-    def turns(self, positions: Tensor) -> Tensor:
-        """Return the factors of all pairs, `(..., heads, seq, pair)` complex128."""
-        angle = positions[..., None].double() * self._speeds(positions.device)
+    def phasors(self, positions: Tensor) -> Tensor:
+        """Return complex128 phasors, `(..., heads, seq, pair)`."""
+        angle = positions[..., None].double() * self._inv_freq(positions.device)
         angle = angle[..., None, :, :]  # (..., 1, seq, input)
         cosine = angle.cos() @ self.cosines.double()
         sine = angle.sin() @ self.sines.double()
@@ -111,6 +108,6 @@ class Fope(Scheme):
             nn.functional.pad(sine, left, value=self.rest),
         )
 
-    def _speeds(self, device: torch.device) -> Tensor:
-        speeds = inverse_frequencies(self.pairs, self.base, device)
-        return speeds[speeds >= self.lowest]
+    def _inv_freq(self, device: torch.device) -> Tensor:
+        inv_freq = inverse_frequencies(self.pairs, self.base, device)
+        return inv_freq[inv_freq >= self.lowest]

@@ -20,17 +20,13 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import (
-    inverse_frequencies,
-    pair_count,
-    turn_pairs,
-    unit_turns,
-)
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register("hope", family="rotary", source="Chen et al. 2024, arXiv:2410.21216")
-class Hope(Scheme):
+class Hope(Rotation):
     """Rotate by the frequencies with a full turn in training. Has no parameters.
 
     Args:
@@ -49,21 +45,13 @@ class Hope(Scheme):
         layout: Literal["adjacent", "half"] = "adjacent",
         length: int = 0,
     ) -> None:
-        super().__init__(geometry)
+        super().__init__(geometry, base, layout)
         self.pairs = pair_count("hope", geometry.head_dim)
         self.length = length or geometry.length
         if self.length < 7:
             raise ConfigError(f"hope: length must be at least 7, got {self.length}")
-        self.base = base
-        self.layout = layout
-
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(q, unit_turns(self.angles(positions)), self.layout)
-
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(k, unit_turns(self.angles(positions)), self.layout)
 
     def angles(self, positions: Tensor) -> Tensor:
-        speeds = inverse_frequencies(self.pairs, self.base, positions.device)
-        slow = speeds < 2 * math.pi / self.length
-        return positions[..., None].double() * torch.where(slow, 0.0, speeds)
+        inv_freq = inverse_frequencies(self.pairs, self.base, positions.device)
+        slow = inv_freq < 2 * math.pi / self.length
+        return positions[..., None].double() * torch.where(slow, 0.0, inv_freq)

@@ -20,13 +20,9 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import (
-    pair_count,
-    position_angles,
-    turn_pairs,
-    unit_turns,
-)
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.shared.frequencies import position_angles
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 SHARES = {"sections": (3, 8), "interleaved": (5, 16)}  # of height, and of width
 
@@ -47,7 +43,7 @@ def axis_of_pairs(counts: list[int], order: str) -> list[int]:
 @register(
     "m_rope", family="rotary", source="Wang et al. 2024, arXiv:2409.12191", axes=3
 )
-class MRope(Scheme):
+class MRope(Rotation):
     """Rotate each pair by time, height or width. Has no parameters.
 
     Args:
@@ -68,10 +64,8 @@ class MRope(Scheme):
         order: Literal["sections", "interleaved"] = "sections",
         sections: str = "",
     ) -> None:
-        super().__init__(geometry)
+        super().__init__(geometry, base, layout)
         self.pairs = pair_count("m_rope", geometry.head_dim)
-        self.base = base
-        self.layout = layout
         counts = self._counts(order, sections)
         fits = len(counts) == 3 and 0 not in counts and sum(counts) == self.pairs
         axes = axis_of_pairs(counts, order) if fits else []
@@ -82,12 +76,6 @@ class MRope(Scheme):
                 f"{' / '.join(map(str, counts))}"
             )
         self.axes_of = axes
-
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(q, unit_turns(self.angles(positions)), self.layout)
-
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(k, unit_turns(self.angles(positions)), self.layout)
 
     def angles(self, positions: Tensor) -> Tensor:
         angle = position_angles(positions.movedim(-1, 0), self.pairs, self.base)

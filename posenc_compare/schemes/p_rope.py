@@ -16,17 +16,13 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import (
-    pair_count,
-    position_angles,
-    turn_pairs,
-    unit_turns,
-)
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.shared.frequencies import position_angles
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register("p_rope", family="rotary", source="Barbero et al. 2024, arXiv:2410.06205")
-class PRope(Scheme):
+class PRope(Rotation):
     """Rotate by the highest frequencies of RoPE alone. Has no parameters.
 
     Args:
@@ -45,19 +41,11 @@ class PRope(Scheme):
         layout: Literal["adjacent", "half"] = "adjacent",
         fraction: float = 0.75,
     ) -> None:
-        super().__init__(geometry)
+        super().__init__(geometry, base, layout)
         self.pairs = pair_count("p_rope", geometry.head_dim)
         if not 0 <= fraction <= 1:
             raise ConfigError(f"p_rope: fraction must be in [0, 1], got {fraction}")
-        self.base = base
-        self.layout = layout
         self.kept = int(fraction * geometry.head_dim // 2)
-
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(q, unit_turns(self.angles(positions)), self.layout)
-
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(k, unit_turns(self.angles(positions)), self.layout)
 
     def angles(self, positions: Tensor) -> Tensor:
         angle = position_angles(positions, self.pairs, self.base)

@@ -36,18 +36,18 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import inverse_frequencies, turn_pairs
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
+from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
 
 
 @register("rope", family="rotary", source="Su et al. 2021, arXiv:2104.09864")
-class Rope(Scheme):
+class Rope(Rotation):
     """Rotate queries and keys by their position. Has no parameters.
 
     Args:
@@ -95,24 +95,22 @@ class Rope(Scheme):
         temperature: Literal["cos_sin", "scale", "none"] = "cos_sin",
         factors: str = "",
     ) -> None:
-        super().__init__(geometry)
+        super().__init__(geometry, base, layout)
         within = 0 < fraction <= 1
-        self.turned = round(geometry.head_dim * fraction) if within else 0
-        if self.turned < 2:
+        self.rotated_dims = round(geometry.head_dim * fraction) if within else 0
+        if self.rotated_dims < 2:
             raise ConfigError(
                 f"rope: fraction must be in (0, 1] and turn at least one pair of "
                 f"{geometry.head_dim} channels, got {fraction}"
             )
-        if self.turned % 2:
+        if self.rotated_dims % 2:
             what = "head_dim" if fraction == 1 else "fraction * head_dim"
-            raise ConfigError(f"rope: {what} must be even, got {self.turned}")
+            raise ConfigError(f"rope: {what} must be even, got {self.rotated_dims}")
         if scaling not in ("none", "ntk_dynamic") and not factor and not factors:
             raise ConfigError(
                 f"rope: scaling={scaling} must have a factor, got none; factor=4 would "
                 f"work"
             )
-        self.base = base
-        self.layout: Literal["adjacent", "half"] = layout
         self.fraction = fraction
         self.scaling = Scaling(
             scaling,
@@ -125,29 +123,30 @@ class Rope(Scheme):
             temperature,
             factors,
         )
-        self.scaling.check_pairs(self.turned // 2)
+        self.scaling.check_pairs(self.rotated_dims // 2)
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self._turn(q, positions)
-
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self._turn(k, positions)
+    @property
+    def attention_factor(self) -> float:
+        on_table = self.scaling.temperature == "cos_sin"
+        return self.scaling.attention_factor if on_table else 1.0
 
     def scale(self, head_dim: int) -> float:
-        hot = self.scaling.temperature == "scale"
-        return head_dim**-0.5 * (self.scaling.heat**2 if hot else 1.0)
+        on_scale = self.scaling.temperature == "scale"
+        factor = self.scaling.attention_factor**2 if on_scale else 1.0
+        return head_dim**-0.5 * factor
 
     def angles(self, positions: Tensor) -> Tensor:
-        speeds = inverse_frequencies(self.turned // 2, self.base, positions.device)
-        speeds = self.scaling.frequencies(speeds, self.base)
-        return positions[..., None].double() * speeds
+        pairs = self.rotated_dims // 2
+        inv_freq = inverse_frequencies(pairs, self.base, positions.device)
+        inv_freq = self.scaling.inv_freq(inv_freq, self.base)
+        return positions[..., None].double() * inv_freq
 
     def at_length(self, length: int) -> dict[str, Scheme]:
         if self.scaling.rule != "none" or length <= self.geometry.length:
             return {}
         readers: dict[str, Scheme] = {}
         for rule in RULES:
-            if self.turned == 2 and rule in BY_RANK:
+            if self.rotated_dims == 2 and rule in BY_RANK:
                 continue  # one pair cannot be both fastest and slowest
             reader = deepcopy(self)  # with all that a subclass adds
             reader.scaling = replace(
@@ -160,9 +159,3 @@ class Rope(Scheme):
             stand_in = rule == "longrope" and not self.scaling.factors
             readers["longrope (ntk factors)" if stand_in else rule] = reader
         return readers
-
-    def _turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        angle = self.angles(positions)[..., None, :, :]  # (..., 1, seq, pair)
-        hot = self.scaling.temperature == "cos_sin"
-        size = torch.full_like(angle, self.scaling.heat if hot else 1.0)
-        return turn_pairs(x, torch.polar(size, angle), self.layout)

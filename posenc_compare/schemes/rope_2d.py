@@ -23,14 +23,15 @@ from torch import Tensor, nn
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import inverse_frequencies, turn_pairs
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
+from posenc_compare.schemes.shared.rotation import Rotation
 
 
 @register(
     "rope_2d", family="rotary", source="Heo et al. 2024, arXiv:2403.13298", axes=2
 )
-class Rope2d(Scheme):
+class Rope2d(Rotation):
     """Rotate by row and column. Mixed has `heads * head_dim` parameters.
 
     Args:
@@ -53,53 +54,36 @@ class Rope2d(Scheme):
         first: Literal["w", "h"] = "w",
         layout: Literal["adjacent", "half"] = "adjacent",
     ) -> None:
-        super().__init__(geometry)
+        base = base or (100.0 if kind == "axial" else 10.0)
+        super().__init__(geometry, base, layout)
         if geometry.head_dim % 4:
             raise ConfigError(
                 f"rope_2d: head_dim must be a multiple of 4, got {geometry.head_dim}"
             )
-        self.kind = kind
-        self.base = base or (100.0 if kind == "axial" else 10.0)
         self.first = first
-        self.layout = layout
-        if kind == "mixed":
+        self.per_head = kind == "mixed"
+        if self.per_head:
             self.frequencies = nn.Parameter(self._start().float())
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(q, self._turns(positions), self.layout)
-
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return turn_pairs(k, self._turns(positions), self.layout)
-
-    def angles(self, positions: Tensor) -> Tensor | None:
-        """Return the angles `(..., seq, pair)`; none if heads have their own."""
-        if self.kind == "mixed":
-            return None
-        row, column = positions[..., None].double().unbind(dim=-2)
-        speeds = self._ladder(positions.device)
-        halves = [column * speeds, row * speeds]
-        return torch.cat(halves if self.first == "w" else halves[::-1], dim=-1)
-
-    def _turns(self, positions: Tensor) -> Tensor:
-        """Return `cos + i sin`, `(..., heads or 1, seq, pair)`."""
-        angle = self.angles(positions)
-        if angle is None:
+    def angles(self, positions: Tensor) -> Tensor:
+        if self.per_head:
             ids = positions.double()[..., None, :, :, None]  # (..., 1, seq, axis, 1)
             along = self.frequencies.double().movedim(0, 1)[:, None]
-            angle = (ids * along).sum(dim=-2)
-        else:
-            angle = angle[..., None, :, :]
-        return torch.polar(torch.ones_like(angle), angle)
+            return (ids * along).sum(dim=-2)
+        row, column = positions[..., None].double().unbind(dim=-2)
+        inv_freq = self._inv_freq(positions.device)
+        halves = [column * inv_freq, row * inv_freq]
+        return torch.cat(halves if self.first == "w" else halves[::-1], dim=-1)
 
     def _start(self) -> Tensor:
         """Draw the frequencies of mixed, `(axis, heads, pair)`: row, column."""
         drawn = 2 * math.pi * torch.rand(self.geometry.heads, 1).double()
-        size = self._ladder(drawn.device)
+        size = self._inv_freq(drawn.device)
         directions = torch.cat([drawn.expand(-1, len(size))] * 2, dim=-1)
         directions[:, len(size) :] += math.pi / 2
         size = size.repeat(2)
         return torch.stack([size * directions.sin(), size * directions.cos()])
 
-    def _ladder(self, device: torch.device) -> Tensor:
+    def _inv_freq(self, device: torch.device) -> Tensor:
         quarter = self.geometry.head_dim // 4
         return inverse_frequencies(quarter, self.base, device)

@@ -162,13 +162,6 @@ class Scheme(nn.Module):
         """
         return {}
 
-    def angles(self, positions: Tensor) -> Tensor | None:
-        """Return the rotation angles `(seq, pair)` in radians, if there are any.
-
-        Not a door: it lets measures and plots see a rotation as angles.
-        """
-        return None
-
 
 def _on_ids(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the door `positions` such that it sees int64."""

@@ -78,6 +78,3 @@ class Wrapper(Scheme):
             outer.inner = reader
             readers[name] = outer
         return readers
-
-    def angles(self, positions: Tensor) -> Tensor | None:
-        return self.inner.angles(positions)

@@ -24,18 +24,15 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.call import Call, Geometry
 from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
-from posenc_compare.schemes.shared.frequencies import (
-    pair_count,
-    position_angles,
-    turn_pairs,
-)
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.shared.frequencies import position_angles
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 
 
 @register("xpos", family="rotary", source="Sun et al. 2022, arXiv:2212.10554")
-class Xpos(Scheme):
+class Xpos(Rotation):
     """Rotate, and fade with the distance, pair by pair. Has no parameters.
 
     Args:
@@ -61,7 +58,7 @@ class Xpos(Scheme):
         scale_base: float = 512.0,
         centre: int = -1,
     ) -> None:
-        super().__init__(geometry)
+        super().__init__(geometry, base, layout)
         self.pairs = pair_count("xpos", geometry.head_dim)
         if gamma <= 0 or scale_base <= 0:
             raise ConfigError(
@@ -70,17 +67,17 @@ class Xpos(Scheme):
             )
         if centre < -1:
             raise ConfigError(f"xpos: centre must be at least -1, got {centre}")
-        self.base = base
-        self.layout = layout
         self.gamma = gamma
         self.scale_base = scale_base
         self.centre = geometry.length // 2 if centre == -1 else centre
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self._turn(q, positions, 1)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        self._check_window(q.dtype, positions)
+        return self.rotated(q, positions, call, self.growing)
 
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self._turn(k, positions, -1)
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        self._check_window(k.dtype, positions)
+        return self.rotated(k, positions, call, self.shrinking)
 
     def angles(self, positions: Tensor) -> Tensor:
         return position_angles(positions, self.pairs, self.base)
@@ -91,24 +88,29 @@ class Xpos(Scheme):
         zeta = (steps.double() / self.pairs + self.gamma) / (1 + self.gamma)
         return zeta ** ((positions - self.centre)[..., None].double() / self.scale_base)
 
-    def _turn(self, x: Tensor, positions: Tensor, sign: int) -> Tensor:
-        self._check_reach(x.dtype, positions)
-        turns = torch.polar(self.growth(positions) ** sign, self.angles(positions))
-        return turn_pairs(x, turns[..., None, :, :], self.layout)
+    def growing(self, positions: Tensor) -> Tensor:
+        """Return complex128 phasors of the queries, `(..., 1, seq, pair)`."""
+        growth = self.growth(positions)
+        return torch.polar(growth, self.angles(positions))[..., None, :, :]
 
-    def _check_reach(self, dtype: torch.dtype, positions: Tensor) -> None:
+    def shrinking(self, positions: Tensor) -> Tensor:
+        """Return complex128 phasors of the keys, `(..., 1, seq, pair)`."""
+        growth = self.growth(positions) ** -1
+        return torch.polar(growth, self.angles(positions))[..., None, :, :]
+
+    def _check_window(self, dtype: torch.dtype, positions: Tensor) -> None:
         """Raise if a factor, or a channel of 256 times it, leaves the dtype's range."""
         range_ = math.log(torch.finfo(dtype).max / 256)
         fading = math.log((1 + self.gamma) / self.gamma) / self.scale_base
-        reach = math.floor(range_ / fading)
-        far = positions[(positions - self.centre).abs() > reach]
+        window = math.floor(range_ / fading)
+        far = positions[(positions - self.centre).abs() > window]
         if far.numel():
             low, high = (int(end) for end in positions.aminmax())
             middle = (low + high) // 2
             raise UndefinedPositionError(
                 "xpos",
-                self.centre + reach + 1,
+                self.centre + window + 1,
                 int(far[0]),
-                advice=f"centre={middle}" if high - middle <= reach else "",
-                least=self.centre - reach,
+                advice=f"centre={middle}" if high - middle <= window else "",
+                least=self.centre - window,
             )

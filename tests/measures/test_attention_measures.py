@@ -21,6 +21,7 @@ from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
+from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.schemes.shared.slopes import slopes
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
@@ -175,7 +176,7 @@ def test_nope_does_not_decay() -> None:
 
 
 def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
-    angles = PROBE.build(Variant("rope")).angles(torch.arange(5))
+    angles = rotation_angles(PROBE.build(Variant("rope")), torch.arange(5))
     assert angles is not None
     pairs = angles.shape[1]
     for distance in range(5):

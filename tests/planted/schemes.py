@@ -34,7 +34,8 @@ def formula(
     return Fault(f"schemes/{file}.py", name, old, new, tests)
 
 
-KEY, HALF = "turn_pairs(k, unit_turns(self.angles(positions)), ", '"half")'
+ROTATION, ONCE = "shared/rotation", "once(self, name, positions"
+KEY, CLOSE = "(k, self.phasors(positions), ", "self.layout)"
 POSITIONS, HEAT = "positions[..., None]", "0.1 * math.log(self.factor) + 1"
 SPEEDS, LOGITS = (
     f"{what}_equal_the_slow_reference" for what in ("frequencies", "logits")
@@ -43,8 +44,21 @@ NOW, THEN = "here[b, i, h]", "there[b, j, h]"
 
 FAULTS = [
     # What rotates
-    fault("rope", "key's sign", "_turn(k, positions)", "_turn(k, -positions)"),
-    formula("rope", "sign of rotation", "polar(size, angle)", "polar(size, -angle)"),
+    fault(ROTATION, "key's sign", "(k, positions", "(k, -positions", "rope"),
+    formula(
+        ROTATION,
+        "sign of rotation",
+        "factor), angles",
+        "factor), -angles",
+        scheme="rope",
+    ),
+    formula(
+        ROTATION,
+        "a table for all positions",
+        ONCE,
+        "once(self, name, call.q_positions",
+        "a_table_is_made_once",
+    ),
     fault(
         "rope", "cast before multiply", f"{POSITIONS}.d", f"{POSITIONS}.bfloat16().d"
     ),
@@ -55,11 +69,11 @@ FAULTS = [
         "=device) * 2 / pairs",
         scheme="rope",
     ),
-    fault("shared/frequencies", "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
-    fault("p_rope", "mixed layouts", f"{KEY}self.layout)", KEY + HALF),
+    fault(ROTATION, "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
+    formula("fope", "mixed layouts", KEY + CLOSE, f'{KEY}"half")'),
     formula("p_rope", "slow pairs kept", "self.kept :] = 0", ": self.kept] = 0"),
-    formula("xpos", "exponent's sign", "(positions) ** sign", "(positions) ** -sign"),
-    fault("xpos", "keys grow too", "positions, -1)", "positions, 1)"),
+    formula("xpos", "exponent's sign", ".double() / self.s", ".double() / -self.s"),
+    fault("xpos", "keys grow too", "self.shrinking)", "self.growing)"),
     formula("fope", "the other pad", 'pad == "official"', 'pad == "paper"'),
     formula("rope_2d", "row for column", 'self.first == "w"', 'self.first == "h"'),
     formula(

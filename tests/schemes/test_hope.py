@@ -18,6 +18,7 @@ from schemes.tools import (
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 PLACES = [0, 1, 2, 100, 500, -4]
 
@@ -56,7 +57,7 @@ def test_equals_the_slow_reference(length: int, base: float, layout: str) -> Non
 def test_a_pair_counts_from_one_whole_turn_on() -> None:
     # In base 10 000 and 8 pairs, pair 2 has a period of 62.8 positions.
     for length, kept in ((62, 2), (63, 3)):
-        angles = make(trained=length).angles(torch.tensor([1]))
+        angles = rotation_angles(make(trained=length), torch.tensor([1]))
         assert angles is not None
         assert int((angles > 0).sum()) == kept
 

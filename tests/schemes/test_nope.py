@@ -10,6 +10,7 @@ from torch import Tensor
 from posenc_compare.attention import attention
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import DOORS, create
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 
 def slow_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
@@ -50,7 +51,7 @@ def test_overrides_no_door_and_has_no_parameters() -> None:
     scheme = create("nope")
     assert [door for door in DOORS if scheme.acts_at(door)] == []
     assert list(scheme.state_dict()) == []
-    assert scheme.angles(torch.arange(3)) is None
+    assert rotation_angles(scheme, torch.arange(3)) is None
 
 
 def test_without_mask_permuting_tokens_permutes_outputs() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 
 def make(head_dim: int = 8, **options: float | str) -> Scheme:
@@ -121,7 +122,7 @@ def test_partial_turns_the_first_channels_as_a_smaller_head_would(layout: str) -
 def test_angles_are_those_of_the_rotation() -> None:
     positions = torch.tensor([0, 3, 77])
     scheme = make(8, fraction=0.5, base=100.0)
-    angles = scheme.angles(positions)
+    angles = rotation_angles(scheme, positions)
     assert angles is not None
     expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
     close(angles, torch.tensor(expected, dtype=torch.float64))

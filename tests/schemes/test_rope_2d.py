@@ -26,6 +26,7 @@ from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 KINDS = ["axial", "mixed"]
 
@@ -132,7 +133,7 @@ def test_parameters() -> None:
     (table,) = make(kind="mixed").parameters()
     assert table.numel() == 2 * 16
     assert Rope2d.facts.per_layer
-    assert make(kind="mixed").angles(ids()) is None
+    assert rotation_angles(make(kind="mixed"), ids()) is None
 
 
 def test_mixed_trains() -> None:

@@ -172,11 +172,11 @@ class Once(Alibi):
 
 @register("faulty_writes", family="rotary", source=SOURCE)
 class Writes(Rope):
-    """Write the turned queries over those it is given."""
+    """Write the rotated queries over those it is given."""
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        turned = super().query(q, positions)
-        return turned if q.requires_grad else q.copy_(turned)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        rotated = super().query(q, positions, call)
+        return rotated if q.requires_grad else q.copy_(rotated)
 
 
 @register("faulty_empties", family="contextual", source=SOURCE)
@@ -284,8 +284,8 @@ class Rate(Scheme):
 class Gradient(Rope):
     """Cut the queries off from their gradient, but for one part in two."""
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return super().query(q / 2 + q.detach() / 2, positions)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().query(q / 2 + q.detach() / 2, positions, call)
 
 
 @register("faulty_misspelt", family="bias", source=SOURCE)

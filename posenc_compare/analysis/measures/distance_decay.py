@@ -20,6 +20,7 @@ from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 SEQUENCES = 8
 DISTANCES = 256
@@ -67,7 +68,7 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
     if probe.grid:
         return Result(rows)
     arrays = {"mean_logit": curve.tolist()}
-    angles = scheme.angles(probe.arange(count))
+    angles = rotation_angles(scheme, probe.arange(count))
     if angles is not None:
         bound = rotation_bound(angles)
         arrays["rotation_bound"] = bound.tolist()
@@ -107,8 +108,8 @@ def rotation_bound(angles: Tensor) -> Tensor:
     Returns:
         `(distance,)` relative to distance 0.
     """
-    turns = torch.polar(torch.ones_like(angles), angles)
-    sums = turns.cumsum(dim=1).abs().mean(dim=1)
+    phasors = torch.polar(torch.ones_like(angles), angles)
+    sums = phasors.cumsum(dim=1).abs().mean(dim=1)
     return sums / sums[0]
 
 

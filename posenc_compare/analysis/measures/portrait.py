@@ -28,6 +28,7 @@ from posenc_compare.errors import (
 )
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 CODE = (128, 512)  # positions, channels
 SMALL_CODE = (16, 32)  # positions, channels
@@ -110,17 +111,17 @@ def bias_map(variant: Variant, probe: Probe) -> Tensor | None:
 
 
 def angles(variant: Variant, probe: Probe) -> Tensor | None:
-    """Return the angles by which a rotary scheme turns, `(position, pair)` radians."""
+    """Return the angles by which a scheme rotates, `(position, pair)` radians."""
     scheme = probe.build(variant)
-    if scheme.angles(probe.arange(1)) is None:
+    if rotation_angles(scheme, probe.arange(1)) is None:
         return None
 
-    def turned(count: int) -> Tensor:
-        found = scheme.angles(probe.arange(count))
+    def rotated(count: int) -> Tensor:
+        found = rotation_angles(scheme, probe.arange(count))
         assert found is not None
         return found
 
-    return _up_to_limit(turned, ANGLES)
+    return _up_to_limit(rotated, ANGLES)
 
 
 def similarity(variant: Variant, probe: Probe) -> Tensor | None:

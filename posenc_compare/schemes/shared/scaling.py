@@ -65,7 +65,7 @@ class Scaling:
             raise ConfigError("rope: longrope needs an original length of 2, got 1")
 
     @property
-    def heat(self) -> float:
+    def attention_factor(self) -> float:
         """Return what queries and keys are multiplied by, each."""
         if self.rule == "yarn":
             return 0.1 * math.log(self.factor) + 1
@@ -86,11 +86,11 @@ class Scaling:
         elif self.rule in BY_RANK and pairs < 2:
             raise ConfigError(f"rope: {self.rule} needs at least 2 pairs, got {pairs}")
 
-    def frequencies(self, speeds: Tensor, base: float) -> Tensor:
+    def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
         """Return the frequencies of all pairs under this rule.
 
         Args:
-            speeds: `(pair,)` float64, the unchanged `base ** (-m / pairs)`.
+            inv_freq: `(pair,)` float64, the unchanged `base ** (-m / pairs)`.
             base: what they were made of.
 
         Returns:
@@ -98,22 +98,22 @@ class Scaling:
         """
         match self.rule:
             case "pi":
-                return speeds / self.factor
+                return inv_freq / self.factor
             case "ntk":
-                return speeds / _spread(speeds, self.factor)
+                return inv_freq / _by_rank(inv_freq, self.factor)
             case "ntk_dynamic":
                 length = max(self.length or self.factor * self.original, self.original)
                 grown = self.factor * (length / self.original - 1) + 1
-                return speeds / _spread(speeds, grown)
+                return inv_freq / _by_rank(inv_freq, grown)
             case "longrope":
                 listed = self._listed()
                 if listed:
-                    return speeds / speeds.new_tensor(listed)
-                return speeds / _spread(speeds, self.factor)
+                    return inv_freq / inv_freq.new_tensor(listed)
+                return inv_freq / _by_rank(inv_freq, self.factor)
             case "ntk_by_parts" | "yarn" | "llama3":
-                kept = self._kept(speeds, base)
-                return torch.lerp(speeds / self.factor, speeds, kept)
-        return speeds
+                kept = self._kept(inv_freq, base)
+                return torch.lerp(inv_freq / self.factor, inv_freq, kept)
+        return inv_freq
 
     def _check_ends(self) -> None:
         if not 0 < self.alpha < self._beta:
@@ -122,26 +122,26 @@ class Scaling:
                 f"{self._beta}"
             )
 
-    def _kept(self, speeds: Tensor, base: float) -> Tensor:
+    def _kept(self, inv_freq: Tensor, base: float) -> Tensor:
         """Return how much of its frequency each pair keeps, from 0 to 1."""
         self._check_ends()  # of a trained network's numbers under another rule
         if self.rule != "yarn" or self.ramp == "rotations":
-            rotations = self.original * speeds / (2 * math.pi)
+            rotations = self.original * inv_freq / (2 * math.pi)
             share = (rotations - self.alpha) / (self._beta - self.alpha)
             return share.clamp(0, 1)
         if base <= 1:
             raise ConfigError(f"rope: ramp=index needs a base above 1, got {base}")
-        first = max(math.floor(self._index(self._beta, speeds, base)), 0)
-        last = math.ceil(self._index(self.alpha, speeds, base))
-        last = max(first, min(last, 2 * len(speeds) - 1))
-        steps = torch.arange(len(speeds), dtype=torch.float64, device=speeds.device)
+        first = max(math.floor(self._index(self._beta, inv_freq, base)), 0)
+        last = math.ceil(self._index(self.alpha, inv_freq, base))
+        last = max(first, min(last, 2 * len(inv_freq) - 1))
+        steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device)
         share = (steps - first) / (last - first if last != first else 0.001)
         return 1 - share.clamp(0, 1)
 
-    def _index(self, rotations: float, speeds: Tensor, base: float) -> float:
+    def _index(self, rotations: float, inv_freq: Tensor, base: float) -> float:
         """Return which pair turns so often within the original length, as a real."""
         wavelength = self.original / rotations
-        return len(speeds) * math.log(wavelength / (2 * math.pi)) / math.log(base)
+        return len(inv_freq) * math.log(wavelength / (2 * math.pi)) / math.log(base)
 
     @property
     def _beta(self) -> float:
@@ -160,10 +160,10 @@ class Scaling:
         return numbers
 
 
-def _spread(speeds: Tensor, factor: float) -> Tensor:
+def _by_rank(inv_freq: Tensor, factor: float) -> Tensor:
     """Return `factor ** (m / (pairs - 1))`: 1 for the fastest, all for the slowest.
 
     The same as `base * factor ** (pairs / (pairs - 1))` in place of the base.
     """
-    steps = torch.arange(len(speeds), dtype=torch.float64, device=speeds.device)
-    return factor ** (steps / (len(speeds) - 1))
+    steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device)
+    return factor ** (steps / (len(inv_freq) - 1))
