@@ -62,7 +62,7 @@ def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> s
         title: of the page.
         plots: PNG files by name.
     """
-    source = files("posenc_compare.analysis").joinpath("report.html")
+    source = files("posenc_compare.analysis.show").joinpath("report.html")
     page = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     ).from_string(source.read_text(encoding="utf-8"))
