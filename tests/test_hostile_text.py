@@ -21,7 +21,7 @@ from posenc_compare.analysis.show.tables import (
     without_result,
     write_tables,
 )
-from posenc_compare.cli.show import show
+from posenc_compare.cli.console import show
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}

@@ -36,12 +36,14 @@ ROOMS = {
     "show": {"core", "records"},
     "training": {"core"},
     "measures": {"core", "training"},
-    "engine": {"core", "records", "training", "measures"},
+    "engine": {"core", "records", "training", "measures", "show"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
-# worker must hear the end of its supervisor while it imports torch.
+# worker must hear the end of its supervisor while it imports torch; a mistake in a
+# comparison is named before pandas and matplotlib are there.
 LAZY = {
     "posenc_compare.attention": {"torch.nn.attention"},
+    "posenc_compare.analysis.engine.comparison": {"posenc_compare.analysis.show"},
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
         "posenc_compare.global_state",

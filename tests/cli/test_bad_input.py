@@ -331,7 +331,7 @@ def test_ten_million_cells_are_counted_and_refused(posenc) -> None:
 
 
 def test_yes_lifts_the_limit_of_cells(posenc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_compare.cli.commands.MANY", 1)
+    monkeypatch.setattr("posenc_compare.analysis.engine.comparison.MANY", 1)
     words = ["measure", "--dry-run", "--schemes", "rope,nope", "--measures"]
     assert "got 2" in refused(posenc(*words, "smoothness"))
     assert posenc(*words, "smoothness", "--yes").returncode == 0

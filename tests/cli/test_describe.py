@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_compare.cli.facts import show_description
+from posenc_compare.cli.describe import describe
 from posenc_compare.references import ARXIV, cited, entries
 from posenc_compare.registry import SCHEMES
 from posenc_compare.reproduce import published
@@ -34,7 +34,7 @@ NAMED = {path.stem: ARXIV.findall(docstrings(path)) for path in FILES}
 
 
 def described(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    show_description(name, [])
+    describe(name)
     return capsys.readouterr().out
 
 

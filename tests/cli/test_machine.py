@@ -11,9 +11,9 @@ from support.records import record
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine.local import Group, WorkerProcess
+from posenc_compare.analysis.engine.machine import check_machine
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
-from posenc_compare.cli.machine import check_machine
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Variant
 

@@ -254,7 +254,11 @@ OTHERS = {
         "_handed_over: write",
     },
     "analysis/show/plots/style.py": {"render: savefig"},
-    "cli/inspect.py": {"rerun: TemporaryDirectory"},
+    "analysis/engine/comparison.py": {
+        "compare: mkdtemp",
+        "compare: rmtree",
+        "recompute: TemporaryDirectory",
+    },
     "cli/streams.py": {"open_streams: open", "write: open", "write: write"},
 }
 

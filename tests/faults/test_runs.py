@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ import pytest
 from supervise import cells, forget_plugins
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.compute import compute
+from posenc_compare.analysis.engine.machine import limits_of
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.diff import result
 from posenc_compare.analysis.records.store import SCHEMA, Store
-from posenc_compare.cli.commands import Work
 
 HERE = Path(__file__).parent
 SIZES = ["--layers=1", "--width=16", "--heads=2", "--length=8", "--batch=2"]
@@ -573,7 +575,8 @@ def test_workers_and_threads_fit_the_cores() -> None:
     (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
     assert cell.spec()["threads"] == 1
     for threads in range(1, cores + 1):
-        limits = Work().limits([cell], threads)
+        limits = limits_of(Work(threads=threads), [cell])
         assert 1 <= limits.workers * threads <= cores
-    assert Work().limits([cell], 8 * cores).workers == 1
-    assert Work(workers=7).limits([cell], 8 * cores).workers == 7  # as asked
+    many = Work(threads=8 * cores)
+    assert limits_of(many, [cell]).workers == 1
+    assert limits_of(replace(many, workers=7), [cell]).workers == 7  # as asked

@@ -142,7 +142,7 @@ def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
 def test_a_run_with_a_cell_without_a_record_ends_with_1(
     posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc_compare.cli.commands.Supervisor", Idle)
+    monkeypatch.setattr("posenc_compare.analysis.engine.comparison.Supervisor", Idle)
     words = ["--measures=shift_error", "--schemes=rope", "--out", tmp_path / "out"]
     done = posenc("measure", *words)
     assert done.returncode == 2  # nothing to show at all

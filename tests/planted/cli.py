@@ -3,7 +3,6 @@
 from planted import Fault
 
 FILES = ("cli/*.py", "__main__.py")
-MACHINE = "cli/test_machine.py::test_"
 STREAMS = "cli/test_streams.py::test_"
 PATHS = "cli/test_paths.py::test_"
 
@@ -15,74 +14,39 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 FAULTS = [
     fault(
-        "settings",
+        "config",
         "file before flags",
-        "{**chosen, **flags}",
-        "{**flags, **chosen}",
+        "yield {**chosen, **flags}",
+        "yield {**flags, **chosen}",
         "cli/test_cli.py::test_a_toml_file_sets_what_flags_do_not",
     ),
     fault(
-        "settings",
+        "config",
         "wrong line",
         "text.splitlines(), start=1)",
         "text.splitlines(), start=0)",
         "cli/test_bad_input.py::test_wrong_settings_in_a_file",
     ),
     fault(
-        "settings",
-        "training on a grid",
-        "chosen.keys() - UNTRAINED if",
-        "() if",
-        "cli/test_bad_input.py::test_what_has_no_place_on_a_grid",
-    ),
-    fault(
-        "inspect",
+        "status",
         "lost cells are well",
         'if s in ("failed", "lost")))',
         'if s == "failed"))',
-        "cli/test_inspect.py::test_status_counts_what_went_wrong",
+        "cli/test_status.py::test_status_counts_what_went_wrong",
     ),
     fault(
-        "inspect",
+        "diff",
         "cells of one folder unseen",
         "for cell in {**records[0], **records[1]}",
         "for cell in records[0]",
-        "cli/test_inspect.py::test_two_folders_are_compared_cell_by_cell",
+        "cli/test_status.py::test_two_folders_are_compared_cell_by_cell",
     ),
     fault(
-        "inspect",
-        "any device",
-        'cell = here(cell_of(old["spec"], corpus))',
-        'cell = cell_of(old["spec"], corpus)',
-        f"{MACHINE}a_stranger_s_record_that_cannot_be_computed_here_is_refused",
-    ),
-    fault(
-        "inspect",
-        "any memory",
-        "    check_memory([cell], limits.memory)\n",
-        "",
-        f"{MACHINE}a_stranger_s_record_that_cannot_be_computed_here_is_refused",
-    ),
-    fault(
-        "commands",
+        "run",
         "code 0 without a record",
         "bool(bad or without)",
         "bool(bad)",
         "faults/test_trust.py::test_a_run_with_a_cell_without_a_record_ends_with_1",
-    ),
-    fault(
-        "commands",
-        "limit ignored",
-        "if self.memory and not on_cpu",
-        "if False",
-        "test_devices.py::test_a_limit_of_memory_is_refused_where_it_would_not_hold",
-    ),
-    fault(
-        "machine",
-        "a pipe forgotten",
-        "PIPES = 3",
-        "PIPES = 2",
-        f"{MACHINE}too_few_open_files_are_one_line_before_work_starts",
     ),
     fault(
         "streams",
@@ -120,52 +84,52 @@ FAULTS = [
         f"{STREAMS}a_full_stdout_is_one_line_and_code_3",
     ),
     fault(
-        "show",
+        "console",
         "raw titles",
         "clean(title), clean(body)",
         "title, body",
         f"{PATHS}a_path_is_shown_as_text",
     ),
     fault(
-        "show",
+        "console",
         "JSON not ASCII",
         "indent=2)",
         "indent=2, ensure_ascii=False)",
         f"{STREAMS}json_is_json_whatever_the_letters",
     ),
     fault(
-        "say",
+        "console",
         "raw paths",
         "print(clean(text, sys.maxsize), flush=True)",
         "print(text, flush=True)",
         f"{PATHS}a_path_is_shown_as_text",
     ),
     fault(
-        "conform",
+        "check",
         "numbers tell causes apart",
         're.sub(r"\\d+,?", "", outcome.cause)',
         "outcome.cause",
         "cli/test_check.py::test_one_cause_is_one_row",
     ),
     fault(
-        "facts",
+        "describe",
         "order of tokens untold",
         "if scheme.facts.by_order:",
         "if not scheme.facts.relative:",
         "cli/test_describe.py::test_what_is_said_of",
     ),
     fault(
-        "show",
+        "console",
         "letters counted, not places",
         "cell_len(str(row[0]))",
         "len(str(row[0]))",
         "test_hostile_text.py::test_wide_letters_do_not_break_a_name",
     ),
     fault(
-        "shown",
+        "table",
         "frame for CSV",
-        "print(as_csv(long), end",
-        "print(long, end",
+        "print(as_csv(long_table(records)), end",
+        "print(long_table(records), end",
         "cli/test_cli.py::test_measure_writes_data_to_stdout_alone",
     ),
 ]

@@ -23,6 +23,7 @@ CHECKPOINTS = "tests/faults/test_checkpoints.py::test_"
 RECORDS = "tests/test_records.py::test_"
 PROVENANCE = "tests/test_provenance.py::test_"
 DEVICES = "tests/test_devices.py::test_"
+MACHINE = "tests/cli/test_machine.py::test_"
 MEMORY = "tests/faults/test_memory.py::test_"
 PLUGINS = "tests/cli/test_bad_input.py::test_files_that_are_no_plugins"
 
@@ -345,5 +346,40 @@ FAULTS = [
         "if folder.is_symlink():",
         "if False:",
         f"{CHECKPOINTS}a_link_in_place_of_the_folder_leads_nowhere",
+    ),
+    fault(
+        "analysis/engine/choices",
+        "training on a grid",
+        "chosen.keys() - ON_GRID if",
+        "() if",
+        "tests/cli/test_bad_input.py::test_what_has_no_place_on_a_grid",
+    ),
+    fault(
+        "analysis/engine/comparison",
+        "any device",
+        'cell = here(cell_of(record["spec"], corpus))',
+        'cell = cell_of(record["spec"], corpus)',
+        f"{MACHINE}a_stranger_s_record_that_cannot_be_computed_here_is_refused",
+    ),
+    fault(
+        "analysis/engine/comparison",
+        "any memory",
+        "    check_memory([cell], again.limits.memory)\n",
+        "",
+        f"{MACHINE}a_stranger_s_record_that_cannot_be_computed_here_is_refused",
+    ),
+    fault(
+        "analysis/engine/machine",
+        "limit ignored",
+        "if work.memory and not on_cpu",
+        "if False",
+        "tests/test_devices.py::test_a_limit_of_memory_is_refused_where_it_would_not_hold",
+    ),
+    fault(
+        "analysis/engine/machine",
+        "a pipe forgotten",
+        "PIPES = 3",
+        "PIPES = 2",
+        f"{MACHINE}too_few_open_files_are_one_line_before_work_starts",
     ),
 ]

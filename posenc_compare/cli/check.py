@@ -4,41 +4,46 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from posenc_compare.cli.say import say, tell
-from posenc_compare.cli.show import show
-from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
+import typer
+
+from posenc_compare.cli.console import say, show, tell
+from posenc_compare.cli.options import Format, Formats, Plugins
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, declared
 from posenc_compare.sources import parse
 from posenc_compare.validate import hint
 from posenc_compare.variants import parse_variants
 
+if TYPE_CHECKING:
+    from posenc_compare.conformance import Outcome
+
 STATES = ("passed", "failed", "expected to fail", "not applicable")
 
 
-def check(text: str, plugins: list[str], format: str) -> int:
-    """Run every check on the schemes named; 1 if any failed.
+def check(
+    scheme: Annotated[
+        str,
+        typer.Argument(
+            help="As for run; or file.py; or file.py:Class for one class of it."
+        ),
+    ],
+    plugin: Plugins = None,
+    format: Formats = Format.table,
+) -> int:
+    """Check schemes, yours or ours, against what every scheme must do."""
+    from posenc_compare.conformance import CHECKS, Subject, run_check
 
-    Args:
-        text: names or variants as on the command line, or `path.py:Class`, perhaps
-            with options behind, whose file is a plugin too, or `path.py` for all that
-            it registers.
-        plugins: files or modules that register schemes.
-        format: of the table of checks that did not pass; in `table` those that fail
-            alike share a row.
-
-    Raises:
-        ConfigError: if a name is unknown.
-    """
+    text, plugins = scheme, plugin or []
     given = re.fullmatch(r"([^,]+\.py)(?::([^:]*)(:.*)?)?", text)
     if given:
         plugins = [*plugins, given[1]]
     origins = {}
-    for plugin in plugins:
-        origins |= dict.fromkeys(SCHEMES.add_plugin(plugin), plugin)
+    for source in plugins:
+        origins |= dict.fromkeys(SCHEMES.add_plugin(source), source)
     if given and given[2] is None:
-        text = ",".join(name for name, plugin in origins.items() if plugin == given[1])
+        text = ",".join(name for name, source in origins.items() if source == given[1])
     elif given:
         text = _name_of(given[2], Path(given[1])) + (given[3] or "")
     head, as_table = ["check", "what it checks", "outcome", "detail"], format == "table"
@@ -65,11 +70,11 @@ def check(text: str, plugins: list[str], format: str) -> int:
     return int(bool(bad))
 
 
-def _row(outcome: Outcome) -> list[str]:
+def _row(outcome: "Outcome") -> list[str]:
     return [outcome.check.code, outcome.check.title, outcome.state, outcome.detail]
 
 
-def _alike(outcomes: Iterable[Outcome]) -> list[list[str]]:
+def _alike(outcomes: "Iterable[Outcome]") -> list[list[str]]:
     """Return a row for each thing found; the first check that found it tells it.
 
     Two are the same thing if they differ in numbers alone, as sizes of the input.

@@ -1,52 +1,25 @@
-"""The commands that state facts: list, describe, env."""
+"""The command that describes a scheme or a measure."""
 
-import importlib.util
 import inspect
-import os
-import platform
-from importlib import metadata
-from typing import Any
+from typing import Annotated, Any
 
-from posenc_compare import __version__
+import typer
+
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.cli.say import say, tell
-from posenc_compare.cli.show import show
+from posenc_compare.cli.console import show, tell
+from posenc_compare.cli.options import Plugins
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.variants import option_types
 
-PACKAGES = ("torch", "einops", "numpy", "pandas", "seaborn", "matplotlib", "typer")
 
-
-def show_list(format: str, plugins: list[str]) -> None:
-    """Print every scheme and measure with its facts, importing none."""
-    for plugin in plugins:
-        SCHEMES.add_plugin(plugin)
-    body = []
-    for registry in (SCHEMES, MEASURES):
-        for name, entry in registry.entries().items():
-            kind = entry.facts.get("family", registry.kind)
-            body.append([name, kind, entry.summary, entry.facts.get("source", "")])
-    show(
-        "Schemes by family, and measures",
-        ["name", "kind", "what", "source"],
-        body,
-        format,
-    )
-    report_broken()
-
-
-def report_broken() -> bool:
-    """Say in one line each which installed plugins cannot be used; return if any."""
-    for origin, reason in SCHEMES.broken.items():
-        say(f"broken plugin {origin}: {reason}")
-    return bool(SCHEMES.broken)
-
-
-def show_description(name: str, plugins: list[str]) -> None:
-    """Print what a scheme or measure is, from its own docstrings and signature."""
-    for plugin in plugins:
-        SCHEMES.add_plugin(plugin)
+def describe(
+    name: Annotated[str, typer.Argument(help="Scheme or measure.")],
+    plugin: Plugins = None,
+) -> None:
+    """Describe a scheme (formula, source, options, doors) or a measure."""
+    for source in plugin or []:
+        SCHEMES.add_plugin(source)
     if name in MEASURES.entries():
         _describe_measure(name)
     else:
@@ -140,50 +113,3 @@ def _tell_all(*texts: str) -> None:
 def _type(kind: Any) -> str:
     choices = getattr(kind, "__args__", None)
     return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
-
-
-def show_environment(format: str) -> None:
-    """Print versions, processor and devices."""
-    facts = {
-        "posenc-compare": __version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": str(os.cpu_count()),
-    }
-    for package in PACKAGES:
-        try:
-            facts[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found = importlib.util.find_spec(package) is not None
-            facts[package] = "found, version unknown" if found else "not installed"
-    import torch
-
-    facts["threads"] = str(torch.get_num_threads())
-    facts["cuda"] = (
-        ", ".join(
-            torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())
-        )
-        or "no device"
-    )
-    show(
-        "Environment", ["what", "value"], [list(item) for item in facts.items()], format
-    )
-
-
-def show_published(format: str) -> int:
-    """Print published figures beside ours; 1 if any differs."""
-    from posenc_compare.reproduce.published import figures
-
-    found = list(figures())
-    body = [[f.what, _brief(f.published), _brief(f.ours), f.verdict] for f in found]
-    show("Published figures", ["what", "published", "ours", "verdict"], body, format)
-    for figure in found:
-        if figure.note:
-            say(f"{figure.what}: {figure.note}")
-    return int(any(figure.verdict == "differs" for figure in found))
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(f"{item:g}" for item in value)
-    return "" if value is None else f"{value:g}"

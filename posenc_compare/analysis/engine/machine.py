@@ -1,16 +1,50 @@
-"""What the machine must give to a run, looked at before work starts."""
+"""What a run needs of this machine, looked at before work starts."""
 
 import os
 import resource
 from collections.abc import Iterable
 from pathlib import Path
 
+from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.devices import graphics
+from posenc_compare.analysis.engine.scheduler import Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError
+from posenc_compare.validate import check_number, check_whole
 
 PIPES = 3  # open files of this process for each worker
 SPARE = 8  # more of them while a worker starts and a record is written
+
+
+def limits_of(work: Work, cells: list[Cell]) -> Limits:
+    """Return the limits of a run over those cells, which fit this machine.
+
+    Raises:
+        ConfigError: if a value is out of range, or a cell or the workers need more
+            than there is.
+    """
+    check_whole("threads", work.threads, 1, 1024)
+    check_whole("workers", work.workers, 0, 1024)
+    check_number("timeout", work.timeout, 0.1, 1e9)
+    check_number("memory", work.memory, 0, 1e6)
+    check_number("checkpoint-every", work.checkpoint_every, 0, 1e9)
+    on_cpu = all(cell.setting.device == "cpu" for cell in cells)
+    if work.memory and not on_cpu:
+        raise ConfigError(
+            f"memory must be left out for cells on a GPU, whose memory it does not "
+            f"limit, got {work.memory:g}; `--device cpu` would work"
+        )
+    cores = len(os.sched_getaffinity(0)) if on_cpu else 1
+    workers = work.workers or max(1, cores // work.threads)
+    check_machine(workers)
+    asked = int(work.memory * 2**30)
+    return Limits(
+        workers=workers,
+        timeout=work.timeout,
+        memory=(asked or memory_of("cpu")) if on_cpu else -1,
+        interval=work.checkpoint_every,
+        fail_fast=work.fail_fast,
+    )
 
 
 def check_machine(workers: int) -> None:

@@ -1,0 +1,165 @@
+"""The choices of a comparison by name, and the settings that follow from them.
+
+A choice stands here once, with its type and a line of help: it is a flag of the command
+line, a key of a file of settings and an argument of `compare`. A choice that is not
+made has the value of its preset, or the default of `Work`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypedDict
+
+from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.core.settings import ProbeSetting, Training, sides_of
+from posenc_compare.analysis.engine.devices import resolve_device
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import check_choice, check_whole
+
+
+class SettingChoices(TypedDict, total=False):
+    """What numbers depend on, beside schemes and measures."""
+
+    preset: Annotated[Literal["quick", "standard", "gpu"], "quick by default."]
+    corpus: Annotated[str, "File or folder of text; default: stdlib."]
+    seeds: Annotated[int, "Number of paired seeds."]
+    layers: Annotated[int, "Layers of the decoder."]
+    width: Annotated[int, "Channels of a token."]
+    heads: Annotated[int, "Attention heads."]
+    length: Annotated[int, "Training length, bytes."]
+    longest: Annotated[int, "Longest test, in training lengths."]
+    steps: Annotated[int, "Optimiser steps."]
+    batch: Annotated[int, "Sequences per step."]
+    learning_rate: Annotated[float, "Peak rate."]
+    weight_decay: Annotated[float, "Of matrices."]
+    test_bytes: Annotated[int, "Held-out bytes per test length."]
+    dtype: Annotated[str, "Of training: float32 or bfloat16 (autocast)."]
+    compiled: Annotated[bool, "Use torch.compile."]
+    positions: Annotated[int, "Positions that codes are measured over."]
+    probe_dtype: Annotated[
+        str, "Without training: float64, float32, bfloat16 or float16."
+    ]
+    grid: Annotated[
+        str, "Compare schemes of two axes on a grid, as 16x16, or of three."
+    ]
+
+
+class WorkChoices(TypedDict, total=False):
+    """How the cells are computed, which changes no number."""
+
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        "Where to compute; auto: train on a GPU if there is one, all else on the CPU.",
+    ]
+    threads: Annotated[int, "CPU threads of one worker."]
+    workers: Annotated[int, "Processes; 0: one for each core, or one on a GPU."]
+    timeout: Annotated[float, "Seconds a cell may go on without progress."]
+    memory: Annotated[float, "GiB of data a worker may hold; 0: all. On CPUs."]
+    checkpoint_every: Annotated[float, "Seconds between checkpoints of a training."]
+    retry: Annotated[str, "Compute these again: failed, lost, or both by comma."]
+    overwrite: Annotated[bool, "Compute every cell again."]
+    fail_fast: Annotated[bool, "Stop at the first cell that fails."]
+    shard: Annotated[str, "I/N: the share of this run, of N that run at once."]
+    yes: Annotated[bool, "Compute however many cells there are."]
+
+
+class Choices(SettingChoices, WorkChoices, total=False):
+    """All choices of a comparison beside schemes, measures and folder."""
+
+
+ON_GRID = {"width", "heads", "positions", "probe_dtype"}
+RETRY = ("failed", "lost", "unsupported", "ok")
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a run goes about its cells.
+
+    Attributes:
+        device: auto, cpu or cuda.
+        threads: of the CPU for one cell.
+        workers: processes; 0 for one per core, or one if any cell is on a GPU.
+        timeout: seconds that a cell may go on without progress.
+        memory: GiB of data for one worker; 0 for all of the machine's.
+        checkpoint_every: seconds between checkpoints of a training.
+        retry: comma-separated statuses of records to compute again.
+        overwrite: compute every cell again.
+        fail_fast: stop at the first cell that fails.
+        shard: `I/N`, the cells that this run of N takes.
+        yes: compute however many cells there are.
+    """
+
+    device: str = "auto"
+    threads: int = 1
+    workers: int = 0
+    timeout: float = 3600.0
+    memory: float = 0.0
+    checkpoint_every: float = 180.0
+    retry: str = ""
+    overwrite: bool = False
+    fail_fast: bool = False
+    shard: str = "1/1"
+    yes: bool = False
+
+    def statuses(self) -> tuple[str, ...]:
+        """Return the statuses of records that count as missing."""
+        if self.overwrite:
+            return RETRY
+        asked = tuple(filter(None, self.retry.replace(" ", "").split(",")))
+        for status in asked:
+            check_choice("retry", status, RETRY[:2])
+        return asked
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a comparison.
+
+    Attributes:
+        preset: that they started from.
+        training: of trained measures.
+        probe: of all other measures.
+        seeds: how many there are.
+    """
+
+    preset: str
+    training: Training
+    probe: ProbeSetting
+    seeds: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder that a run goes to by default."""
+        return f"grid-{self.probe.grid}" if self.probe.grid else self.preset
+
+
+def settle(chosen: dict[str, Any], device: str) -> Settings:
+    """Return the settings that follow from choices, on `device`.
+
+    Args:
+        chosen: values by the names of `SettingChoices`; any may be missing or wrong.
+        device: auto, cpu or cuda.
+
+    Raises:
+        ConfigError: if a value has the wrong type or range.
+    """
+    chosen = dict(chosen)
+    preset = chosen.pop("preset", "quick")
+    check_choice("preset", preset, tuple(PRESETS))
+    training, seeds = PRESETS[preset]
+    seeds = chosen.pop("seeds", seeds)
+    check_whole("seeds", seeds, 1, 10_000)
+    grid = chosen.pop("grid", None)
+    for name in chosen.keys() - ON_GRID if grid is not None else ():
+        raise ConfigError(f"{name} must be left out on a grid, where none is trained")
+    cells = 0 if grid is None else math.prod(sides_of(grid))
+    probe = ProbeSetting(
+        positions=chosen.pop("positions", cells or ProbeSetting.positions),
+        tokens=cells or ProbeSetting.tokens,
+        grid=grid or "",
+        dtype=chosen.pop("probe_dtype", ProbeSetting.dtype),
+        width=chosen.get("width", training.width),
+        heads=chosen.get("heads", training.heads),
+        device=resolve_device(device, trained=False),
+    )
+    place = resolve_device(device, trained=True)
+    return Settings(preset, replace(training, **chosen, device=place), probe, seeds)

@@ -1,0 +1,351 @@
+"""A comparison from names to results: plan it, compute what is missing, read it.
+
+`compare` does all three. The command line takes the steps one by one, to print between
+them. Cells are computed in worker processes, so that a notebook or a script needs no
+guard, and a scheme that crashes takes nothing else with it.
+"""
+
+import shutil
+import signal
+import sys
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.engine.choices import Choices, Work, settle
+from posenc_compare.analysis.engine.machine import check_memory, limits_of
+from posenc_compare.analysis.engine.plan import (
+    MANY,
+    axes_of,
+    by_axes,
+    here,
+    in_shard,
+    missing,
+    plan,
+    shuffled,
+)
+from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
+from posenc_compare.analysis.records.load import Record, Warn
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.validate import hint
+from posenc_compare.variants import Variant, parse_variants
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.show.results import Results
+
+SHOWN = 8  # names of schemes left out
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a comparison that is computed; printed, it is one line.
+
+    Attributes:
+        done: cells that have their record.
+        cells: that were missing.
+        units: of work done.
+        work: units of all cells that were missing.
+        what: measure and scheme that were worked on, if any were.
+        record: that was just written, if one was.
+        note: a line for the user.
+    """
+
+    done: int
+    cells: int
+    units: int
+    work: int
+    what: str = ""
+    record: Record | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Return the note, or how far the comparison is."""
+        return self.note or f"{self.done}/{self.cells} {self.what}"
+
+
+Listener = Callable[[Event], Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison that is planned, with everything checked that can be.
+
+    Attributes:
+        cells: to compute, or to read if they are there.
+        limits: what a run may use.
+        plugins: files and modules that workers take schemes from.
+        retry: statuses of records that are computed again.
+        name: of the folder that a run goes to by default.
+        left_out: lines that say what was asked for and has no place here.
+    """
+
+    cells: list[Cell]
+    limits: Limits
+    plugins: list[str]
+    retry: tuple[str, ...] = ()
+    name: str = ""
+    left_out: tuple[str, ...] = ()
+
+    def missing(self, store: Store) -> dict[str, Cell]:
+        """Return by key the cells that a run would compute."""
+        return missing(self.cells, store, self.retry)
+
+    def compute(self, store: Store, listen: Listener) -> str:
+        """Compute the cells that have no record, in worker processes.
+
+        Args:
+            store: where records go.
+            listen: called with every piece of news.
+
+        Returns:
+            What stopped it: the name of a signal, `fail_fast`, or nothing.
+
+        Raises:
+            StoreError: if the folder cannot be used.
+        """
+        todo = self.missing(store)
+        work = sum(cell.setting.work for cell in todo.values())
+        done = units = 0
+
+        def tell(**news: Any) -> None:
+            listen(Event(done, len(todo), units, work, **news))
+
+        def advance(cell: Cell, more: int) -> None:
+            nonlocal units
+            units += more
+            tell(what=f"{cell.measure} {cell.variant.label}")
+
+        def report(record: Record) -> None:
+            nonlocal done
+            done += 1
+            what = f"{record['spec']['measure']['name']} {record['label']}"
+            tell(what=what, record=record)
+
+        store.create()
+        for name in store.set_aside():
+            kept = f"moved to {store.quarantine}; it is computed again"
+            tell(note=f"damaged record {name} {kept}")
+        count = f"{len(self.cells)} cells, {len(todo)} to compute"
+        tell(note=f"{count}, records in {store.folder}")
+        return Supervisor(
+            shuffled(todo),
+            store,
+            self.plugins,
+            self.limits,
+            self.retry,
+            advance,
+            report,
+        ).run()
+
+    def results(
+        self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True
+    ) -> "Results":
+        """Return the records that the cells have by now.
+
+        Args:
+            store: where they are.
+            warn: called with a line for every record that cannot be read.
+            arrays: keep what only plots need.
+        """
+        from posenc_compare.analysis.show.results import results_of
+
+        keys = dict.fromkeys(cell.key() for cell in self.cells)
+        return results_of(store, list(keys), warn, arrays=arrays)
+
+
+def plan_comparison(
+    schemes: str,
+    measures: str = "all",
+    *,
+    plugins: Iterable[str | Path] = (),
+    **choices: Unpack[Choices],
+) -> Comparison:
+    """Return the comparison that was asked for; nothing of a scheme runs.
+
+    The arguments are those of `compare`.
+
+    Raises:
+        ConfigError: if a name or a value cannot be used, or a cell does not fit.
+    """
+    _check_known(choices)
+    own = {field.name for field in fields(Work)}
+    chosen: dict[str, Any] = dict(choices)
+    work = Work(**{name: chosen.pop(name) for name in own & chosen.keys()})
+    settings = settle(chosen, work.device)
+    sources = [str(plugin) for plugin in plugins]
+    for source in sources:
+        SCHEMES.add_plugin(source)
+    variants, names, left_out = _fitting(schemes, measures, settings.probe)
+    _check_files(variants, names)
+    planned = plan(
+        variants,
+        names,
+        settings.probe,
+        settings.training,
+        settings.seeds,
+        work.threads,
+        sys.maxsize if work.yes else MANY,
+    )
+    limits, retry = limits_of(work, planned), work.statuses()
+    cells = in_shard(planned, work.shard)
+    check_memory(cells, limits.memory)
+    return Comparison(cells, limits, sources, retry, settings.name, tuple(left_out))
+
+
+def compare(
+    schemes: str = "all",
+    measures: str = "all",
+    *,
+    out: str | Path | None = None,
+    plugins: Iterable[str | Path] = (),
+    on_event: Listener | None = None,
+    **choices: Unpack[Choices],
+) -> "Results":
+    """Measure and train schemes side by side, and return what came out.
+
+    A second call with the same folder computes only what is not there yet.
+
+    Args:
+        schemes: comma-separated names, families, globs or variants such as
+            `rope:base=500000`, or `all`.
+        measures: comma-separated names, `untrained`, `trained` or `all`.
+        out: folder for records; by default one that is removed with the results.
+        plugins: files or modules that register schemes of your own.
+        on_event: called with an `Event` at every step; `print` shows them. Without
+            it, only what was left out is said, as a warning.
+        **choices: preset, seeds, device, workers and sizes by name; see `Choices`.
+
+    Raises:
+        ConfigError: if a name or a value cannot be used.
+        StoreError: if the folder cannot be used.
+        KeyboardInterrupt: if it was interrupted; what was computed is kept in `out`.
+
+    Example:
+        >>> compare("rope,alibi", "uniqueness", positions=8, seeds=1)
+        Results(2 of 2 cells ok)
+    """
+    comparison = plan_comparison(schemes, measures, plugins=plugins, **choices)
+    for line in comparison.left_out:
+        warnings.warn(f"left out: {line}", stacklevel=2)
+    folder = Path(out or tempfile.mkdtemp(prefix="posenc-compare-"))
+    try:
+        store = Store(folder)
+        stopped_by = comparison.compute(store, on_event or (lambda event: None))
+        if stopped_by in signal.Signals.__members__:
+            signal.raise_signal(signal.Signals[stopped_by])
+        results = comparison.results(store)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(results, shutil.rmtree, folder, ignore_errors=True)
+    return results
+
+
+def recompute(
+    record: Record, corpus: str, plugins: list[str], work: Work
+) -> Record | str:
+    """Compute the cell of a record again.
+
+    Args:
+        record: as its store returns it.
+        corpus: where the text of a training is.
+        plugins: files or modules that register schemes.
+        work: how to go about it.
+
+    Returns:
+        The new record, or the name of the signal that stopped it.
+
+    Raises:
+        ConfigError: if this version, or this machine, cannot compute it.
+    """
+    for source in plugins:
+        SCHEMES.add_plugin(source)
+    try:
+        cell = here(cell_of(record["spec"], corpus))
+        key = cell.key()
+    except (KeyError, TypeError) as error:
+        raise ConfigError(
+            f"record {record['key']}: must be one that this version can compute, and "
+            f"lacks or adds {error}"
+        ) from error
+    again = Comparison([cell], limits_of(work, [cell]), plugins)
+    check_memory([cell], again.limits.memory)
+    with tempfile.TemporaryDirectory() as place:
+        store = Store(Path(place) / "rerun")
+        stopped_by = again.compute(store, lambda event: None)
+        return store.read(key) or stopped_by
+
+
+def _check_known(choices: Choices) -> None:
+    known = Choices.__annotations__
+    for name in choices.keys() - known.keys():
+        raise ConfigError(f"unknown setting {name!r}{hint(name, known)}")
+
+
+def _check_files(variants: list[Variant], measures: list[str]) -> None:
+    """Refuse schemes and measures that a worker has no file to import from."""
+    schemes = {name for variant in variants for name in schemes_of(variant)}
+    for registry, names in ((SCHEMES, sorted(schemes)), (MEASURES, measures)):
+        for entry in map(registry.entry, names):
+            if entry.path is None:
+                raise ConfigError(
+                    f"{registry.kind} {entry.name!r}: must stand in a file, which the "
+                    f"worker processes import, and stands in {entry.module}; "
+                    f"`plugins=['my_{registry.kind}.py']` would work"
+                )
+
+
+def _fitting(
+    schemes: str, measures: str, probe: ProbeSetting
+) -> tuple[list[Variant], list[str], list[str]]:
+    """Return the variants and measures for a text, or a grid, and what is left out."""
+    axes, chosen = len(probe.sides), MEASURES.select_all(measures)
+    variants, others = by_axes(parse_variants(schemes), axes)
+    place = f"a grid of {probe.grid}" if probe.grid else "a text"
+    if not variants:
+        others = parse_variants(schemes)
+        found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
+        raise ConfigError(
+            f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
+            f"{_place_for(axes_of(others[0]))} would work"
+        )
+    trained = [m for m in chosen if MEASURES.entry(m).facts.get("trained")]
+    if probe.grid:
+        chosen = [measure for measure in chosen if measure not in trained]
+    if not chosen:
+        raise ConfigError(
+            f"measures on {place} must be without training, got {measures[:80]!r}; "
+            f"`--measures untrained` would work"
+        )
+    left_out = []
+    if others:
+        names = ", ".join(variant.label for variant in others)
+        if len(others) > SHOWN:
+            names = f"{len(others)} schemes"
+        why = "have several axes, a text has one; `--grid 16x16` compares those of two"
+        if probe.grid:
+            why = f"do not have the {axes} axes of {place}"
+        left_out.append(f"{names}; their positions {why}")
+    if probe.grid and trained:
+        left_out.append(f"{', '.join(trained)}; networks are trained on text")
+    return variants, chosen, left_out
+
+
+def _axes(count: int) -> str:
+    return f"{count} {'axis' if count == 1 else 'axes'}"
+
+
+def _place_for(axes: int) -> str:
+    """Return how to compare schemes of so many axes."""
+    sizes = {2: "16x16", 3: "4x8x8"}.get(axes)
+    return f"`--grid {sizes}`" if sizes else "a run without `--grid`"

@@ -1,0 +1,156 @@
+"""The records of a comparison as an object: tables, plots and a report of them."""
+
+import functools
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+from tabulate import tabulate
+
+from posenc_compare.analysis.records.load import (
+    Record,
+    Warn,
+    load_records,
+    sound,
+    tell_apart,
+)
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.plots import PLOTS
+from posenc_compare.analysis.show.report import write_report
+from posenc_compare.analysis.show.tables import (
+    Display,
+    as_markdown,
+    coverage,
+    display_tables,
+    long_table,
+    without_result,
+)
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import hint
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """Tables that show themselves: as text, and as Markdown in a notebook."""
+
+    parts: list[Display]
+
+    def __repr__(self) -> str:
+        """Return them as text of fixed width."""
+        return "\n\n".join(
+            f"{part.title}\n\n{tabulate(part.body, part.head, disable_numparse=True)}"
+            for part in self.parts
+        )
+
+    def _repr_markdown_(self) -> str:
+        return as_markdown(self.parts)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Results:
+    """The records of a comparison, and what can be shown of them.
+
+    Attributes:
+        records: one for each cell, with labels that tell settings apart.
+        folder: where they are.
+    """
+
+    records: list[Record]
+    folder: Path
+
+    @functools.cached_property
+    def frame(self) -> pd.DataFrame:
+        """Return a row per number; a record without numbers has one that says why."""
+        return long_table(self.records)
+
+    @property
+    def failed(self) -> list[Record]:
+        """Return the records of cells that failed or were lost."""
+        return [r for r in self.records if r["status"] in ("failed", "lost")]
+
+    def table(self, measure: str | None = None) -> Tables:
+        """Return the tables of all measures, or of one.
+
+        Raises:
+            ConfigError: if no record is of that measure.
+        """
+        records = self.records
+        if measure is not None:
+            records = [r for r in records if _measure(r) == measure]
+            known = sorted({_measure(r) for r in self.records})
+            if not records:
+                raise ConfigError(
+                    f"measure must be {' or '.join(known)}, got {measure!r}"
+                )
+        return Tables(display_tables(records) + without_result(records))
+
+    def plot(self, name: str) -> Figure:
+        """Draw one plot.
+
+        Args:
+            name: as the files of a run are called, such as `uniqueness`.
+
+        Raises:
+            ConfigError: if there is no such plot, or the records hold nothing for it.
+        """
+        if name not in PLOTS:
+            known = hint(name, PLOTS) or f"; there are {', '.join(PLOTS)}"
+            raise ConfigError(f"unknown plot {name!r}{known}")
+        figure = PLOTS[name](self.records)
+        if figure is None:
+            raise ConfigError(
+                f"plot {name}: must have records that it can draw, and these hold none"
+            )
+        return figure
+
+    def report(self, path: str | Path) -> Path:
+        """Write one HTML file with tables, plots and provenance; return its path.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        write_report(self.records, self.folder.resolve().name, Path(path))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        """Return how many cells there are, and what became of them."""
+        return f"Results({coverage(self.records)})"
+
+    def _repr_markdown_(self) -> str:
+        return self.table()._repr_markdown_()
+
+
+def load(folder: str | Path) -> Results:
+    """Return what a folder of records holds; no scheme runs.
+
+    Raises:
+        ConfigError: if it holds no records.
+        StoreError: if it cannot be read.
+
+    Example:
+        >>> load("results/quick").table("uniqueness")  # doctest: +SKIP
+    """
+    return Results(load_records(Path(folder)), Path(folder))
+
+
+def results_of(
+    store: Store, keys: Iterable[str], warn: Warn = warnings.warn, *, arrays: bool
+) -> Results:
+    """Return the records of a store that have these keys.
+
+    Args:
+        store: where they are.
+        keys: of the records; those that are not there are passed over.
+        warn: called with a line for every record that is left out.
+        arrays: keep what only plots need.
+    """
+    found = (r for key in keys if (r := store.read(key)) is not None)
+    records = tell_apart(sound(found, warn, arrays=arrays), lambda line: None)
+    return Results(records, store.folder)
+
+
+def _measure(record: Record) -> str:
+    return record["spec"]["measure"]["name"]

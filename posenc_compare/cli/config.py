@@ -1,0 +1,65 @@
+"""A TOML file of settings: what it chooses, and the lines to blame."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.analysis.engine.choices import SettingChoices
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import hint, read_regular
+
+LONG = 1 << 20  # bytes of a file of settings
+
+
+@contextmanager
+def configured(path: Path | None, flags: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the choices of a file and of flags, which win over the file.
+
+    Inside, an error about a value of the file names its line.
+
+    Args:
+        path: of the file, or None.
+        flags: values by name.
+
+    Raises:
+        ConfigError: if the file cannot be read, or has a key that is no setting.
+    """
+    chosen, places = _read(path) if path else ({}, {})
+    try:
+        yield {**chosen, **flags}
+    except ConfigError as error:
+        name = str(error).partition(" ")[0]  # messages begin with what is wrong
+        if name in places and name not in flags:
+            raise ConfigError(f"{places[name]}: {error}") from error
+        raise
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of a TOML file by name, and where it has each."""
+    try:
+        text = read_regular(path, LONG).decode("utf-8-sig")
+        read = tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        place = f"{path}:{line[1]}" if line else path
+        raise ConfigError(f"{place}: must be readable TOML, got {error}") from error
+    known = SettingChoices.__annotations__
+    chosen, places = {}, {}
+    for key, value in read.items():
+        name, place = key.replace("-", "_"), f"{path}:{_line(text, key)}"
+        if name not in known:
+            raise ConfigError(f"{place}: unknown key {key[:80]!r}{hint(name, known)}")
+        if name in chosen:
+            raise ConfigError(f"{place}: repeated key {key[:80]!r}")
+        chosen[name], places[name] = value, place
+    return chosen, places
+
+
+def _line(text: str, key: str) -> int:
+    """Return the number of the first line that gives a key a value or is its table."""
+    given = re.compile(rf"\s*\[*\s*[\"']?{re.escape(key)}[\"']?\s*[=.\]]")
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if given.match(line)), 1)

@@ -1,0 +1,131 @@
+"""Everything that commands print, with nothing in it that a terminal would act on.
+
+Paths, docstrings and messages of plugins may be those of strangers.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.show.format import csv_text, markdown_table
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.engine.comparison import Event
+
+FIRST = 40  # width of the first column; longer names take several lines
+
+
+def say(text: str) -> None:
+    """Print one line to stderr, beside what was asked for."""
+    print(clean(text), file=sys.stderr, flush=True)
+
+
+def tell(text: str) -> None:
+    """Print one line to stdout, as what was asked for."""
+    print(clean(text, sys.maxsize), flush=True)
+
+
+def show(
+    title: str, head: list[str], body: list[list[Any]], format: str = "table"
+) -> None:
+    """Print one table.
+
+    Args:
+        title: above the table, in the format `table` only.
+        head: column names.
+        body: rows of cells.
+        format: table, json, csv or md.
+    """
+    title, body = clean(title), clean(body)
+    if format == "json":
+        rows = [dict(zip(head, row, strict=True)) for row in body]
+        print(json.dumps(rows, indent=2))
+    elif format == "csv":
+        print(csv_text(head, body), end="")
+    elif format == "md":
+        print(markdown_table(head, body))
+    else:
+        _print_rich(title, head, body)
+
+
+def _print_rich(title: str, head: list[str], body: list[list[Any]]) -> None:
+    table = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
+    widest = max(cell_len(str(row[0])) for row in [head, *body])
+    for i, name in enumerate(head):
+        width = min(FIRST, widest) if i == 0 else None
+        table.add_column(Text(name, style="bold"), width=width, overflow="fold")
+    for row in body:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    # Piped output keeps its full width: nothing is cut for a terminal that is not
+    # there.
+    width = None if sys.stdout.isatty() else 200
+    console = Console(width=width, highlight=False)
+    console.print(table)
+    console.print()
+
+
+def name_of(record: dict[str, Any]) -> str:
+    """Return what a record is called in a line: scheme, measure and seed."""
+    spec = record["spec"]
+    return f"{record['label']} {spec['measure']['name']} seed {spec['setting']['seed']}"
+
+
+@contextmanager
+def progress() -> "Iterator[Callable[[Event], None]]":
+    """Yield a listener to a comparison, which says on stderr how far it is.
+
+    A terminal shows a bar; otherwise cells of a second or more have a line each.
+    """
+    console, last = Console(stderr=True), None
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[cells]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("starting", cells="")
+
+        def listen(event: "Event") -> None:
+            nonlocal last
+            last = event
+            if event.note:
+                say(event.note)
+            bars.update(
+                bar,
+                total=event.work,
+                completed=event.units,
+                description=event.what[:28],
+                cells=f"{event.done}/{event.cells}",
+            )
+            if (record := event.record) is None:
+                return
+            if record["status"] in ("failed", "lost"):
+                text = f"{record['status']}: {name_of(record)}: {record['error']}"
+                bars.console.print(clean(text), markup=False, soft_wrap=True)
+            elif not console.is_terminal:
+                seconds = record["provenance"].get("seconds", 0)
+                if seconds >= 1:
+                    count = f"{event.done}/{event.cells}"
+                    say(f"{count} {name_of(record)} {seconds:.0f} s")
+
+        yield listen
+    if last is not None:
+        say(f"computed {last.done} of {last.cells} cells")

@@ -1,0 +1,153 @@
+"""The commands that compute a comparison and show it."""
+
+import shlex
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_compare.analysis.engine.choices import SettingChoices, WorkChoices
+from posenc_compare.cli.config import configured
+from posenc_compare.cli.console import progress, say, show
+from posenc_compare.cli.list import report_broken
+from posenc_compare.cli.options import Format, Formats, Plugins, with_choices
+from posenc_compare.cli.table import show_tables
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.engine.comparison import Comparison
+    from posenc_compare.analysis.records.store import Store
+
+Schemes = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated: names, `all`, families (absolute, relative, ...), "
+        "globs, or variants as name:key=value;key=value."
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
+UNTRAINED = ("seeds", "width", "heads", "positions", "probe_dtype", "grid")
+
+
+@with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])
+def run(
+    schemes: Schemes = "all",
+    measures: Annotated[str, typer.Option(help="Comma-separated, or `all`.")] = "all",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file that sets any of the options from --preset to --grid."
+        ),
+    ] = None,
+    plugin: Plugins = None,
+    out: Out = None,
+    format: Formats = Format.table,
+    dry_run: DryRun = False,
+    **chosen: Any,
+) -> int:
+    """Measure and train schemes, and write tables, plots and a report.
+
+    A second run of the same command computes only what is not there yet.
+    """
+    from posenc_compare.analysis.engine.comparison import plan_comparison
+
+    with configured(config, _made(chosen)) as choices:
+        comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
+    return _run(comparison, out, format, dry_run)
+
+
+@with_choices(
+    [*UNTRAINED, *WorkChoices.__annotations__], {"probe_dtype": "--dtype"}, seeds=1
+)
+def measure(
+    schemes: Schemes = "all",
+    measures: Annotated[
+        str, typer.Option(help="Comma-separated; `all` would train too.")
+    ] = "untrained",
+    plugin: Plugins = None,
+    out: Out = None,
+    format: Formats = Format.table,
+    dry_run: DryRun = False,
+    **chosen: Any,
+) -> int:
+    """Measure schemes without training: seconds, not minutes."""
+    from posenc_compare.analysis.engine.comparison import plan_comparison
+
+    choices = _made(chosen)
+    comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
+    where = out or (None if "grid" in choices else Path("runs/measure"))
+    return _run(comparison, where, format, dry_run)
+
+
+def _made(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices that the user made, or that have a default."""
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _run(comparison: "Comparison", out: Path | None, format: str, dry_run: bool) -> int:
+    """Compute what is missing, then show everything that was asked for.
+
+    Returns:
+        The exit code: 130 if interrupted, 1 if a cell failed, is lost or has no record
+        or a plugin is broken, else 0.
+    """
+    from posenc_compare.analysis.records.store import Store
+
+    store = Store(out or Path("runs") / comparison.name)
+    for line in comparison.left_out:
+        say(f"left out: {line}")
+    if dry_run:
+        _show_plan(comparison, store, format)
+        return 0
+    with progress() as listen:
+        stopped_by = comparison.compute(store, listen)
+    if stopped_by and stopped_by != "fail_fast":
+        cells = comparison.cells
+        left = len(comparison.missing(store))
+        say(f"stopped by {stopped_by}: {left} of {len(cells)} cells are missing")
+        _say_how_to_go_on()
+        return 130
+    counts = _show_results(comparison, store, format)
+    bad = counts["failed"] + counts["lost"]
+    without = len({cell.key() for cell in comparison.cells}) - sum(counts.values())
+    if bad or without:
+        counts["without a record"] = without
+        said = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+        say(f"of {len(comparison.cells)} cells: {said}")
+        again = bad and not comparison.retry
+        _say_how_to_go_on(" --retry failed,lost" if again else "")
+    return int(report_broken() or bool(bad or without))
+
+
+def _show_results(
+    comparison: "Comparison", store: "Store", format: str
+) -> Counter[str]:
+    """Print tables, write everything, and count the records by status."""
+    from posenc_compare.analysis.records.load import load_records
+    from posenc_compare.analysis.show.plots import draw_all
+    from posenc_compare.analysis.show.tables import write_tables
+
+    records = comparison.results(store, say, arrays=False).records
+    show_tables(records, format)
+    everything = load_records(store.folder, say)  # which says what differs
+    write_tables(everything, store.folder)
+    draw_all(everything, store.folder, say)
+    say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
+    return Counter(record["status"] for record in records)
+
+
+def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
+    cells, todo = comparison.cells, comparison.missing(store)
+    body = []
+    for cell in cells:
+        key = cell.key()
+        state = "to compute" if key in todo else "done"
+        body.append([cell.variant.label, cell.measure, cell.setting.seed, state, key])
+    title = f"{len(cells)} cells, {len(todo)} to compute"
+    show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
+
+
+def _say_how_to_go_on(more: str = "") -> None:
+    say(f"to go on: {shlex.join(['posenc-compare', *sys.argv[1:]])}{more}")

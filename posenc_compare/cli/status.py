@@ -1,0 +1,34 @@
+"""The command that counts the records of a folder."""
+
+from collections import Counter
+
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.cli.console import name_of, say, show
+from posenc_compare.cli.options import Folder, Format, Formats
+
+LISTED = 20  # cells that are named one by one
+
+
+def status(folder: Folder, format: Formats = Format.table) -> int:
+    """Say what a folder of records holds, and what went wrong."""
+    store = Store(folder)
+    records = load_records(folder, say, arrays=False)
+    counts = Counter((r["spec"]["measure"]["name"], r["status"]) for r in records)
+    states = ("ok", "unsupported", "failed", "lost")
+    body = [
+        [measure, *(counts[measure, state] for state in states)]
+        for measure in sorted({measure for measure, _ in counts})
+    ]
+    show(f"{len(records)} records in {folder}", ["measure", *states], body, format)
+    for record in [r for r in records if r["status"] in ("failed", "lost")][:LISTED]:
+        name = name_of(record)
+        say(f"{record['status']}: {name} ({record['key']}): {record['error']}")
+    for what, place in (
+        ("unfinished trainings with checkpoints", store.checkpoints),
+        ("damaged files set aside", store.quarantine),
+    ):
+        count = len(list(place.glob("[!.]*"))) if place.is_dir() else 0
+        if count:
+            say(f"{count} {what} in {place}")
+    return int(bool(sum(counts[m, s] for m, s in counts if s in ("failed", "lost"))))
