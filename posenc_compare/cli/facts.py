@@ -13,7 +13,7 @@ from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.variants import option_types
+from posenc_compare.variants import Variant, option_types
 
 PACKAGES = ("torch", "einops", "numpy", "pandas", "seaborn", "matplotlib", "typer")
 
@@ -138,6 +138,8 @@ def _tell_all(*texts: str) -> None:
 
 
 def _type(kind: Any) -> str:
+    if kind is Variant:
+        return "scheme"
     choices = getattr(kind, "__args__", None)
     return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
 

@@ -95,7 +95,7 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "texts of a plugin unread",
-        "inside |= _named(constants(path))",
+        "waiting |= _named(constants(path)) - found",
         "pass",
         f"{SOURCES}a_scheme_that_a_plugin_names_in_any_way_counts",
     ),

@@ -119,24 +119,22 @@ def schemes_of(variant: Variant) -> list[str]:
     ways that nobody can read off, those that any text in its files names.
     """
     found: set[str] = set()
-    waiting = {*variant.schemes, *_named(variant.options.values())}
+    waiting = set(variant.schemes)
     while waiting:
         name = waiting.pop()
         found.add(name)
         entry = SCHEMES.entry(name)
-        inside = set(Variant(name).schemes)
         if entry.path is not None and not entry.module.startswith(f"{OURS}."):
             for module, path in closure(entry.module, entry.path).items():
                 if not module.startswith(f"{OURS}."):
-                    inside |= _named(constants(path))
-        waiting |= inside - found
+                    waiting |= _named(constants(path)) - found
     return sorted(found)
 
 
-def _named(values: Iterable[Any]) -> set[str]:
-    """Return the schemes that texts name, perhaps with options behind a colon."""
-    names = {value.partition(":")[0] for value in values if isinstance(value, str)}
-    return names & SCHEMES.entries().keys()
+def _named(texts: Iterable[str]) -> set[str]:
+    """Return the schemes that texts name, perhaps with options behind, and theirs."""
+    names = {text.partition(":")[0] for text in texts} & SCHEMES.entries().keys()
+    return {inside for name in names for inside in Variant(name).schemes}
 
 
 def _scheme_modules(variant: Variant) -> dict[str, Path]:
