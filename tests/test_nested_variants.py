@@ -8,7 +8,7 @@ import pytest
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Variant, parse_variants
 from posenc_compare.variants import option_types
 
@@ -132,7 +132,7 @@ def test_a_default_may_have_options(tmp_path: Path) -> None:
         "        super().__init__(geometry)\n"
         "        self.inner = scheme.build(geometry)\n"
     )
-    SCHEMES.add_plugin(str(path))
+    add_plugin(str(path))
     try:
         assert option_types("posenc_test_around") == {
             "scheme": (Variant, "rope:base=500.0")

@@ -16,6 +16,7 @@ import typer
 from posenc_compare import __version__
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.errors import PosencError, StoreError
+from posenc_compare.registry import add_plugin
 from posenc_compare.validate import hint, number
 
 app = typer.Typer(
@@ -54,6 +55,12 @@ def real(help: str) -> Any:
     )
 
 
+def _declare(plugins: list[str] | None) -> list[str] | None:
+    for plugin in plugins or []:
+        add_plugin(plugin)
+    return plugins
+
+
 Schemes = Annotated[
     str,
     typer.Option(
@@ -64,7 +71,11 @@ Schemes = Annotated[
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin", help="File or module that registers schemes; may be repeated."
+        "--plugin",
+        callback=_declare,
+        is_eager=True,  # names of a plugin may stand in any other option
+        help="File or module that registers schemes, measures, tasks or plots; may be "
+        "repeated.",
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
@@ -334,7 +345,7 @@ def table(folder: Folder, format: Formats = Format.table, out: Written = None) -
 
 
 @app.command()
-def plot(folder: Folder, out: Written = None) -> None:
+def plot(folder: Folder, out: Written = None, plugin: Plugins = None) -> None:
     """Draw the plots of a run again, from its records."""
     from posenc_compare.cli import shown
 
@@ -342,7 +353,7 @@ def plot(folder: Folder, out: Written = None) -> None:
 
 
 @app.command()
-def report(folder: Folder, out: Written = None) -> None:
+def report(folder: Folder, out: Written = None, plugin: Plugins = None) -> None:
     """Write one HTML file with tables, plots and provenance of a run."""
     from posenc_compare.cli import shown
 
@@ -389,21 +400,21 @@ def diff(
 
 @app.command(name="list")
 def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
-    """List schemes and measures. Imports none of them."""
+    """List schemes, measures, tasks and plots. Imports none of them."""
     from posenc_compare.cli import facts
 
-    facts.show_list(format.value, plugin or [])
+    facts.show_list(format.value)
 
 
 @app.command()
 def describe(
-    name: Annotated[str, typer.Argument(help="Scheme or measure.")],
+    name: Annotated[str, typer.Argument(help="Scheme, measure, task or plot.")],
     plugin: Plugins = None,
 ) -> None:
-    """Describe a scheme (formula, source, options, doors) or a measure."""
+    """Describe a scheme (formula, source, options, doors), measure, task or plot."""
     from posenc_compare.cli import facts
 
-    facts.show_description(name, plugin or [])
+    facts.show_description(name)
 
 
 @app.command()

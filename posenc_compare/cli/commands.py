@@ -36,7 +36,7 @@ from posenc_compare.cli.say import say
 from posenc_compare.cli.settings import Settings
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES
 from posenc_compare.validate import check_choice, check_number, check_whole
 from posenc_compare.variants import Variant, parse_variants
 
@@ -120,8 +120,6 @@ def run(
         The exit code: 130 if interrupted, 1 if a cell failed, is lost or has no record
         or a plugin is broken, else 0.
     """
-    for plugin in plugins:
-        SCHEMES.add_plugin(plugin)
     variants, chosen, left_out = _fitting(schemes, measures, settings.probe)
     planned = plan(
         variants,

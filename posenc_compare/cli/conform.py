@@ -9,7 +9,7 @@ from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES, declared
+from posenc_compare.registry import SCHEMES, add_plugin, declared
 from posenc_compare.sources import parse
 from posenc_compare.validate import hint
 from posenc_compare.variants import parse_variants
@@ -24,7 +24,7 @@ def check(text: str, plugins: list[str], format: str) -> int:
         text: names or variants as on the command line, or `path.py:Class`, perhaps
             with options behind, whose file is a plugin too, or `path.py` for all that
             it registers.
-        plugins: files or modules that register schemes.
+        plugins: as given on the command line.
         format: of the table of checks that did not pass; in `table` those that fail
             alike share a row.
 
@@ -33,18 +33,18 @@ def check(text: str, plugins: list[str], format: str) -> int:
     """
     given = re.fullmatch(r"([^,]+\.py)(?::([^:]*)(:.*)?)?", text)
     if given:
+        add_plugin(given[1])
         plugins = [*plugins, given[1]]
-    origins = {}
-    for plugin in plugins:
-        origins |= dict.fromkeys(SCHEMES.add_plugin(plugin), plugin)
     if given and given[2] is None:
-        text = ",".join(name for name, plugin in origins.items() if plugin == given[1])
+        entries = SCHEMES.entries().values()
+        text = ",".join(entry.name for entry in entries if entry.origin == given[1])
     elif given:
         text = _name_of(given[2], Path(given[1])) + (given[3] or "")
     head, as_table = ["check", "what it checks", "outcome", "detail"], format == "table"
     bad, rows = 0, []
     for variant in parse_variants(text):
-        subject = Subject(variant, origins.get(variant.name, ""))
+        origins = {SCHEMES.entry(name).origin for name in variant.schemes}
+        subject = Subject(variant, next((p for p in plugins if p in origins), ""))
         outcomes = [run_check(subject, code) for code in CHECKS]
         counts = Counter(outcome.state for outcome in outcomes)
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])

@@ -12,23 +12,21 @@ from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.references import cited
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
 from posenc_compare.variants import Variant, option_types
 
 PACKAGES = ("torch", "einops", "numpy", "pandas", "seaborn", "matplotlib", "typer")
 
 
-def show_list(format: str, plugins: list[str]) -> None:
-    """Print every scheme and measure with its facts, importing none."""
-    for plugin in plugins:
-        SCHEMES.add_plugin(plugin)
+def show_list(format: str) -> None:
+    """Print everything that is registered with its facts, importing none."""
     body = []
-    for registry in (SCHEMES, MEASURES):
+    for registry in REGISTRIES:
         for name, entry in registry.entries().items():
             kind = entry.facts.get("family", registry.kind)
             body.append([name, kind, entry.summary, entry.facts.get("source", "")])
     show(
-        "Schemes by family, and measures",
+        "Schemes by family, measures, tasks and plots",
         ["name", "kind", "what", "source"],
         body,
         format,
@@ -38,19 +36,22 @@ def show_list(format: str, plugins: list[str]) -> None:
 
 def report_broken() -> bool:
     """Say in one line each which installed plugins cannot be used; return if any."""
-    for origin, reason in SCHEMES.broken.items():
+    broken = [pair for registry in REGISTRIES for pair in registry.broken.items()]
+    for origin, reason in broken:
         say(f"broken plugin {origin}: {reason}")
-    return bool(SCHEMES.broken)
+    return bool(broken)
 
 
-def show_description(name: str, plugins: list[str]) -> None:
-    """Print what a scheme or measure is, from its own docstrings and signature."""
-    for plugin in plugins:
-        SCHEMES.add_plugin(plugin)
-    if name in MEASURES.entries():
-        _describe_measure(name)
-    else:
-        _describe_scheme(name)
+def show_description(name: str) -> None:
+    """Print all that is registered under a name, from its own docstrings and facts."""
+    found = [registry for registry in REGISTRIES if name in registry.entries()]
+    for registry in found or [SCHEMES]:
+        if registry is SCHEMES:
+            _describe_scheme(name)
+        elif registry is MEASURES:
+            _describe_measure(name)
+        else:
+            _describe_other(name, registry)
 
 
 def _describe_scheme(name: str) -> None:
@@ -128,6 +129,17 @@ def _describe_measure(name: str) -> None:
     body = [[q.name, q.unit, q.better, q.zero] for q in measure.quantities.values()]
     if body:
         show("Quantities", ["quantity", "unit", "better", "0 means"], body)
+
+
+def _describe_other(name: str, registry: Registry[Any]) -> None:
+    """Print what a task or a plot is, with the facts that it is registered with."""
+    thing = registry.get(name)
+    texts = [inspect.getdoc(part) or "" for part in (inspect.getmodule(thing), thing)]
+    _tell_all(f"{name} ({registry.kind})", *texts)
+    entry = registry.entry(name)
+    for fact, value in entry.facts.items():
+        tell(f"{fact.capitalize()}: {value}")
+    tell(f"Comes from: {entry.origin}")
 
 
 def _tell_all(*texts: str) -> None:

@@ -16,7 +16,6 @@ from posenc_compare.cli.machine import check_machine, check_memory
 from posenc_compare.cli.say import say, tell
 from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES
 
 Record = dict[str, Any]
 LISTED = 20  # cells that are named one by one
@@ -48,8 +47,6 @@ def status(folder: Path, format: str) -> int:
 def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -> int:
     """Compute the cell of one record again and say whether the result is the same."""
     check_machine(1)  # before records are read
-    for plugin in plugins:
-        SCHEMES.add_plugin(plugin)
     shown = _record(key, folder)
     old = Store(folder).read(shown["key"]) or shown  # before its text was cleaned
     try:

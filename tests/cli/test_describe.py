@@ -34,7 +34,7 @@ NAMED = {path.stem: ARXIV.findall(docstrings(path)) for path in FILES}
 
 
 def described(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    show_description(name, [])
+    show_description(name)
     return capsys.readouterr().out
 
 

@@ -22,11 +22,11 @@ from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.local import WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
+from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.shape import fault
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.sources import OURS
 
 # Of one cell, by its loss.
 STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout": 1}
@@ -69,10 +69,9 @@ class Job:
     @property
     def origins(self) -> tuple[str, ...]:
         """Return from where code other than this package's computes this cell."""
-        entries = [SCHEMES.entry(name) for name in schemes_of(self.cell.variant)]
-        own = f"{SCHEMES.package}."
+        entries = entries_of(self.cell)
         return tuple(
-            sorted({e.origin for e in entries if not e.module.startswith(own)})
+            sorted({e.origin for e in entries if not e.module.startswith(f"{OURS}.")})
         )
 
 
@@ -111,7 +110,7 @@ class Supervisor:
             job = Job(key, cell, cell.header())
             self.waiting.setdefault(job.origins, deque()).append(job)
             known = self.modules.setdefault(job.origins, {})
-            known |= modules(cell.variant, cell.measure)
+            known |= modules(cell)
         self.workers: dict[WorkerProcess, Job | None] = {}
         self.selector = selectors.DefaultSelector()
         self.stopped_by = ""

@@ -15,7 +15,7 @@ from typing import Any
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES, Entry
 from posenc_compare.sources import (
     OURS,
     closure,
@@ -107,9 +107,15 @@ def _torch_version() -> str:
     return importlib.metadata.version("torch")
 
 
-def modules(variant: Variant, measure: str) -> dict[str, Path]:
-    """Return by name the modules whose code a measure of a variant depends on."""
-    return {**_scheme_modules(variant), **_measure_modules(measure)}
+def entries_of(cell: Cell) -> list[Entry]:
+    """Return what was registered and takes part in a cell."""
+    schemes = [SCHEMES.entry(name) for name in schemes_of(cell.variant)]
+    return [*schemes, MEASURES.entry(cell.measure)]
+
+
+def modules(cell: Cell) -> dict[str, Path]:
+    """Return by name the modules whose code a cell depends on."""
+    return {**_scheme_modules(cell.variant), **_measure_modules(cell.measure)}
 
 
 def schemes_of(variant: Variant) -> list[str]:
