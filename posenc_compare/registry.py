@@ -1,9 +1,9 @@
-"""Names, facts and origins of schemes and measures, read without running them.
+"""Names, facts and origins of schemes, measures, tasks and plots, read without import.
 
-A scheme or a measure states its name and facts as literal arguments of its
-decorator, and its summary as the first line of its docstring. This module reads
-both from the source text, so that listing imports nothing, neither torch nor a
-stranger's code. The file is imported when its entry is first asked for.
+Each states its name and facts as literal arguments of its decorator, and its summary
+as the first line of its docstring. This module reads both from the source text, so
+that listing imports nothing, neither torch nor a plugin. The file is imported when its
+entry is first asked for.
 """
 
 import ast
@@ -88,7 +88,7 @@ class Registry(Generic[T]):
         kind: what one thing is called in messages, such as `"scheme"`.
         package: package whose files each declare built-in things.
         decorator: name of the decorator that declares one.
-        group: entry-point group of installed plugins, if there is one.
+        group: entry-point group of installed plugins.
         groups: words that `select` accepts beside names; each stands for the
             entries that have one of these values for this fact.
 
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         kind: str,
         package: str,
         decorator: str,
-        group: str | None = None,
+        group: str = "",
         groups: dict[str, tuple[str, tuple[Any, ...]]] | None = None,
     ) -> None:
         self.kind = kind
@@ -120,10 +120,9 @@ class Registry(Generic[T]):
             folder = Path(__file__).parent.joinpath(*self.package.split(".")[1:])
             for path in sorted(folder.glob("[!_]*.py")):
                 module = f"{self.package}.{path.stem}"
-                self._declare(path, module, origin=module)
-            if self.group:
-                for point in importlib.metadata.entry_points(group=self.group):
-                    self._declare_installed(point)
+                self.declare(path, module, origin=module)
+            for point in importlib.metadata.entry_points(group=self.group):
+                self._declare_installed(point)
             self._searched = True
         return dict(sorted(self._known.items()))
 
@@ -135,10 +134,10 @@ class Registry(Generic[T]):
         """
         entries = self.entries()
         if name not in entries:
-            more = "; `--plugin FILE` adds those of a file" if self.group else ""
             raise ConfigError(
                 f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
-                f"(`posenc-compare list` shows all{more})"
+                f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a "
+                f"file)"
             )
         return entries[name]
 
@@ -184,33 +183,6 @@ class Registry(Generic[T]):
         self._known[name] = replace(self._known[name], facts=facts)
         self._items[name] = item
 
-    def add_plugin(self, source: str) -> list[str]:
-        """Declare the things of a plugin, given as `path.py` or as a module name.
-
-        Nothing of it runs until one of its things is used. Its file is read anew.
-
-        Returns:
-            The names it declares.
-        """
-        self.entries()
-        if source.endswith(".py"):
-            forget(Path(source))
-            parse(Path(source))  # says what is wrong with it as it was given
-            path = Path(source).resolve()
-            forget(path)
-            place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-            module = f"{PLUGIN}{place}_{re.sub(WORDLESS, '_', path.stem)}"
-        else:
-            path, module = module_path(source), source
-            forget(path)
-        names = self._declare(path, module, origin=source)
-        if not names:
-            raise ConfigError(
-                f"plugin {source}: must declare a {self.kind} with "
-                f"@{self.decorator}('name', ...) at its top level, and declares none"
-            )
-        return names
-
     def select(self, pattern: str) -> list[str]:
         """Return the names that a pattern stands for.
 
@@ -238,7 +210,12 @@ class Registry(Generic[T]):
             raise ConfigError(f"no {self.kind} named; try `all`")
         return list(dict.fromkeys(n for part in parts for n in self.select(part)))
 
-    def _declare(self, path: Path, module: str, origin: str) -> list[str]:
+    def declare(self, path: Path, module: str, origin: str) -> list[str]:
+        """Enter what the file of a module declares, and return the names; run nothing.
+
+        Raises:
+            ConfigError: if a name or a fact is not valid, or the name is taken.
+        """
         names = []
         for name, summary, facts in read_declarations(path, self.decorator):
             self._check_name(name, origin)
@@ -343,6 +320,61 @@ MEASURES: Registry[Any] = Registry(
     kind="measure",
     package="posenc_compare.analysis.measures",
     decorator="register_measure",
+    group="posenc_compare.measures",
     groups={"trained": ("trained", (True,)), "untrained": ("trained", (None, False))},
 )
 """Measures with their facts."""
+
+TASKS: Registry[Any] = Registry(
+    kind="task",
+    package="posenc_compare.analysis.training.tasks",
+    decorator="register_task",
+    group="posenc_compare.tasks",
+)
+"""Classes of tasks, which networks are trained on."""
+
+PLOTS: Registry[Any] = Registry(
+    kind="plot",
+    package="posenc_compare.analysis.show.plots",
+    decorator="register_plot",
+    group="posenc_compare.plots",
+)
+"""Functions that draw plots."""
+
+REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, MEASURES, TASKS, PLOTS)
+
+
+def add_plugin(
+    source: str, registries: tuple[Registry[Any], ...] = REGISTRIES
+) -> list[str]:
+    """Declare all that a plugin registers, given as `path.py` or as a module name.
+
+    Nothing of it runs until one of its things is used. Its file is read anew.
+
+    Returns:
+        The names it declares.
+
+    Raises:
+        ConfigError: if it cannot be read, or declares nothing or a wrong thing.
+    """
+    for registry in registries:
+        registry.entries()
+    if source.endswith(".py"):
+        forget(Path(source))
+        parse(Path(source))  # says what is wrong with it as it was given
+        path = Path(source).resolve()
+        forget(path)
+        place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+        module = f"{PLUGIN}{place}_{re.sub(WORDLESS, '_', path.stem)}"
+    else:
+        path, module = module_path(source), source
+        forget(path)
+    found = [registry.declare(path, module, origin=source) for registry in registries]
+    names = [name for some in found for name in some]
+    if not names:
+        ways = [f"a {r.kind} with @{r.decorator}('name', ...)" for r in registries]
+        raise ConfigError(
+            f"plugin {source}: must declare {' or '.join(ways)} at its top level, and "
+            f"declares none"
+        )
+    return names

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from posenc_compare.conformance import CHECKS, Subject, run_check
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import add_plugin
 from posenc_compare.variants import parse_variants
 
 
@@ -38,7 +38,7 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
     if plugin:
         beside = Path(inspect.stack()[1].filename).parent / plugin
         plugin = str(beside) if beside.is_file() else plugin
-        SCHEMES.add_plugin(plugin)
+        add_plugin(plugin)
     cases = [
         pytest.param(_conform(Subject(variant, plugin), code), id=f"{label}-{code}")
         for variant in parse_variants(schemes)
@@ -51,7 +51,7 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
 def _conform(subject: Subject, code: str) -> Callable[[], None]:
     def conform() -> None:
         if subject.plugin:  # another test may have forgotten it since
-            SCHEMES.add_plugin(subject.plugin)
+            add_plugin(subject.plugin)
         outcome = run_check(subject, code)
         said = f"{subject.variant.label}: {code} {outcome.check.title}"
         if outcome.state == "failed":

@@ -4,22 +4,27 @@ The command line writes a variant as `name` or `name:key=value;key=value`. Optio
 are the keyword-only parameters of the scheme's constructor; their annotations say
 what may be given. They are read from the source text, as names and facts are, so
 that a list of variants is checked without importing a scheme.
+
+An option annotated `Variant` takes a scheme. One with options of its own stands in
+brackets, as in `randomized:scheme=(rope:base=500)`; brackets hide `,`, `;` and `:`.
 """
 
 import ast
+import functools
 import inspect
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import SCHEMES, Entry, declared
-from posenc_compare.sources import parse
+from posenc_compare.sources import closure, parse
 from posenc_compare.validate import hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-KINDS = {"bool": bool, "int": int, "float": float, "str": str}
+DEEP = 8  # brackets inside one another
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Variant:
 
     However the options are written, as 1 or 1.0 and in whatever order, variants that
     are the same are equal and have one label and one key.
+
+    An option that is a scheme is kept as the label of that scheme.
 
     Raises:
         ConfigError: if an option is unknown, or a value has the wrong type.
@@ -48,7 +55,9 @@ class Variant:
     @property
     def label(self) -> str:
         """Return how the command line writes this variant."""
-        written = ";".join(f"{k}={_write(v)}" for k, v in self.options.items())
+        known = option_types(self.name) if self.options else {}
+        values = [(key, _write(v, known[key][0])) for key, v in self.options.items()]
+        written = ";".join(f"{key}={value}" for key, value in values)
         return f"{self.name}:{written}" if written else self.name
 
     @property
@@ -60,19 +69,22 @@ class Variant:
     def schemes(self) -> list[str]:
         """Return the scheme's name and those of all schemes inside, sorted.
 
-        A scheme is inside where an option of text, given or default, names it, or
-        where the scheme's file builds a `Variant` of a name that is written out.
+        A scheme is inside where an option, given or default, stands for it or names
+        it, or where a file behind the scheme builds one of a name that is written out.
         """
         found: set[str] = set()
-        waiting = [(self.name, self.options)]
+        waiting: list[Variant] = [self]
         while waiting:
-            name, options = waiting.pop()
-            found.add(name)
-            for key, (kind, default) in _readable_options(name).items():
-                value = options.get(key, default)
-                if kind is str and value in SCHEMES.entries() and value not in found:
-                    waiting.append((value, {}))
-            waiting += [(built, {}) for built in _built_in(name) if built not in found]
+            variant = waiting.pop()
+            found.add(variant.name)
+            for key, (kind, default) in _readable_options(variant.name).items():
+                value = variant.options.get(key, default)
+                if kind is Variant:
+                    waiting += _inside(value)
+                elif kind is str:
+                    named = {value.partition(":")[0]} & SCHEMES.entries().keys()
+                    waiting += map(Variant, named - found)
+            waiting += map(Variant, _built_in(variant.name) - found)
         return sorted(found)
 
     def build(self, geometry: Any) -> Any:
@@ -80,7 +92,33 @@ class Variant:
 
         Its parameters come from torch's global generator.
         """
-        return SCHEMES.get(self.name)(geometry, **self.options)
+        known = option_types(self.name) if self.options else {}
+        given = {
+            key: labelled(value) if known[key][0] is Variant else value
+            for key, value in self.options.items()
+        }
+        return SCHEMES.get(self.name)(geometry, **given)
+
+
+KINDS = {"bool": bool, "int": int, "float": float, "str": str, "Variant": Variant}
+
+
+def labelled(label: str) -> Variant:
+    """Return the variant of a label.
+
+    Raises:
+        ConfigError: if a name or an option is unknown, or a value has the wrong type.
+    """
+    name, _, written = label.strip().partition(":")
+    return Variant(SCHEMES.entry(name).name, _read_options(name, written))
+
+
+def _inside(label: str) -> Iterator[Variant]:
+    """Yield the variant of a label, unless a default stands for no scheme."""
+    try:
+        yield labelled(label)
+    except ConfigError:
+        return
 
 
 def option_types(name: str) -> dict[str, tuple[Any, Any]]:
@@ -114,17 +152,29 @@ def option_types(name: str) -> dict[str, tuple[Any, Any]]:
 
 
 def _built_in(name: str) -> set[str]:
-    """Return the schemes that the file of a scheme builds by their names."""
-    if (path := SCHEMES.entry(name).path) is None:
+    """Return the schemes that the files behind a scheme build by their names."""
+    entry = SCHEMES.entry(name)
+    if entry.path is None:
         return set()
+    paths = closure(entry.module, entry.path).values()
+    found = {built for path in paths for built in _builds(parse(path))}
+    return found & SCHEMES.entries().keys()
+
+
+@functools.lru_cache(maxsize=1024)
+def _builds(tree: ast.Module) -> set[str]:
+    """Return the first arguments of `Variant` and `create`, but in defaults."""
+    nodes = list(ast.walk(tree))
+    signatures = [node for node in nodes if isinstance(node, ast.arguments)]
+    defaults = {id(value) for node in signatures for value in node.kw_defaults}
     return {
-        node.args[0].value
-        for node in ast.walk(parse(path))
+        str(node.args[0].value)
+        for node in nodes
         if isinstance(node, ast.Call)
+        and id(node) not in defaults
         and ast.unparse(node.func).split(".")[-1] in ("Variant", "create")
         and node.args
         and isinstance(node.args[0], ast.Constant)
-        and node.args[0].value in SCHEMES.entries()
     }
 
 
@@ -164,16 +214,18 @@ def _written_option(
 ) -> tuple[Any, Any]:
     try:
         match option.annotation:
+            case ast.Name(id="Variant") if isinstance(default, ast.Call):
+                return Variant, Variant(*map(ast.literal_eval, default.args)).label
             case ast.Name(id=kind):
                 return KINDS[kind], ast.literal_eval(default or "")
             case ast.Subscript(value=ast.Name(id="Literal"), slice=choices):
                 kind = Literal[ast.literal_eval(choices)]  # type: ignore[misc]
                 return kind, ast.literal_eval(default or "")
-    except (KeyError, ValueError, SyntaxError):
+    except (KeyError, TypeError, ValueError, SyntaxError, RecursionError):
         pass
     raise PluginError(
-        f"{name}: option {option.arg} must be annotated as int, float, bool, str or "
-        f"Literal[...] and have a default, both written out"
+        f"{name}: option {option.arg} must be annotated as int, float, bool, str, "
+        f"Variant or Literal[...] and have a default, both written out"
     )
 
 
@@ -188,7 +240,7 @@ def parse_variants(text: str) -> list[Variant]:
         ['alibi', 'rope:base=500000.0']
     """
     variants: list[Variant] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in filter(None, (part.strip() for part in _split(text, ","))):
         pattern, colon, written = part.partition(":")
         if not colon and ";" in part:
             raise ConfigError(
@@ -196,17 +248,40 @@ def parse_variants(text: str) -> list[Variant]:
                 f"{part[:80]!r}"
             )
         for name in SCHEMES.select(pattern):
-            options = _read_options(name, written) if written else {}
-            variants.append(Variant(name, options))
+            variants.append(Variant(name, _read_options(name, written)))
     if not variants:
         raise ConfigError("no scheme named; try `--schemes all`")
     return list({variant.label: variant for variant in variants}.values())
 
 
+def _split(text: str, sign: str) -> list[str]:
+    """Return the parts of a text between signs that stand in no brackets.
+
+    Raises:
+        ConfigError: if the brackets do not match, or are too deep.
+    """
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth > DEEP:
+            raise ConfigError(
+                f"brackets must be at most {DEEP} deep, got {text[:80]!r}"
+            )
+        if depth < 0:
+            break
+        if letter == sign and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise ConfigError(f"every bracket must be closed, got {text[:80]!r}")
+    return parts
+
+
 def _read_options(name: str, written: str) -> dict[str, Any]:
-    known = option_types(name)
     options: dict[str, Any] = {}
-    for assignment in filter(None, written.split(";")):
+    known = option_types(name) if written else {}
+    for assignment in filter(None, _split(written, ";")):
         key, equals, text = (part.strip() for part in assignment.partition("="))
         if not equals:
             raise ConfigError(
@@ -216,7 +291,13 @@ def _read_options(name: str, written: str) -> dict[str, Any]:
             raise ConfigError(
                 f"{name}: option {key[:80]!r} must be given once, not twice"
             )
-        options[key] = _read(text, known[key][0]) if key in known else text
+        kind = known[key][0] if key in known else str
+        if kind is Variant and ":" in text and not text.startswith("("):
+            raise ConfigError(
+                f"{name}: {key} must have brackets around options, got {text[:80]!r}; "
+                f"{key}=({text[:80]}) would work"
+            )
+        options[key] = _read(text, kind)
     return options
 
 
@@ -226,6 +307,8 @@ def _read(text: str, kind: Any) -> Any:
         return next((value for value in get_args(kind) if str(value) == text), text)
     if kind is bool:
         return WORDS.get(text.lower(), text)
+    if kind is Variant and text.startswith("(") and text.endswith(")"):
+        return text[1:-1]
     return number(text, kind) if kind in (int, float) else text
 
 
@@ -235,6 +318,8 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) 
         takes = f"; it takes {', '.join(sorted(known)) or 'none'}"
         raise ConfigError(f"{name}: no option {key[:80]!r}{hint(key, known) or takes}")
     kind = known[key][0]
+    if kind is Variant:
+        return _fitted_inside(name, key, value)
     if get_origin(kind) is Literal:
         choices = get_args(kind)
         fits = any(type(value) is type(c) and value == c for c in choices)
@@ -255,5 +340,23 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) 
     return value + 0.0 if kind is float else value  # -0.0 is 0.0 too
 
 
-def _write(value: Any) -> str:
+def _fitted_inside(name: str, key: str, value: Any) -> str:
+    """Return the label of the scheme that an option stands for."""
+    label = _plain(value)
+    if not isinstance(label, str) or not label:
+        raise ConfigError(f"{name}: {key} must be a scheme, got {str(value)[:80]!r}")
+    try:
+        return labelled(label).label
+    except ConfigError as error:
+        raise type(error)(f"{name}: {key}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as records keep it: a scheme by its label."""
+    return value.label if isinstance(value, Variant) else value
+
+
+def _write(value: Any, kind: Any) -> str:
+    if kind is Variant and ":" in value:
+        return f"({value})"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from posenc_compare.conformance import CHECKS, Subject, built_in, run_check
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import add_plugin
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
@@ -108,7 +108,7 @@ class Buffers(Scheme):
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("faults") / "faults.py"
     path.write_text(FAULTS)
-    SCHEMES.add_plugin(str(path))
+    add_plugin(str(path))
     return str(path)
 
 

@@ -12,7 +12,7 @@ import torch
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.conformance.checks import ContractError, expect_close
 from posenc_compare.global_state import process_state, put_back
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import add_plugin
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
@@ -21,7 +21,7 @@ FAULTY = str(Path(__file__).parent / "support" / "nonconforming_schemes.py")
 
 @pytest.fixture(autouse=True)
 def _registered() -> None:
-    SCHEMES.add_plugin(FAULTY)
+    add_plugin(FAULTY)
 
 
 def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
@@ -107,7 +107,7 @@ def test_an_import_that_changes_the_process_is_found(tmp_path: Path) -> None:
         "class OnImport(Scheme):\n"
         "    '''Change the process when it is imported.'''\n"
     )
-    SCHEMES.add_plugin(str(path))
+    add_plugin(str(path))
     found = outcome("faulty_on_import", "C24", str(path))
     said = "no change of the process by its import, got default dtype"
     assert (found.state, found.detail) == ("failed", f"expected {said}")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Scheme, create
 
 ROOT = Path(__file__).parent.parent
@@ -81,7 +81,7 @@ def log_bias(monkeypatch):
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
     monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
     before = set(sys.modules)
-    assert SCHEMES.add_plugin(str(EXAMPLES / "my_scheme.py")) == ["log_bias"]
+    assert add_plugin(str(EXAMPLES / "my_scheme.py")) == ["log_bias"]
     yield "log_bias"
     for module in set(sys.modules) - before:
         if module.startswith("posenc_plugin_"):

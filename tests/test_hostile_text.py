@@ -12,7 +12,7 @@ from support.records import HOSTILE, PORTRAIT, hostile, record
 
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import sound, tell_apart
-from posenc_compare.analysis.show.plots import PLOTS, draw_all
+from posenc_compare.analysis.show.plots import draw_all
 from posenc_compare.analysis.show.report import write_report
 from posenc_compare.analysis.show.tables import (
     as_latex,
@@ -22,6 +22,7 @@ from posenc_compare.analysis.show.tables import (
     write_tables,
 )
 from posenc_compare.cli.console import show
+from posenc_compare.registry import PLOTS
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}
@@ -61,7 +62,7 @@ def test_names_never_become_paths(tmp_path: Path) -> None:
     draw_all(found, folder)
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
     names = {"rows.csv", "table.csv", "table.md", "table.tex", "report.html"}
-    names |= {f"{plot}.{ending}" for plot in PLOTS for ending in ("png", "svg")}
+    names |= {f"{plot}.{end}" for plot in PLOTS.entries() for end in ("png", "svg")}
     plots = {f"outer/run/{name}.png" for name in ("codes", "bias_maps", "clock_hands")}
     assert (
         plots <= written <= {"outer", "outer/run"} | {f"outer/run/{n}" for n in names}

@@ -9,7 +9,7 @@ from posenc_compare import sources
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Variant, parse_variants
 from posenc_compare.variants import option_types
 
@@ -63,7 +63,7 @@ def plugin(
     def write(text: str) -> Path:
         path = tmp_path / "mine.py"
         path.write_text(HEAD + text)
-        SCHEMES.add_plugin(str(path))
+        add_plugin(str(path))
         return path
 
     yield write

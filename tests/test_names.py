@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, NAME, SCHEMES, Registry
+from posenc_compare.registry import MEASURES, NAME, SCHEMES, Registry, add_plugin
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.validate import (
@@ -142,7 +142,7 @@ def test_hostile_names_cannot_be_declared(
     path = tmp_path / "plugin.py"
     path.write_text(f"@register({name!a}, family='bias')\nclass Mine: 'Mine.'\n")
     with pytest.raises(ConfigError, match="a name must be 1 to 64 of the characters"):
-        registry.add_plugin(str(path))
+        add_plugin(str(path), (registry,))
     assert name not in registry.entries()
 
 

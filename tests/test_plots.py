@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from posenc_compare.analysis.show.plots import PLOTS, draw_all, images
+from posenc_compare.analysis.show.plots import draw_all, images
 from posenc_compare.analysis.show.plots.heat import palette_for
 from posenc_compare.analysis.show.plots.lines import layers
+from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.position_bits import binned
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
@@ -28,7 +29,9 @@ from posenc_compare.analysis.show.plots.style import (
     safe,
 )
 from posenc_compare.errors import StoreError
+from posenc_compare.registry import PLOTS
 
+NAMES = [entry.name for entry in in_order()]
 HOSTILE = [
     "a$b_{",
     "$\\frac{1}{2}$",
@@ -164,37 +167,37 @@ def texts(figure: Figure) -> list[str]:
 
 
 def drawn(name: str, records: list[dict[str, Any]]) -> Figure:
-    figure = PLOTS[name](records)
+    figure = PLOTS.get(name)(records)
     assert figure is not None
     return figure
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_draws_what_is_there_and_nothing_else(name: str) -> None:
     figure = drawn(name, full("rope") + full("alibi", lift=0.1))
     figure.draw_without_rendering()
     assert figure.get_figwidth() in (3.4, 7.0)
-    assert PLOTS[name]([]) is None
-    assert PLOTS[name]([record("other")]) is None
+    assert PLOTS.get(name)([]) is None
+    assert PLOTS.get(name)([record("other")]) is None
     assert plt.get_fignums() == []
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("status", ["failed", "unsupported"])
 def test_records_without_a_result_are_passed_over(name: str, status: str) -> None:
     broken = [{**r, "status": status} for r in full("broken")]
-    assert PLOTS[name](broken) is None
+    assert PLOTS.get(name)(broken) is None
     labels = " ".join(texts(drawn(name, full("rope") + broken)))
     assert "broken" not in labels
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_records_without_rows_or_arrays_give_no_plot(name: str) -> None:
     measures = {r["spec"]["measure"]["name"] for r in full("rope")}
-    assert PLOTS[name]([record(measure) for measure in measures]) is None
+    assert PLOTS.get(name)([record(measure) for measure in measures]) is None
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_hostile_labels_are_drawn_as_text(name: str, tmp_path: Path) -> None:
     records = [
         r for i, label in enumerate(HOSTILE) for r in full(label, lift=i / 100, seeds=1)
@@ -218,7 +221,7 @@ def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
     paths = draw_all(records, tmp_path / "new" / "one")
     again = draw_all(records, tmp_path / "two")
     assert [path.name for path in paths] == [
-        f"{name}.{ending}" for name in PLOTS for ending in ("png", "svg")
+        f"{name}.{ending}" for name in NAMES for ending in ("png", "svg")
     ]
     for first, second in zip(paths, again, strict=True):
         assert first.read_bytes() == second.read_bytes()
@@ -242,7 +245,7 @@ def test_a_plot_that_fails_leaves_the_others_and_is_named() -> None:
     odd = record("portrait", "odd", arrays={"bias_map": [[1.0], [1.0, 2.0]]})
     lines: list[str] = []
     drawn = images([*full("rope"), odd], lines.append, endings=("png",), dpi=20)
-    assert drawn.keys() == {f"{name}.png" for name in PLOTS} - {"bias_maps.png"}
+    assert drawn.keys() == {f"{name}.png" for name in NAMES} - {"bias_maps.png"}
     (line,) = lines
     assert line.startswith("plot bias_maps: not drawn: ValueError: ")
     with pytest.warns(UserWarning, match="plot bias_maps: not drawn"):
@@ -399,7 +402,7 @@ def test_scalings_are_drawn_beside_the_network_as_trained() -> None:
     means = sorted(tuple(y.round(9).tolist()) for y in heights)
     assert means == [(2.05, 2.05), (2.05, 2.05), (3.05, 3.05, 3.05)]
     plain = [record("extrapolation", rows=[row("bits_per_byte", 3.0, 8)])]
-    assert PLOTS["scalings"](plain) is None
+    assert PLOTS.get("scalings")(plain) is None
 
 
 def test_many_schemes_have_a_panel_for_each_family() -> None:

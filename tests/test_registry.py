@@ -11,7 +11,14 @@ import pytest
 
 import posenc_compare.schemes
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.registry import FAMILIES, MEASURES, NAME, SCHEMES, Registry
+from posenc_compare.registry import (
+    FAMILIES,
+    MEASURES,
+    NAME,
+    SCHEMES,
+    Registry,
+    add_plugin,
+)
 from posenc_compare.schemes import Geometry, register, scheme
 from posenc_compare.schemes.nope import Nope
 
@@ -138,9 +145,9 @@ def test_listing_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
         PLUGIN.replace("mine", "given") + "\nraise SystemExit('ran')\n",
     )
     code = f"""
-from posenc_compare.registry import SCHEMES as registry
+from posenc_compare.registry import SCHEMES as registry, add_plugin
 registry.group = {GROUP!r}
-registry.add_plugin({plugin!r})
+add_plugin({plugin!r}, (registry,))
 names = list(registry.entries())
 print(names)
 print([registry.entries()[name].facts["family"] for name in ("mine", "given")])
@@ -227,7 +234,7 @@ def test_a_misspelt_family_is_seen_before_anything_runs(
 ) -> None:
     source = write(tmp_path / "odd.py", PLUGIN.replace('"bias"', '"rotery"'))
     with pytest.raises(ConfigError, match=r"got 'rotery'; did you mean rotary\?"):
-        registry.add_plugin(source)
+        add_plugin(source, (registry,))
     assert "mine" not in registry.entries()
 
 
@@ -243,7 +250,7 @@ def test_a_plugin_cannot_take_a_built_in_name(
         match=rf"scheme 'rope' is declared twice, by posenc_compare\.schemes\.rope and "
         rf"by {source}; rename one of them",
     ):
-        registry.add_plugin(source)
+        add_plugin(source, (registry,))
     assert registry.entry("rope").module == "posenc_compare.schemes.rope"
 
 
@@ -252,11 +259,11 @@ def test_two_plugins_cannot_share_a_name(
 ) -> None:
     one = write(tmp_path / "one.py", PLUGIN)
     other = write(tmp_path / "other.py", PLUGIN)
-    registry.add_plugin(one)
+    add_plugin(one, (registry,))
     with pytest.raises(
         ConfigError, match=f"scheme 'mine' is declared twice, by {one} and by {other}"
     ):
-        registry.add_plugin(other)
+        add_plugin(other, (registry,))
 
 
 def test_an_installed_plugin_cannot_take_a_built_in_name(
@@ -287,7 +294,7 @@ def test_a_file_cannot_declare_one_name_twice(
     text = PLUGIN.replace("mine.other-2", "mine")
     source = write(tmp_path / "double.py", text)
     with pytest.raises(ConfigError, match="scheme 'mine' is declared twice"):
-        registry.add_plugin(source)
+        add_plugin(source, (registry,))
 
 
 # --- plugins ----------------------------------------------------------------------
@@ -295,7 +302,7 @@ def test_a_file_cannot_declare_one_name_twice(
 
 def test_plugin_file(tmp_path: Path, registry: Registry[Any]) -> None:
     source = write(tmp_path / "my scheme.py", PLUGIN)
-    assert registry.add_plugin(source) == ["mine", "mine.other-2"]
+    assert add_plugin(source, (registry,)) == ["mine", "mine.other-2"]
     entry = registry.entry("mine")
     assert (entry.summary, entry.origin) == ("Mine alone.", source)
     assert entry.facts == {"family": "bias", "source": "Me 2026"}
@@ -305,7 +312,7 @@ def test_plugin_file(tmp_path: Path, registry: Registry[Any]) -> None:
     assert entry.module in sys.modules
     assert scheme(Geometry()).scale(4) == 0.5
     assert registry.get("mine") is scheme
-    assert registry.add_plugin(source) == ["mine", "mine.other-2"]  # harmless
+    assert add_plugin(source, (registry,)) == ["mine", "mine.other-2"]  # harmless
     assert "mine" not in SCHEMES.entries()
 
 
@@ -318,7 +325,7 @@ def test_plugin_module(
     write(package / "deep" / "__init__.py", "")
     write(package / "deep" / "schemes.py", PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
-    names = registry.add_plugin("installed_package.deep.schemes")
+    names = add_plugin("installed_package.deep.schemes", (registry,))
     assert names == ["mine", "mine.other-2"]
     assert "installed_package" not in sys.modules
     assert registry.get("mine").__module__ == "installed_package.deep.schemes"
@@ -384,8 +391,8 @@ def test_a_plugin_that_fails_to_import_says_so_in_one_line(
 ) -> None:
     source = write(tmp_path / "bad.py", line + "\n" + PLUGIN)
     good = write(tmp_path / "good.py", PLUGIN.replace("mine", "fine"))
-    registry.add_plugin(source)
-    registry.add_plugin(good)
+    add_plugin(source, (registry,))
+    add_plugin(good, (registry,))
     for _ in range(2):  # a failed import leaves nothing half made
         with pytest.raises(
             PluginError,
@@ -401,7 +408,7 @@ def test_our_own_errors_pass_through_a_plugin(
     tmp_path: Path, registry: Registry[Any]
 ) -> None:
     raising = "\nfrom posenc_compare.errors import ConfigError\nraise ConfigError('no')"
-    registry.add_plugin(write(tmp_path / "odd.py", PLUGIN + raising))
+    add_plugin(write(tmp_path / "odd.py", PLUGIN + raising), (registry,))
     with pytest.raises(ConfigError, match=r"^no$"):
         registry.get("mine")
 
@@ -411,7 +418,7 @@ def test_a_plugin_that_does_not_file_what_it_declares(
 ) -> None:
     text = "def register(name, **facts):\n    return lambda item: item\n"
     text += PLUGIN.replace("import Scheme, register", "import Scheme")
-    registry.add_plugin(write(tmp_path / "stranger.py", text))
+    add_plugin(write(tmp_path / "stranger.py", text), (registry,))
     with pytest.raises(PluginError, match="scheme 'mine'"):
         registry.get("mine")
 
@@ -420,7 +427,7 @@ def test_a_plugin_that_exits_does_not_take_us_with_it(
     tmp_path: Path, registry: Registry[Any]
 ) -> None:
     text = "raise SystemExit(0)\n" + PLUGIN
-    registry.add_plugin(write(tmp_path / "quits.py", text))
+    add_plugin(write(tmp_path / "quits.py", text), (registry,))
     with pytest.raises(PluginError, match="SystemExit"):
         registry.get("mine")
 
@@ -439,7 +446,7 @@ def test_a_source_that_is_no_plugin(
     source: str, message: str, registry: Registry[Any]
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        registry.add_plugin(source)
+        add_plugin(source, (registry,))
 
 
 @pytest.mark.parametrize("text", ["class (", "\0", "x = 1\n", ""])
@@ -448,7 +455,7 @@ def test_a_file_that_is_no_plugin(
 ) -> None:
     source = write(tmp_path / "text.py", text)
     with pytest.raises(PosencError, match=r"text\.py"):
-        registry.add_plugin(source)
+        add_plugin(source, (registry,))
     assert set(registry.entries()) == set(BUILT_IN)
 
 
@@ -468,7 +475,7 @@ class Else: pass
 def dotted():
     """Dotted.  """
 '''
-    assert registry.add_plugin(write(tmp_path / "top.py", text)) == ["dotted"]
+    assert add_plugin(write(tmp_path / "top.py", text), (registry,)) == ["dotted"]
     entry = registry.entry("dotted")
     assert entry.facts == {"family": "bias", "level": 3}
     assert entry.summary.strip() == "Dotted."
@@ -504,7 +511,7 @@ def test_a_family_may_be_empty(registry: Registry[Any]) -> None:
 
 
 def test_a_plugin_joins_its_family(tmp_path: Path, registry: Registry[Any]) -> None:
-    registry.add_plugin(write(tmp_path / "mine.py", PLUGIN))
+    add_plugin(write(tmp_path / "mine.py", PLUGIN), (registry,))
     own = [name for name, family in BUILT_IN.items() if family == "bias"]
     assert registry.select("bias") == sorted([*own, "mine"])
     assert registry.select("mine*") == ["mine", "mine.other-2"]

@@ -14,9 +14,9 @@ from support.records import HOSTILE, PORTRAIT, curve, hostile, record
 from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.load import load_records, sound, tell_apart
 from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.show.plots import CAPTIONS, PLOTS
 from posenc_compare.analysis.show.report import report_html, write_report
 from posenc_compare.errors import StoreError
+from posenc_compare.registry import PLOTS
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
@@ -172,12 +172,14 @@ def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -
     found = Page((tmp_path / "a.html").read_text())
     found.check()
     assert found.elements["img"] == found.elements["figure"] == 2
-    assert CAPTIONS["bias_maps"] in found.text
-    assert CAPTIONS["codes"] not in found.text
+    assert PLOTS.entry("bias_maps").facts["caption"] in found.text
+    assert PLOTS.entry("codes").facts["caption"] not in found.text
 
 
 def test_every_plot_has_a_caption() -> None:
-    assert list(CAPTIONS) == list(PLOTS)
+    facts = [entry.facts for entry in PLOTS.entries().values()]
+    assert all(fact["caption"].endswith(".") for fact in facts)
+    assert len({fact["order"] for fact in facts}) == len(facts)
 
 
 def test_a_report_runs_no_scheme_and_needs_no_torch(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import posenc_compare
 from posenc_compare import sources
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.sources import WITHOUT_EFFECT, closure, code_sha256, module_path
 from posenc_compare.variants import Variant
 
@@ -19,6 +19,10 @@ PACKAGE = Path(posenc_compare.__file__).parent
 EDIT = b"\nEDITED = 1\n"
 TRAINED = Cell(Variant("mix"), "extrapolation", ProbeSetting(), 1)
 UNTRAINED = Cell(Variant("rope"), "perturbation", ProbeSetting(), 1)
+
+
+def cell_of(scheme: str, measure: str) -> Cell:
+    return Cell(Variant(scheme), measure, ProbeSetting(), 1)
 
 
 @pytest.fixture(autouse=True)
@@ -135,12 +139,12 @@ def test_every_scheme_and_measure_has_its_own_file_in_its_closure() -> None:
     for name in SCHEMES.entries():
         entry = SCHEMES.entry(name)
         if entry.path and entry.module.startswith("posenc_compare"):
-            found = modules(Variant(name), "perturbation")
+            found = modules(cell_of(name, "perturbation"))
             assert found[entry.module] == entry.path
             assert {f"posenc_compare.{part}" for part in SHARED} <= found.keys()
     for name in MEASURES.entries():
         entry = MEASURES.entry(name)
-        assert entry.module in modules(Variant("nope"), name)
+        assert entry.module in modules(cell_of("nope", name))
 
 
 def test_what_python_imports_is_in_the_closure() -> None:
@@ -154,7 +158,7 @@ def test_what_python_imports_is_in_the_closure() -> None:
     done = subprocess.run(
         [sys.executable, "-c", import_all], capture_output=True, text=True, check=True
     )
-    found = set(modules(Variant("mix"), "extrapolation"))
+    found = set(modules(TRAINED))
     assert set(done.stdout.split()) <= found | WITHOUT_EFFECT
 
 
@@ -282,7 +286,7 @@ def plugin(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("how", NAMES)
 def test_a_scheme_that_a_plugin_names_in_any_way_counts(plugin: Path, how: str) -> None:
     plugin.write_text(NAMES[how].format(PLAIN))
-    SCHEMES.add_plugin(str(plugin))
+    add_plugin(str(plugin))
     cell = Cell(Variant("posenc_test_outer"), "smoothness", ProbeSetting(), 1)
     assert "alibi" in schemes_of(cell.variant)
     before = cell.key()
@@ -297,10 +301,10 @@ def test_what_lies_beside_a_plugin_and_is_imported_counts(
     helper = plugin.with_name("posenc_test_helper.py")
     helper.write_text("GAIN = 1\n")
     plugin.write_text("import json\nfrom posenc_test_helper import GAIN\n" + PLAIN)
-    SCHEMES.add_plugin(str(plugin))
+    add_plugin(str(plugin))
     cell = Cell(Variant("posenc_test_outer"), "smoothness", ProbeSetting(), 1)
     before = cell.key()
-    assert "json" not in modules(cell.variant, cell.measure)
+    assert "json" not in modules(cell)
     helper.write_text("GAIN = 2\n")
     sources.forget(helper)
     assert cell.key() != before

@@ -11,7 +11,7 @@ import typer
 from posenc_compare.cli.console import say, show, tell
 from posenc_compare.cli.options import Format, Formats, Plugins
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES, declared
+from posenc_compare.registry import SCHEMES, add_plugin, declared
 from posenc_compare.sources import parse
 from posenc_compare.validate import hint
 from posenc_compare.variants import parse_variants
@@ -38,18 +38,18 @@ def check(
     text, plugins = scheme, plugin or []
     given = re.fullmatch(r"([^,]+\.py)(?::([^:]*)(:.*)?)?", text)
     if given:
+        add_plugin(given[1])
         plugins = [*plugins, given[1]]
-    origins = {}
-    for source in plugins:
-        origins |= dict.fromkeys(SCHEMES.add_plugin(source), source)
     if given and given[2] is None:
-        text = ",".join(name for name, source in origins.items() if source == given[1])
+        entries = SCHEMES.entries().values()
+        text = ",".join(entry.name for entry in entries if entry.origin == given[1])
     elif given:
         text = _name_of(given[2], Path(given[1])) + (given[3] or "")
     head, as_table = ["check", "what it checks", "outcome", "detail"], format == "table"
     bad, rows = 0, []
     for variant in parse_variants(text):
-        subject = Subject(variant, origins.get(variant.name, ""))
+        origins = {SCHEMES.entry(name).origin for name in variant.schemes}
+        subject = Subject(variant, next((p for p in plugins if p in origins), ""))
         outcomes = [run_check(subject, code) for code in CHECKS]
         counts = Counter(outcome.state for outcome in outcomes)
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])

@@ -1,4 +1,4 @@
-"""The command that describes a scheme or a measure."""
+"""The command that describes a scheme, a measure, a task or a plot."""
 
 import inspect
 from typing import Annotated, Any
@@ -9,21 +9,23 @@ from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.references import cited
-from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.variants import option_types
+from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
+from posenc_compare.variants import Variant, option_types
 
 
 def describe(
-    name: Annotated[str, typer.Argument(help="Scheme or measure.")],
+    name: Annotated[str, typer.Argument(help="Scheme, measure, task or plot.")],
     plugin: Plugins = None,
 ) -> None:
-    """Describe a scheme (formula, source, options, doors) or a measure."""
-    for source in plugin or []:
-        SCHEMES.add_plugin(source)
-    if name in MEASURES.entries():
-        _describe_measure(name)
-    else:
-        _describe_scheme(name)
+    """Describe a scheme (formula, source, options, doors), measure, task or plot."""
+    found = [registry for registry in REGISTRIES if name in registry.entries()]
+    for registry in found or [SCHEMES]:
+        if registry is SCHEMES:
+            _describe_scheme(name)
+        elif registry is MEASURES:
+            _describe_measure(name)
+        else:
+            _describe_other(name, registry)
 
 
 def _describe_scheme(name: str) -> None:
@@ -103,6 +105,17 @@ def _describe_measure(name: str) -> None:
         show("Quantities", ["quantity", "unit", "better", "0 means"], body)
 
 
+def _describe_other(name: str, registry: Registry[Any]) -> None:
+    """Print what a task or a plot is, with the facts that it is registered with."""
+    thing = registry.get(name)
+    texts = [inspect.getdoc(part) or "" for part in (inspect.getmodule(thing), thing)]
+    _tell_all(f"{name} ({registry.kind})", *texts)
+    entry = registry.entry(name)
+    for fact, value in entry.facts.items():
+        tell(f"{fact.capitalize()}: {value}")
+    tell(f"Comes from: {entry.origin}")
+
+
 def _tell_all(*texts: str) -> None:
     """Print texts of several lines, each with an empty line behind."""
     for text in filter(None, texts):
@@ -111,5 +124,7 @@ def _tell_all(*texts: str) -> None:
 
 
 def _type(kind: Any) -> str:
+    if kind is Variant:
+        return "scheme"
     choices = getattr(kind, "__args__", None)
     return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")

@@ -1,21 +1,19 @@
-"""The command that lists schemes and measures."""
+"""The command that lists schemes, measures, tasks and plots."""
 
 from posenc_compare.cli.console import say, show
 from posenc_compare.cli.options import Format, Formats, Plugins
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import REGISTRIES
 
 
 def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
-    """List schemes and measures. Imports none of them."""
-    for source in plugin or []:
-        SCHEMES.add_plugin(source)
+    """List schemes, measures, tasks and plots. Imports none of them."""
     body = []
-    for registry in (SCHEMES, MEASURES):
+    for registry in REGISTRIES:
         for name, entry in registry.entries().items():
             kind = entry.facts.get("family", registry.kind)
             body.append([name, kind, entry.summary, entry.facts.get("source", "")])
     show(
-        "Schemes by family, and measures",
+        "Schemes by family, measures, tasks and plots",
         ["name", "kind", "what", "source"],
         body,
         format,
@@ -25,6 +23,7 @@ def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
 
 def report_broken() -> bool:
     """Say in one line each which installed plugins cannot be used; return if any."""
-    for origin, reason in SCHEMES.broken.items():
+    broken = [pair for registry in REGISTRIES for pair in registry.broken.items()]
+    for origin, reason in broken:
         say(f"broken plugin {origin}: {reason}")
-    return bool(SCHEMES.broken)
+    return bool(broken)

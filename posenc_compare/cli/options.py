@@ -22,6 +22,7 @@ from typing import (
 import typer
 
 from posenc_compare.analysis.engine.choices import Choices, Work
+from posenc_compare.registry import add_plugin
 from posenc_compare.validate import number
 
 
@@ -39,10 +40,22 @@ Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Written = Annotated[
     Path | None, typer.Option("--out", help="Where to write instead of the folder.")
 ]
+
+
+def _declare(plugins: list[str] | None) -> list[str] | None:
+    for plugin in plugins or []:
+        add_plugin(plugin)
+    return plugins
+
+
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin", help="File or module that registers schemes; may be repeated."
+        "--plugin",
+        callback=_declare,
+        is_eager=True,  # names of a plugin may stand in any other option
+        help="File or module that registers schemes, measures, tasks or plots; may be "
+        "repeated.",
     ),
 ]
 

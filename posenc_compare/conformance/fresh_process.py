@@ -15,7 +15,7 @@ from posenc_compare.conformance.checks import ContractError, expect
 from posenc_compare.conformance.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
 from posenc_compare.global_state import changes, process_state, put_back
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import parse_variants
 
 ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}
@@ -82,7 +82,7 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
     sys.addaudithook(watch)
     if request["plugin"]:
-        SCHEMES.add_plugin(request["plugin"])
+        add_plugin(request["plugin"])
     found = {}
     for label in request["labels"]:
         (variant,) = parse_variants(label)

@@ -37,25 +37,29 @@ class Dape(Scheme):
 
     Args:
         geometry: `heads` inputs of each kind and as many outputs.
-        base: name of the scheme whose bias is corrected.
+        base: the scheme whose bias is corrected.
         width: hidden channels of the network.
     """
 
     facts = Facts(per_layer=True, mixes_heads=True)
 
     def __init__(
-        self, geometry: Geometry, *, base: str = "alibi", width: int = 32
+        self,
+        geometry: Geometry,
+        *,
+        base: Variant = Variant("alibi"),
+        width: int = 32,
     ) -> None:
         super().__init__(geometry)
         if width < 1:
             raise ConfigError(f"dape: width must be at least 1, got {width}")
-        self.base: Scheme = Variant(base).build(geometry)
+        self.base: Scheme = base.build(geometry)
         check_axes(self.base)
         doors = {door for door in DOORS if self.base.acts_at(door)} - {"scale"}
         if not doors or doors - {"offset_bias", "pair_bias"}:
             raise ConfigError(
                 f"dape: base must be a scheme that adds a bias and nothing else, "
-                f"got {base!r}"
+                f"got {base.label!r}"
             )
         self.facts = replace(self.base.facts, per_layer=True, mixes_heads=True)
         self.hidden = nn.Linear(2 * geometry.heads, width)

@@ -151,8 +151,8 @@ class Mix(Wrapper):
 
     Args:
         geometry: `layer` and `heads` decide who gets what.
-        first: name of the scheme of the chosen few, with its default options.
-        second: name of the scheme of the others.
+        first: the scheme of the chosen few.
+        second: the scheme of the others.
         by: what is divided.
         every: by layers, of how many layers one has the first scheme.
         share: by heads, the share of heads that have the first scheme, rounded.
@@ -162,8 +162,8 @@ class Mix(Wrapper):
         self,
         geometry: Geometry,
         *,
-        first: str = "nope",
-        second: str = "rope",
+        first: Variant = Variant("nope"),
+        second: Variant = Variant("rope"),
         by: Literal["layers", "heads"] = "layers",
         every: int = 4,
         share: float = 0.5,
@@ -171,8 +171,8 @@ class Mix(Wrapper):
         if every < 1:
             raise ConfigError(f"mix: every must be at least 1, got {every}")
         if by == "layers":
-            name = second if (geometry.layer + 1) % every else first
-            inner = _built(name, geometry)
+            variant = second if (geometry.layer + 1) % every else first
+            inner = _built(variant, geometry)
         else:
             count = round(geometry.heads * share)
             if not 0 < count < geometry.heads:
@@ -191,12 +191,12 @@ class Mix(Wrapper):
         self.facts = replace(self.facts, per_layer=per_layer)
 
 
-def _built(name: str, geometry: Geometry) -> Scheme:
-    scheme = Variant(name).build(geometry)
+def _built(variant: Variant, geometry: Geometry) -> Scheme:
+    scheme = variant.build(geometry)
     check_axes(scheme)
     if scheme.acts_at("embed") or scheme.acts_at("positions"):
         raise ConfigError(
-            f"mix: a scheme must act inside the layers, got {name}, which acts before "
-            f"the first"
+            f"mix: a scheme must act inside the layers, got {variant.label}, which "
+            f"acts before the first"
         )
     return scheme

@@ -31,7 +31,7 @@ class Randomized(Wrapper):
 
     Args:
         geometry: passed on.
-        scheme: name of the scheme that sees the ids, with its default options.
+        scheme: the scheme that sees the ids.
         longest: ids are below it; no sequence may be longer.
         shared: draw once for the whole batch.
     """
@@ -40,13 +40,13 @@ class Randomized(Wrapper):
         self,
         geometry: Geometry,
         *,
-        scheme: str = "sinusoidal",
+        scheme: Variant = Variant("sinusoidal"),
         longest: int = 2048,
         shared: bool = False,
     ) -> None:
         if longest < 1:
             raise ConfigError(f"randomized: longest must be at least 1, got {longest}")
-        super().__init__(geometry, Variant(scheme).build(geometry))
+        super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
         self.longest = longest
         self.shared = shared

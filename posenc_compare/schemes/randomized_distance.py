@@ -41,24 +41,28 @@ class RandomizedDistance(Wrapper):
 
     Args:
         geometry: passed on.
-        scheme: name of the scheme with the bias, with its default options.
+        scheme: the scheme with the bias.
         longest: distances are below it; no sequence may be longer.
     """
 
     def __init__(
-        self, geometry: Geometry, *, scheme: str = "alibi", longest: int = 2048
+        self,
+        geometry: Geometry,
+        *,
+        scheme: Variant = Variant("alibi"),
+        longest: int = 2048,
     ) -> None:
         if longest < 1:
             raise ConfigError(
                 f"randomized_distance: longest must be at least 1, got {longest}"
             )
-        super().__init__(geometry, Variant(scheme).build(geometry))
+        super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
         doors = {door for door in DOORS if self.inner.acts_at(door)} - {"scale"}
         if doors != {"offset_bias"} or self.inner.facts.per_layer:
             raise ConfigError(
                 f"randomized_distance: scheme must have a bias of the offset alone and "
-                f"one instance for all layers, got {scheme}"
+                f"one instance for all layers, got {scheme.label}"
             )
         self.longest = longest
         self.distances: Tensor | None = None

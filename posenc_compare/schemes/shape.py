@@ -29,7 +29,7 @@ class Shape(Wrapper):
 
     Args:
         geometry: passed on.
-        scheme: name of the scheme that sees the ids, with its default options.
+        scheme: the scheme that sees the ids.
         reach: offsets in training are below it (the paper's K).
         test_offset: the offset in testing.
     """
@@ -38,13 +38,13 @@ class Shape(Wrapper):
         self,
         geometry: Geometry,
         *,
-        scheme: str = "sinusoidal",
+        scheme: Variant = Variant("sinusoidal"),
         reach: int = 500,
         test_offset: Literal["reach", "zero"] = "reach",
     ) -> None:
         if reach < 1:
             raise ConfigError(f"shape: reach must be at least 1, got {reach}")
-        super().__init__(geometry, Variant(scheme).build(geometry))
+        super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
         self.reach = reach
         self.test_offset = reach if test_offset == "reach" else 0

@@ -15,14 +15,14 @@ from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import parse_variants
 
 
 def cells(asked: dict[str, Any]) -> list[Cell]:
     """Return the cells that `posenc-compare run` plans with the same sizes."""
     for plugin in asked.get("plugins", []):
-        SCHEMES.add_plugin(plugin)
+        add_plugin(plugin)
     training = Training(
         layers=1,
         width=16,

@@ -95,7 +95,7 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "texts of a plugin unread",
-        "inside |= _named(constants(path))",
+        "waiting |= _named(constants(path)) - found",
         "pass",
         f"{SOURCES}a_scheme_that_a_plugin_names_in_any_way_counts",
     ),
@@ -249,10 +249,10 @@ FAULTS = [
         f"{TRUST}a_signal_does_nothing_but_tell_the_loop",
     ),
     fault(
-        "analysis/engine/scheduler",
+        "analysis/records/cells",
         "origin of the outer scheme",
-        "for name in schemes_of(self.cell.variant)]",
-        "for name in [self.cell.variant.name]]",
+        "for name in schemes_of(cell.variant)]",
+        "for name in [cell.variant.name]]",
         f"{TRUST}a_scheme_around_a_plugin_has_the_plugins_origin",
     ),
     fault(

@@ -6,6 +6,7 @@ FILES = (
     "analysis/training/__init__.py",
     "analysis/training/corpus.py",
     "analysis/training/decoder.py",
+    "analysis/training/tasks/*.py",
     "analysis/training/trainer.py",
 )
 TESTS = "tests/training/test_training.py::test_"
@@ -108,6 +109,7 @@ FAULTS = [
     forged("any numbers", "if not tensor.isfinite().all():", "if False:"),
     forged("any step of the optimiser", " and not 0 < tensor <= step:", " and False:"),
     Fault(
+        "analysis/training/tasks/*.py",
         "analysis/training/trainer.py",
         "any step",
         "if not 0 < step <= self.recipe.steps:",
@@ -116,6 +118,7 @@ FAULTS = [
         "::test_a_checkpoint_of_no_step_of_the_training_is_not_used",
     ),
     Fault(
+        "analysis/training/tasks/*.py",
         "analysis/training/trainer.py",
         "moments forgotten",
         'if f"optimiser.step.{name}" in tensors:',

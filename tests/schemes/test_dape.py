@@ -18,9 +18,9 @@ from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Call, Facts, Geometry, Scheme, create, dape
+from posenc_compare.schemes import Call, Facts, Geometry, Scheme, Variant, create
 from posenc_compare.schemes.call import PairBias
-from posenc_compare.schemes.dape import Dape
+from posenc_compare.schemes.dape import ROWS, Dape
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 7
 SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
@@ -100,15 +100,10 @@ class Pairs(Scheme):
 
 
 def test_a_base_with_a_pair_bias(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stub:
-        def __init__(self, name: str) -> None:
-            assert name == "pairs"
-
-        def build(self, geometry: Geometry) -> Scheme:
-            return Pairs(geometry)
-
-    monkeypatch.setattr(dape, "Variant", Stub)
-    scheme, places = make(base="pairs"), torch.tensor(PLACES).double()
+    monkeypatch.setattr(Variant, "build", lambda self, geometry: Pairs(geometry))
+    geometry = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
+    scheme = Dape(geometry, base=Variant("nope")).double().requires_grad_(False)
+    places = torch.tensor(PLACES).double()
     q, k, _ = vectors(*SHAPE)
     offsets, pairs = places - places[:, None], (places[:, None] + 2 * places) / 10
     bias = [offsets / 7 + (h + 1) * pairs for h in range(HEADS)]
@@ -134,7 +129,7 @@ def test_a_silent_network_leaves_the_base(base: str) -> None:
 
 
 def test_many_queries_go_through_the_network_in_parts() -> None:
-    length = 2 * dape.ROWS + 3
+    length = 2 * ROWS + 3
     q, k = (normal(1, HEADS, length, WIDTH, seed=seed) for seed in (1, 2))
     scheme, positions = make(), torch.arange(length)
     whole = attention_logits(q, k, scheme=scheme, positions=positions)

@@ -34,7 +34,7 @@ from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
 from posenc_compare.analysis.records.load import Record, Warn
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.validate import hint
 from posenc_compare.variants import Variant, parse_variants
 
@@ -182,7 +182,7 @@ def plan_comparison(
     settings = settle(chosen, work.device)
     sources = [str(plugin) for plugin in plugins]
     for source in sources:
-        SCHEMES.add_plugin(source)
+        add_plugin(source)
     variants, names, left_out = _fitting(schemes, measures, settings.probe)
     _check_files(variants, names)
     planned = plan(
@@ -269,7 +269,7 @@ def recompute(
         ConfigError: if this version, or this machine, cannot compute it.
     """
     for source in plugins:
-        SCHEMES.add_plugin(source)
+        add_plugin(source)
     try:
         cell = here(cell_of(record["spec"], corpus))
         key = cell.key()

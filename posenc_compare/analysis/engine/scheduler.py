@@ -23,11 +23,12 @@ from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
+from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.shape import fault
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES
+from posenc_compare.sources import OURS
 
 # Of one cell, by its loss.
 STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout": 1}
@@ -70,9 +71,8 @@ class Job:
     @property
     def group(self) -> Group:
         """Return what this cell must share with those of its worker."""
-        entries = [SCHEMES.entry(name) for name in schemes_of(self.cell.variant)]
-        own = f"{SCHEMES.package}."
-        origins = {e.origin for e in entries if not e.module.startswith(own)}
+        entries = entries_of(self.cell)
+        origins = {e.origin for e in entries if not e.module.startswith(f"{OURS}.")}
         alone = MEASURES.entry(self.cell.measure).facts.get("exclusive", False)
         return Group(tuple(sorted(origins)), alone)
 
@@ -112,7 +112,7 @@ class Supervisor:
             job = Job(key, cell, cell.header())
             self.waiting.setdefault(job.group, deque()).append(job)
             known = self.modules.setdefault(job.group, {})
-            known |= modules(cell.variant, cell.measure)
+            known |= modules(cell)
         self.workers: dict[WorkerProcess, Job | None] = {}
         self.selector = selectors.DefaultSelector()
         self.stopped_by = ""

@@ -21,8 +21,8 @@ from typing import Any
 
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.sources import PlannedFinder, keep
+from posenc_compare.registry import MEASURES, REGISTRIES, add_plugin
+from posenc_compare.sources import OURS, PlannedFinder, keep
 
 OFTEN = 0.2  # seconds between two reports of progress
 PROTOCOL = 70  # exit code of a worker that could not answer
@@ -105,7 +105,7 @@ def _prepare(request: dict[str, Any]) -> None:
     """Take over the limit of memory and the plugins."""
     resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
     for plugin in request["plugins"]:
-        SCHEMES.add_plugin(plugin)
+        add_plugin(plugin)
 
 
 def _import_plugins(finder: PlannedFinder) -> None:
@@ -114,11 +114,11 @@ def _import_plugins(finder: PlannedFinder) -> None:
     What a plugin changes when it is imported, all its cells find so. One that cannot be
     imported says so in the record of each cell.
     """
-    names = {entry.module: name for name, entry in SCHEMES.entries().items()}
-    for module in sorted(names.keys() & finder.modules.keys()):
-        if not module.startswith(f"{SCHEMES.package}."):
-            with contextlib.suppress(BaseException):
-                SCHEMES.get(names[module])
+    for registry in REGISTRIES:
+        for name, entry in registry.entries().items():
+            if entry.module in finder.modules and not entry.module.startswith(OURS):
+                with contextlib.suppress(BaseException):
+                    registry.get(name)
 
 
 def _task(request: dict[str, Any], pipe: int) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES, Entry
 from posenc_compare.sources import (
     OURS,
     closure,
@@ -107,9 +107,15 @@ def _torch_version() -> str:
     return importlib.metadata.version("torch")
 
 
-def modules(variant: Variant, measure: str) -> dict[str, Path]:
-    """Return by name the modules whose code a measure of a variant depends on."""
-    return {**_scheme_modules(variant), **_measure_modules(measure)}
+def entries_of(cell: Cell) -> list[Entry]:
+    """Return what was registered and takes part in a cell."""
+    schemes = [SCHEMES.entry(name) for name in schemes_of(cell.variant)]
+    return [*schemes, MEASURES.entry(cell.measure)]
+
+
+def modules(cell: Cell) -> dict[str, Path]:
+    """Return by name the modules whose code a cell depends on."""
+    return {**_scheme_modules(cell.variant), **_measure_modules(cell.measure)}
 
 
 def schemes_of(variant: Variant) -> list[str]:
@@ -119,24 +125,22 @@ def schemes_of(variant: Variant) -> list[str]:
     ways that nobody can read off, those that any text in its files names.
     """
     found: set[str] = set()
-    waiting = {*variant.schemes, *_named(variant.options.values())}
+    waiting = set(variant.schemes)
     while waiting:
         name = waiting.pop()
         found.add(name)
         entry = SCHEMES.entry(name)
-        inside = set(Variant(name).schemes)
         if entry.path is not None and not entry.module.startswith(f"{OURS}."):
             for module, path in closure(entry.module, entry.path).items():
                 if not module.startswith(f"{OURS}."):
-                    inside |= _named(constants(path))
-        waiting |= inside - found
+                    waiting |= _named(constants(path)) - found
     return sorted(found)
 
 
-def _named(values: Iterable[Any]) -> set[str]:
-    """Return the schemes that texts name, perhaps with options behind a colon."""
-    names = {value.partition(":")[0] for value in values if isinstance(value, str)}
-    return names & SCHEMES.entries().keys()
+def _named(texts: Iterable[str]) -> set[str]:
+    """Return the schemes that texts name, perhaps with options behind, and theirs."""
+    names = {text.partition(":")[0] for text in texts} & SCHEMES.entries().keys()
+    return {inside for name in names for inside in Variant(name).schemes}
 
 
 def _scheme_modules(variant: Variant) -> dict[str, Path]:

@@ -16,9 +16,10 @@ from jinja2 import Environment, StrictUndefined
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import Record, Warn, trained
-from posenc_compare.analysis.show.plots import CAPTIONS, images
+from posenc_compare.analysis.show.plots import images
 from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
 from posenc_compare.errors import StoreError
+from posenc_compare.registry import PLOTS
 
 DPI = 160  # of plots: sharp at twice the size of a screen's pixels
 MANY = 6  # different values of a setting that are listed one by one
@@ -71,7 +72,7 @@ def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> s
         coverage=coverage(records),
         tables=display_tables(records),
         figures=[
-            (base64.b64encode(data).decode(), CAPTIONS[name.removesuffix(".png")])
+            (base64.b64encode(data).decode(), _caption(name.removesuffix(".png")))
             for name, data in plots.items()
         ],
         missing=without_result(records),
@@ -79,6 +80,10 @@ def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> s
         schemes=_schemes(records),
         made_with=_made_with(records),
     )
+
+
+def _caption(plot: str) -> str:
+    return PLOTS.entry(plot).facts.get("caption", "")
 
 
 def _quantities(records: list[Record]) -> list[list[str]]:

@@ -18,7 +18,6 @@ from posenc_compare.analysis.records.load import (
     tell_apart,
 )
 from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.show.plots import PLOTS
 from posenc_compare.analysis.show.report import write_report
 from posenc_compare.analysis.show.tables import (
     Display,
@@ -29,7 +28,7 @@ from posenc_compare.analysis.show.tables import (
     without_result,
 )
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import hint
+from posenc_compare.registry import PLOTS
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,10 +95,7 @@ class Results:
         Raises:
             ConfigError: if there is no such plot, or the records hold nothing for it.
         """
-        if name not in PLOTS:
-            known = hint(name, PLOTS) or f"; there are {', '.join(PLOTS)}"
-            raise ConfigError(f"unknown plot {name!r}{known}")
-        figure = PLOTS[name](self.records)
+        figure = PLOTS.get(name)(self.records)
         if figure is None:
             raise ConfigError(
                 f"plot {name}: must have records that it can draw, and these hold none"

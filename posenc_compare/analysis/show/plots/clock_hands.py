@@ -13,12 +13,12 @@ from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
+from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     FAINT,
     MIDDLE,
     PAGE,
     add_legend,
-    in_style,
     looks,
     new_figure,
 )
@@ -28,7 +28,11 @@ CLOCKS = 6  # pairs
 COLOURS = "viridis"
 
 
-@in_style
+@register_plot(
+    "clock_hands",
+    order=80,
+    caption="How far a rotary scheme turns pairs of channels at the first positions.",
+)
 def draw_clock_hands(records: list[dict[str, Any]]) -> Figure | None:
     """Draw hands at positions 0 ... 7, a row per scheme, from fast to slow pairs.
 

@@ -7,16 +7,21 @@ from matplotlib.figure import Figure
 
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.heat import draw_heat
+from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     PAGE,
-    in_style,
     looks,
     new_figure,
 )
 
 
-@in_style
+@register_plot(
+    "codes",
+    order=40,
+    caption="The vector that each absolute scheme adds at each position; grey "
+    "where it defines none.",
+)
 def draw_codes(records: list[dict[str, Any]]) -> Figure | None:
     """Draw 128 positions by 512 channels for every scheme that adds a vector."""
     return draw_code_maps(records, "code", height=1.25, ticks=(32, 64))

@@ -20,10 +20,10 @@ from posenc_compare.analysis.show.plots.panels import (
     new_panels,
     outer_labels,
 )
+from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     Look,
-    in_style,
     looks,
     mark_training,
     palette,
@@ -33,7 +33,12 @@ from posenc_compare.analysis.show.plots.style import (
 LABELS = ("test length (bytes)", "bits per byte")
 
 
-@in_style
+@register_plot(
+    "extrapolation",
+    order=10,
+    caption="Bits per byte against the test length: thick lines are means over "
+    "seeds, thin ones single seeds.",
+)
 def draw_extrapolation(records: list[dict[str, Any]]) -> Figure | None:
     """Draw the mean over seeds as a thick line and every seed as a thin one.
 

@@ -5,7 +5,8 @@ from matplotlib.patches import Rectangle
 
 from posenc_compare.analysis.show.plots.frames import Record
 from posenc_compare.analysis.show.plots.head_maps import Kind, draw_head_maps
-from posenc_compare.analysis.show.plots.style import MIDDLE, in_style
+from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.style import MIDDLE
 
 KINDS: dict[str, Kind] = {
     "grid_bias": ("logits", None),
@@ -14,7 +15,14 @@ KINDS: dict[str, Kind] = {
 SIDES = ("row", "column")
 
 
-@in_style
+@register_plot(
+    "grid_maps",
+    order=70,
+    caption="How the middle cell of a grid, framed, sees every cell, before any "
+    "training: what is added to the logit, or the cosine of both codes; "
+    "grey where it may not look. Of three axes, the plane in the middle "
+    "of the first.",
+)
 def draw_grid_maps(records: list[Record]) -> Figure | None:
     """Draw the bias of each cell, or the cosine of its code with the middle's."""
     drawn = draw_head_maps(records, KINDS, SIDES)

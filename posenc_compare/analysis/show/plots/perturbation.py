@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from posenc_compare.analysis.show.plots.dots import draw_dots
 from posenc_compare.analysis.show.plots.frames import Record
-from posenc_compare.analysis.show.plots.style import in_style
+from posenc_compare.analysis.show.plots.plot import register_plot
 
 QUANTITIES = [
     "relative_size",
@@ -14,7 +14,11 @@ QUANTITIES = [
 ]
 
 
-@in_style
+@register_plot(
+    "perturbation",
+    order=100,
+    caption="How much each scheme changes what it is applied to: means over seeds.",
+)
 def draw_perturbation(records: list[Record]) -> Figure | None:
     """Draw size, tokens kept, what a LayerNorm leaves, and the spread of biases."""
     return draw_dots(records, "perturbation", QUANTITIES, "applied to")

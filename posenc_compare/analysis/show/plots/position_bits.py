@@ -20,8 +20,8 @@ from posenc_compare.analysis.show.plots.panels import (
     new_panels,
     outer_labels,
 )
+from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
-    in_style,
     looks,
     mark_training,
     palette,
@@ -32,7 +32,12 @@ BINS_PER_OCTAVE = 2
 FIRST = 8  # positions in the first bin: fewer windows say little of each
 
 
-@in_style
+@register_plot(
+    "position_bits",
+    order=30,
+    caption="Bits per byte at every position of the longest window: mean over "
+    "seeds, the shade spans all of them.",
+)
 def draw_position_bits(records: list[dict[str, Any]]) -> Figure | None:
     """Draw the mean over seeds in bins of equal width on the logarithmic axis.
 

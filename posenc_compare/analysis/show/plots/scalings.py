@@ -15,12 +15,18 @@ from posenc_compare.analysis.show.plots.panels import (
     new_panels,
     outer_labels,
 )
-from posenc_compare.analysis.show.plots.style import in_style, looks
+from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.style import looks
 
 PLAIN = "as trained"
 
 
-@in_style
+@register_plot(
+    "scalings",
+    order=20,
+    caption="Bits per byte of networks trained once and read under every scaling: "
+    "thick lines are means over seeds, thin ones single seeds.",
+)
 def draw_scalings(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds, a panel for each scheme that has scalings."""
     styles = looks(records)

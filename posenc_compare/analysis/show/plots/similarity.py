@@ -12,11 +12,11 @@ from matplotlib.ticker import MultipleLocator
 from posenc_compare.analysis.show.plots.frames import Frame, arrays_of, usable
 from posenc_compare.analysis.show.plots.lines import THIN, draw_lines
 from posenc_compare.analysis.show.plots.panels import add_legends, groups_of
+from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     PAGE,
     Look,
-    in_style,
     looks,
     new_figure,
 )
@@ -25,7 +25,12 @@ LINEAR = 1.0  # logits around 0 that are drawn on a linear scale
 STEEP = 20.0  # range in logits beyond which the rest is logarithmic
 
 
-@in_style
+@register_plot(
+    "similarity",
+    order=90,
+    caption="Mean cosine of two codes, and mean logit of equal tokens, by their "
+    "distance.",
+)
 def draw_similarity(records: list[dict[str, Any]]) -> Figure | None:
     """Draw the mean cosine of two codes, and the mean logit, by distance.
 

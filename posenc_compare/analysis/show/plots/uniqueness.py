@@ -4,12 +4,17 @@ from matplotlib.figure import Figure
 
 from posenc_compare.analysis.show.plots.dots import draw_dots
 from posenc_compare.analysis.show.plots.frames import Record
-from posenc_compare.analysis.show.plots.style import in_style
+from posenc_compare.analysis.show.plots.plot import register_plot
 
 QUANTITIES = ["distinct_share", "nearest_distance_relative"]
 
 
-@in_style
+@register_plot(
+    "uniqueness",
+    order=110,
+    caption="Whether every position or distance has a code of its own: means over "
+    "seeds.",
+)
 def draw_uniqueness(records: list[Record]) -> Figure | None:
     """Draw the share of distinct codes by dtype, and the distance of the nearest."""
     return draw_dots(records, "uniqueness", QUANTITIES, "dtype")

@@ -1,0 +1,1 @@
+"""Tasks, one file each: what networks are trained on and tested by."""

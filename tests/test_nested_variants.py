@@ -1,0 +1,147 @@
+"""A scheme inside a scheme: written in brackets, checked before anything runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.schemes import Geometry, Variant, parse_variants
+from posenc_compare.variants import option_types
+
+MIX = "mix:first=(alibi);second=(rope:base=500000)"
+DEEP = "randomized:scheme=(mix:first=(rope:base=3;layout=half);second=alibi);longest=9"
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("randomized:scheme=rope", "randomized:scheme=rope"),
+        ("randomized:scheme=(rope)", "randomized:scheme=rope"),
+        ("randomized:scheme=( rope )", "randomized:scheme=rope"),
+        ("randomized:scheme=(rope:base=10000)", "randomized:scheme=rope"),
+        ("randomized:scheme=sinusoidal", "randomized"),
+        ("randomized:scheme=(rope:base=5e5)", "randomized:scheme=(rope:base=500000.0)"),
+        (MIX, "mix:first=alibi;second=(rope:base=500000.0)"),
+        (
+            DEEP,
+            "randomized:longest=9;scheme=(mix:first=(rope:base=3.0;layout=half);"
+            "second=alibi)",
+        ),
+    ],
+)
+def test_a_label_reads_as_what_it_came_from(text: str, label: str) -> None:
+    (variant,) = parse_variants(text)
+    assert variant.label == label
+    assert parse_variants(label) == [variant]
+    options = json.loads(json.dumps(variant.options))
+    assert Variant(variant.name, options) == variant
+    cell = Cell(variant, "smoothness", ProbeSetting(), 1)
+    assert cell_of(json.loads(json.dumps(cell.spec())), "").variant == variant
+
+
+def test_of_a_list_brackets_hide_commas_semicolons_and_colons() -> None:
+    found = parse_variants(f"alibi,{DEEP},{MIX}")
+    assert [variant.name for variant in found] == ["alibi", "randomized", "mix"]
+
+
+def test_a_bare_scheme_inside_keeps_the_key_it_had() -> None:
+    assert Variant("randomized", {"scheme": "rope"}).options == {"scheme": "rope"}
+    assert Variant("randomized", {"scheme": Variant("rope")}).options == {
+        "scheme": "rope"
+    }
+    assert parse_variants("dape:base=fire")[0].options == {"base": "fire"}
+    given = Variant("shape", {"scheme": Variant("rope", {"base": 5})})
+    assert given.options == {"scheme": "rope:base=5.0"}
+
+
+def test_what_is_inside_has_the_options() -> None:
+    (variant,) = parse_variants("randomized:scheme=(rope:base=500)")
+    assert variant.build(Geometry()).inner.base == 500.0
+    (variant,) = parse_variants("mix:first=(rope:base=7);every=1")
+    assert variant.build(Geometry()).inner.base == 7.0
+    (variant,) = parse_variants("dape:base=(alibi:direction=causal)")
+    assert variant.build(Geometry()).base.causal_only
+
+
+def test_all_schemes_inside_count_and_no_others() -> None:
+    assert parse_variants(DEEP)[0].schemes == ["alibi", "mix", "randomized", "rope"]
+    assert schemes_of(parse_variants(DEEP)[0]) == parse_variants(DEEP)[0].schemes
+    assert parse_variants("randomized:scheme=rope")[0].schemes == ["randomized", "rope"]
+    assert Variant("mix").schemes == ["mix", "nope", "rope"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "randomized:scheme=rope:base=5",
+            r"^randomized: scheme must have brackets around options, got "
+            r"'rope:base=5'; scheme=\(rope:base=5\) would work$",
+        ),
+        ("randomized:scheme=roep", "^randomized: scheme: unknown scheme 'roep'; did y"),
+        (
+            "randomized:scheme=(rope:bas=5)",
+            r"^randomized: scheme: rope: no option 'bas'; did you mean base\?$",
+        ),
+        (
+            "randomized:scheme=(rope:base=x)",
+            "^randomized: scheme: rope: base must be a finite number, got 'x'$",
+        ),
+        ("randomized:scheme=(mix:first=(rope:base=x))", "scheme: mix: first: rope: "),
+        ("randomized:scheme=rotary", "^randomized: scheme: unknown scheme 'rotary'"),
+        ("randomized:scheme=", "^randomized: scheme must be a scheme, got ''$"),
+        ("randomized:scheme=(rope,alibi)", "scheme: unknown scheme 'rope,alibi'"),
+        ("randomized:scheme=(rope", "^every bracket must be closed, got 'random"),
+        ("randomized:scheme=rope)", "^every bracket must be closed, got 'random"),
+        ("(rope)", r"^unknown scheme '\(rope\)'"),
+        (
+            "randomized:scheme=(" * 40 + "rope" + ")" * 40,
+            "^brackets must be at most 8 deep, got 'rand",
+        ),
+    ],
+)
+def test_what_cannot_be_inside_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        parse_variants(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [3, None, ["rope"], {"name": "rope"}])
+def test_a_value_that_stands_for_no_scheme(given: object) -> None:
+    with pytest.raises(ConfigError, match="randomized: scheme must be a scheme, got"):
+        Variant("randomized", {"scheme": given})
+
+
+def test_options_that_are_schemes_are_read_from_the_text() -> None:
+    assert option_types("randomized")["scheme"] == (Variant, "sinusoidal")
+    assert option_types("dape")["base"] == (Variant, "alibi")
+
+
+def test_a_default_may_have_options(tmp_path: Path) -> None:
+    path = tmp_path / "around.py"
+    path.write_text(
+        "from posenc_compare.schemes import Scheme, Variant, register\n"
+        "@register('posenc_test_around', family='bias')\n"
+        "class Around(Scheme):\n    'Around.'\n"
+        "    def __init__(self, geometry, *,\n"
+        "                 scheme: Variant = Variant('rope', {'base': 500})):\n"
+        "        super().__init__(geometry)\n"
+        "        self.inner = scheme.build(geometry)\n"
+    )
+    add_plugin(str(path))
+    try:
+        assert option_types("posenc_test_around") == {
+            "scheme": (Variant, "rope:base=500.0")
+        }
+        assert Variant("posenc_test_around").schemes == ["posenc_test_around", "rope"]
+        assert parse_variants("posenc_test_around:scheme=(rope:base=500)") == [
+            Variant("posenc_test_around")
+        ]
+        assert Variant("posenc_test_around").build(Geometry()).inner.base == 500.0
+    finally:
+        SCHEMES._known.pop("posenc_test_around")
+        SCHEMES._items.pop("posenc_test_around", None)
