@@ -9,6 +9,7 @@ imports neither torch nor a plugin, and alone writes records.
 import secrets
 import selectors
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -161,7 +162,10 @@ class Supervisor:
         def caught(number: int, _: Any) -> None:
             self._asked.append(number)
 
-        before = {number: signal.signal(number, caught) for number in SIGNALS}
+        # Only the main thread is told of signals; elsewhere a run cannot be stopped.
+        main = threading.current_thread() is threading.main_thread()
+        numbers = SIGNALS if main else ()
+        before = {number: signal.signal(number, caught) for number in numbers}
         try:
             yield
         finally:
