@@ -19,7 +19,7 @@ import posenc_compare as pc
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.choices import Choices, SettingChoices, Work
 from posenc_compare.analysis.engine.comparison import Event, plan_comparison
-from posenc_compare.analysis.engine.scheduler import Supervisor
+from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
@@ -212,7 +212,7 @@ def test_a_comparison_runs_in_any_thread() -> None:
 
 
 def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(Supervisor, "run", lambda self: signal.SIGINT.name)
+    monkeypatch.setattr(Scheduler, "run", lambda self: signal.SIGINT.name)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         pc.compare("rope", "smoothness", **SMALL)

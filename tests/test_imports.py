@@ -38,7 +38,7 @@ ROOMS = {
     "engine": {"core", "records", "training", "measures", "show"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
-# worker must hear the end of its supervisor while it imports torch; a mistake in a
+# worker must hear the end of its scheduler while it imports torch; a mistake in a
 # comparison is named before pandas and matplotlib are there.
 LAZY = {
     "posenc_compare.attention": {"torch.nn.attention"},

@@ -29,7 +29,7 @@ from posenc_compare.analysis.engine.plan import (
     plan,
     shuffled,
 )
-from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
 from posenc_compare.analysis.records.load import Record, Warn
 from posenc_compare.analysis.records.store import Store
@@ -135,7 +135,7 @@ class Comparison:
             tell(note=f"damaged record {name} {kept}")
         count = f"{len(self.cells)} cells, {len(todo)} to compute"
         tell(note=f"{count}, records in {store.folder}")
-        return Supervisor(
+        return Scheduler(
             shuffled(todo),
             store,
             self.plugins,
