@@ -220,6 +220,9 @@ class Registry(Generic[T]):
         for name, summary, facts in read_declarations(path, self.decorator):
             self._check_name(name, origin)
             self._check_facts(name, origin, facts)
+            if name in self._known and self._known[name].module == "__main__":
+                del self._known[name]  # the file takes the place of a notebook's
+                self._items.pop(name, None)
             known = self._known.get(name)
             if known is not None and (known.module != module or name in names):
                 raise self._twice(known, origin)

@@ -15,6 +15,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
+from posenc_compare import EXPORTS
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import read_regular
 
@@ -25,7 +26,7 @@ OURS = __name__.split(".")[0]
 # Modules of this package that cannot change a number: they read what the user gives,
 # plan, keep and tell. Adding one here needs a reason that a reader can follow.
 WITHOUT_EFFECT = {
-    OURS,  # the version, which is in the key
+    OURS,  # the version, which is in the key, and names of what stands elsewhere
     f"{OURS}.bases",
     f"{OURS}.errors",  # messages
     f"{OURS}.registry",
@@ -38,10 +39,13 @@ WITHOUT_EFFECT = {
     f"{OURS}.analysis.core.progress",
     f"{OURS}.analysis.core.sanitize",  # messages
     f"{OURS}.analysis.engine",
+    f"{OURS}.analysis.engine.comparison",  # plans
     f"{OURS}.analysis.engine.provenance",
     f"{OURS}.analysis.records",
     f"{OURS}.analysis.records.cells",  # keys
     f"{OURS}.analysis.records.store",
+    f"{OURS}.analysis.show",
+    f"{OURS}.analysis.show.results",
     f"{OURS}.analysis.training.checkpoints",  # what is kept is checked bit for bit
 }
 
@@ -256,6 +260,8 @@ def _with_parents(name: str) -> list[str]:
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:
     """Yield the modules that a file in `package` may import, with their parents."""
+    for name in _exports_used(tree):
+        yield from _with_parents(EXPORTS[name])
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -273,6 +279,29 @@ def imported_from(node: ast.ImportFrom, package: str) -> str:
         return node.module or ""
     above = package.split(".")[: len(package.split(".")) - node.level + 1]
     return ".".join([*above, *filter(None, [node.module])])
+
+
+def _exports_used(tree: ast.Module) -> set[str]:
+    """Return the names that a file takes from this package itself, as `pc.Scheme`."""
+    nodes = list(ast.walk(tree))
+    ours = {
+        alias.asname or OURS
+        for node in nodes
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == OURS
+    }
+    used = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module == OURS
+        for alias in node.names
+    }
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id=name)) if name in ours:
+                used.add(node.attr)
+    return set(EXPORTS) if "*" in used else used & EXPORTS.keys()
 
 
 @functools.cache

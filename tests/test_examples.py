@@ -17,7 +17,7 @@ from posenc_compare.schemes import Geometry, Scheme, create
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-SHORT = sorted(EXAMPLES.glob("*.py"))
+SHORT = sorted({*EXAMPLES.glob("*.py")} - {EXAMPLES / "notebook.py"})
 
 
 def run(*arguments: str | Path) -> str:
@@ -72,6 +72,16 @@ def test_relative_example_looks_less_far_back_with_a_bias():
     assert list(found) == ["nope", "alibi"]
     assert found["nope"] == pytest.approx(49.5, abs=5)
     assert found["alibi"] < found["nope"] - 10
+
+
+def test_notebook_compares_without_a_guard():
+    text = run(EXAMPLES / "notebook.py")
+    found = dict(numbers(r" *(\w+) +(\d\S+)\n", text))
+    assert found.keys() == {"rope", "alibi"}
+    assert found["rope"] > 0.1 > found["alibi"] > 0
+    assert "Results(16 of 16 cells ok)\n" in text
+    assert "ramp adds [0.0, 0.25, 0.5, 0.75]\n" in text
+    assert text.endswith("Results(6 of 6 cells ok)\n")
 
 
 @pytest.fixture

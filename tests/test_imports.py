@@ -10,7 +10,7 @@ import posenc_compare
 
 ROOT = Path(posenc_compare.__file__).parent
 FLOORS = {
-    "posenc_compare": 0,  # the version only
+    "posenc_compare": 0,  # the version, and names imported when used
     "posenc_compare.bases": 0,
     "posenc_compare.errors": 0,
     "posenc_compare.fresh": 0,
@@ -39,7 +39,7 @@ ROOMS = {
     "engine": {"core", "records", "training", "measures", "show"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
-# worker must hear the end of its supervisor while it imports torch; a mistake in a
+# worker must hear the end of its scheduler while it imports torch; a mistake in a
 # comparison is named before pandas and matplotlib are there.
 LAZY = {
     "posenc_compare.attention": {"torch.nn.attention"},
@@ -70,8 +70,21 @@ def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [part if part in FILES else source for part in parts]
 
 
+def for_checkers(node: ast.stmt) -> bool:
+    """Return whether a statement is read by type checkers alone."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
 def imports(module: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
-    for node in ast.walk(TREES[module]):
+    """Yield the imports of a module, and what each imports.
+
+    Those for type checkers count as well, save in the package itself: there they tell
+    the types of what is imported from any floor when it is used.
+    """
+    tree = TREES[module]
+    if module == ROOT.name:
+        tree = ast.Module([n for n in tree.body if not for_checkers(n)], [])
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             for name in imported(node):
                 yield node, name
@@ -91,8 +104,7 @@ def inner_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     """Return the imports that are not at the top level, nor for type checkers."""
     top: list[ast.stmt] = []
     for node in tree.body:
-        checked = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        top += node.body if isinstance(node, ast.If) and checked else [node]
+        top += node.body if isinstance(node, ast.If) and for_checkers(node) else [node]
     return [
         node
         for node in ast.walk(tree)

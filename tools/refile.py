@@ -25,7 +25,7 @@ import typer
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.plan import here
-from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell, cell_of
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
@@ -58,7 +58,7 @@ def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
     store.create()
     limits = Limits(workers=2)
     ends = (lambda cell, units: None, lambda record: print(".", end="", flush=True))
-    Supervisor(cells, store, [], limits, (), *ends).run()
+    Scheduler(cells, store, [], limits, (), *ends).run()
     print()
     return store
 

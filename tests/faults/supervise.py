@@ -1,4 +1,4 @@
-"""Compute cells under a supervisor, as `run` does, without its tables and plots.
+"""Compute cells under a scheduler, as `run` does, without its tables and plots.
 
 Takes one JSON text and prints one: what stopped it, by how many bytes this process
 grew at its largest, and when each record was written.
@@ -12,7 +12,7 @@ from typing import Any
 
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.plan import missing, plan
-from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.registry import SCHEMES, add_plugin
@@ -69,7 +69,7 @@ def main() -> None:
     def report(record: dict[str, Any]) -> None:
         times[record["label"]] = time.time()
 
-    stopped_by = Supervisor(
+    stopped_by = Scheduler(
         todo,
         store,
         asked.get("plugins", []),

@@ -113,7 +113,7 @@ class Meddle(Scheme):
 def ask(
     folder: Path, schemes: list[str], measures: list[str], **asked: Any
 ) -> tuple[list[Any], list[dict[str, Any]], dict[tuple[str, str], dict[str, Any]]]:
-    """Run cells under a supervisor; return what it, the schemes and the records say."""
+    """Run cells under a scheduler; return what it, the schemes and the records say."""
     limits = {"workers": 2, "timeout": 120.0, "memory": 1 << 36, **asked.pop("limits")}
     asked = {"plugins": [PLUGIN], "out": str(folder / "run"), "limits": limits, **asked}
     log = folder / "log"
@@ -504,7 +504,7 @@ def test_what_writes_on_every_pipe_gives_no_wrong_record(records) -> None:
     assert [row["value"] for row in records["nope"]["rows"]].count(0.0) > 0
 
 
-def test_the_supervisor_stays_small_and_imports_no_plugin(zoo) -> None:
+def test_the_scheduler_stays_small_and_imports_no_plugin(zoo) -> None:
     _, grown, _, imported = zoo[1]
     assert grown <= 10 * MEBI
     assert not [name for name in imported if "torch" in name or "plugin" in name]

@@ -123,7 +123,7 @@ def start(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.P
 
 
 def supervise(asked: dict[str, Any], **limits: Any) -> subprocess.Popen:
-    """Start a supervisor over cells, without tables and plots."""
+    """Start a scheduler over cells, without tables and plots."""
     asked = {"limits": {"workers": 2, "memory": 1 << 36, **limits}, **asked}
     command = [sys.executable, str(HERE / "supervise.py"), json.dumps(asked)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

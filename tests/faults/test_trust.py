@@ -1,6 +1,6 @@
 """No false `ok`, nothing foreign executed, no scheme that ends a run.
 
-Each test is an attack that once worked. Those on the supervisor run in real workers.
+Each test is an attack that once worked. Those on the scheduler run in real workers.
 """
 
 import json
@@ -27,7 +27,7 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.local import Group, WorkerProcess
-from posenc_compare.analysis.engine.scheduler import Job, Limits, Supervisor
+from posenc_compare.analysis.engine.scheduler import Job, Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.diff import result
 from posenc_compare.analysis.records.store import Store
@@ -44,7 +44,7 @@ EVIL = str(HERE.parent / "support" / "attacking_schemes.py")
 def run(
     folder: Path, schemes: str, measures: list[str], **asked: Any
 ) -> tuple[int, str, dict[str, dict[str, Any]]]:
-    """Run cells under a supervisor; return its code, what it says, records by label."""
+    """Run cells under a scheduler; return its code, what it says, records by label."""
     limits = {"workers": 2, "timeout": 30.0, "memory": 1 << 36}
     limits |= asked.pop("limits", {})
     asked = {"plugins": [EVIL], "out": str(folder / "run"), "limits": limits, **asked}
@@ -142,7 +142,7 @@ def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
 def test_a_run_with_a_cell_without_a_record_ends_with_1(
     posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.engine.comparison.Supervisor", Idle)
+    monkeypatch.setattr("posenc_compare.analysis.engine.comparison.Scheduler", Idle)
     words = ["--measures=shift_error", "--schemes=rope", "--out", tmp_path / "out"]
     done = posenc("measure", *words)
     assert done.returncode == 2  # nothing to show at all
@@ -156,7 +156,7 @@ def test_a_run_with_a_cell_without_a_record_ends_with_1(
 CELL = Cell(Variant("rope"), "shift_error", PROBE, 1)
 
 
-class Idle(Supervisor):
+class Idle(Scheduler):
     """One that computes nothing."""
 
     def run(self) -> str:
@@ -218,7 +218,7 @@ def test_what_can_be_put_back_costs_no_worker(
     asked = {"schemes": "neighbour,meddles", "measures": ["shift_error"], "seeds": 2}
     wanted = {cell.key(): cell for cell in cells({**asked, "plugins": [EVIL]})}
     started = counted(monkeypatch)
-    run = supervisor(tmp_path, wanted)
+    run = scheduler(tmp_path, wanted)
     run.plugins = [EVIL]
     run.run()
     forget_plugins()
@@ -236,9 +236,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             started.append(given)
             super().__init__(*given)
 
-    monkeypatch.setattr(
-        "posenc_compare.analysis.engine.scheduler.WorkerProcess", Counted
-    )
+    monkeypatch.setattr("posenc_compare.analysis.engine.local.WorkerProcess", Counted)
     return started
 
 
@@ -442,7 +440,7 @@ def test_a_scheme_around_a_plugin_has_the_plugins_origin(tmp_path: Path) -> None
 
 
 class Silent:
-    """What a supervisor asks of a worker that has answered."""
+    """What a scheduler asks of a worker that has answered."""
 
     descriptors = ()
     peak_memory = 0
@@ -458,7 +456,7 @@ class Silent:
 def test_an_answer_made_with_other_code_than_planned_is_no_record(
     tmp_path: Path, other: bool
 ) -> None:
-    run = supervisor(tmp_path, {CELL.key(): CELL})
+    run = scheduler(tmp_path, {CELL.key(): CELL})
     worker: Any = Silent()
     job = run.waiting[Group(())].popleft()
     run.workers[worker], job.starts = job, 3
@@ -797,18 +795,18 @@ def test_rerun_has_limits(tmp_path: Path, posenc) -> None:
 # --- M1, M8: signals and a folder that goes ----------------------------------------
 
 
-def supervisor(folder: Path, wanted: dict[str, Cell]) -> Supervisor:
+def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
     store = Store(folder)
     store.create()
     limits = Limits(workers=1)
-    return Supervisor(
+    return Scheduler(
         wanted, store, [], limits, (), lambda cell, units: None, lambda record: None
     )
 
 
 def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
     """A handler that wrote to a pipe met itself, and ended the run."""
-    run = supervisor(tmp_path, {CELL.key(): CELL})
+    run = scheduler(tmp_path, {CELL.key(): CELL})
     sent = 0
 
     class Pipe:
@@ -829,7 +827,7 @@ def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_goes_is_looked_after(tmp_path: Path) -> None:
-    run = supervisor(tmp_path / "run", {})
+    run = scheduler(tmp_path / "run", {})
     run._look_after()
     shutil.rmtree(tmp_path / "run")
     run._looked = float("-inf")
@@ -921,7 +919,7 @@ def test_a_worker_ends_after_a_failure_on_a_gpu(
         broken = replace(cell, setting=replace(PROBE, device="meta"))
         wanted[broken.key()] = broken
     started = counted(monkeypatch)
-    supervisor(store.folder, wanted).run()
+    scheduler(store.folder, wanted).run()
     assert len(started) == 3
     states = sorted(record["status"] for record in store.records())
     assert states == ["failed"] * 3 + ["ok"] * 3

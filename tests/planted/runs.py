@@ -23,6 +23,7 @@ CHECKPOINTS = "tests/faults/test_checkpoints.py::test_"
 RECORDS = "tests/test_records.py::test_"
 PROVENANCE = "tests/test_provenance.py::test_"
 DEVICES = "tests/test_devices.py::test_"
+API = "tests/test_api.py::test_"
 MACHINE = "tests/cli/test_machine.py::test_"
 MEMORY = "tests/faults/test_memory.py::test_"
 PLUGINS = "tests/cli/test_bad_input.py::test_files_that_are_no_plugins"
@@ -381,5 +382,26 @@ FAULTS = [
         "PIPES = 3",
         "PIPES = 2",
         f"{MACHINE}too_few_open_files_are_one_line_before_work_starts",
+    ),
+    fault(
+        "analysis/engine/comparison",
+        "a scheme from no file",
+        "if entry.path is None:",
+        "if False:",
+        f"{API}a_scheme_in_a_notebook_says_what_to_do",
+    ),
+    fault(
+        "analysis/engine/comparison",
+        "a folder left behind",
+        "weakref.finalize(results,",
+        "weakref.finalize(lambda: None,",
+        f"{API}a_folder_of_its_own_goes_with_the_results",
+    ),
+    fault(
+        "sources",
+        "names of the package unseen",
+        "        yield from _with_parents(EXPORTS[name])\n",
+        "        yield from _with_parents(OURS)\n",
+        f"{API}a_key_covers_what_is_taken_from_the_package_itself",
     ),
 ]

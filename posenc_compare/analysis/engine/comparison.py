@@ -29,7 +29,7 @@ from posenc_compare.analysis.engine.plan import (
     plan,
     shuffled,
 )
-from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
 from posenc_compare.analysis.records.load import Record, Warn
 from posenc_compare.analysis.records.store import Store
@@ -135,7 +135,7 @@ class Comparison:
             tell(note=f"damaged record {name} {kept}")
         count = f"{len(self.cells)} cells, {len(todo)} to compute"
         tell(note=f"{count}, records in {store.folder}")
-        return Supervisor(
+        return Scheduler(
             shuffled(todo),
             store,
             self.plugins,
@@ -176,6 +176,11 @@ def plan_comparison(
         ConfigError: if a name or a value cannot be used, or a cell does not fit.
     """
     _check_known(choices)
+    if isinstance(plugins, str | Path):
+        raise ConfigError(
+            f"plugins must be a list of files or modules, got {str(plugins)!r}; "
+            f"[{str(plugins)!r}] would work"
+        )
     own = {field.name for field in fields(Work)}
     chosen: dict[str, Any] = dict(choices)
     work = Work(**{name: chosen.pop(name) for name in own & chosen.keys()})

@@ -1,12 +1,14 @@
-"""One worker as its supervisor sees it: a process, its pipes and its clock."""
+"""Workers as the scheduler sees them: processes, their pipes and their clocks."""
 
 import contextlib
 import json
 import os
+import selectors
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -195,6 +197,48 @@ class WorkerProcess:
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+class Pool:
+    """The worker processes of a run, heard together."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def start(
+        self,
+        group: Group,
+        modules: dict[str, Path],
+        plugins: list[str],
+        memory: int,
+    ) -> WorkerProcess:
+        """Return a new worker; arguments and errors are those of `WorkerProcess`."""
+        worker = WorkerProcess(group, modules, plugins, memory)
+        for descriptor in worker.descriptors:
+            self._selector.register(descriptor, selectors.EVENT_READ, worker)
+        return worker
+
+    def messages(self, seconds: float) -> Iterator[tuple[WorkerProcess, Any]]:
+        """Yield what workers say, each with its worker; wait so long for the first."""
+        for event, _ in self._selector.select(seconds):
+            if event.fd not in self._selector.get_map():
+                continue  # its worker was ended for what was read a moment ago
+            messages, more = event.data.receive(event.fd)
+            if not more:
+                self._selector.unregister(event.fd)
+            for message in messages:
+                yield event.data, message
+
+    def end(self, worker: WorkerProcess) -> None:
+        """Kill a worker and hear it no more."""
+        for descriptor in worker.descriptors:
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
+        worker.close()
+
+    def close(self) -> None:
+        """Free what listening took; every worker has ended."""
+        self._selector.close()
 
 
 def _handed_over(modules: dict[str, Path]) -> IO[bytes]:

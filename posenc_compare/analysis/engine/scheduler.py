@@ -1,4 +1,4 @@
-"""The supervisor: cells to worker processes, answers to records.
+"""The scheduler: cells to worker processes, answers to records.
 
 A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
 Each worker runs cells of the same origins, so that no plugin meets another, nor a
@@ -8,8 +8,8 @@ torch nor a plugin, and alone writes records.
 """
 
 import secrets
-import selectors
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from typing import Any
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import Training
-from posenc_compare.analysis.engine.local import Group, WorkerProcess
+from posenc_compare.analysis.engine.local import Group, Pool, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.shape import fault
@@ -77,7 +77,7 @@ class Job:
         return Group(tuple(sorted(origins)), alone)
 
 
-class Supervisor:
+class Scheduler:
     """One run over missing cells.
 
     Args:
@@ -114,7 +114,7 @@ class Supervisor:
             known = self.modules.setdefault(job.group, {})
             known |= modules(cell)
         self.workers: dict[WorkerProcess, Job | None] = {}
-        self.selector = selectors.DefaultSelector()
+        self.pool = Pool()
         self.stopped_by = ""
         self._run = secrets.token_hex(16)  # tells its checkpoints from others'
         self._asked: deque[int] = deque()  # signals that nobody has acted on
@@ -133,14 +133,14 @@ class Supervisor:
         with self._signals():
             try:
                 while self._assign():
-                    for event, _ in self.selector.select(0.1):
-                        self._read(event.data, event.fd)
+                    for worker, message in self.pool.messages(0.1):
+                        self._hear(worker, message)
                     self._look_after()
                     self._obey()
             finally:
                 for worker in list(self.workers):
                     self._end(worker)
-                self.selector.close()
+                self.pool.close()
         return self.stopped_by
 
     def stop(self, reason: str, grace: float) -> None:
@@ -162,7 +162,10 @@ class Supervisor:
         def caught(number: int, _: Any) -> None:
             self._asked.append(number)
 
-        before = {number: signal.signal(number, caught) for number in SIGNALS}
+        # Only the main thread is told of signals; elsewhere a run cannot be stopped.
+        main = threading.current_thread() is threading.main_thread()
+        numbers = SIGNALS if main else ()
+        before = {number: signal.signal(number, caught) for number in numbers}
         try:
             yield
         finally:
@@ -180,8 +183,6 @@ class Supervisor:
             if worker is None:
                 break
             self.workers[worker] = None
-            for descriptor in worker.descriptors:
-                self.selector.register(descriptor, selectors.EVENT_READ, worker)
             if not self._give(worker):
                 self._end(worker)
         return bool(self.workers)
@@ -198,7 +199,7 @@ class Supervisor:
     def _started(self, group: Group) -> WorkerProcess | None:
         """Return a new worker; none if the machine has room for no more of them."""
         try:
-            return WorkerProcess(
+            return self.pool.start(
                 group, self.modules[group], self.plugins, self.limits.memory
             )
         except OSError as error:
@@ -232,15 +233,6 @@ class Supervisor:
             "checkpoints": str(folder) if trained else "",
             "interval": self.limits.interval,
         }
-
-    def _read(self, worker: WorkerProcess, descriptor: int) -> None:
-        if worker not in self.workers:  # ended by what was read a moment ago
-            return
-        messages, more = worker.receive(descriptor)
-        if not more:
-            self.selector.unregister(descriptor)
-        for message in messages:
-            self._hear(worker, message)
 
     def _hear(self, worker: WorkerProcess, message: Any) -> None:
         """Act on one line of a worker: an answer to the cell it has, or a fault."""
@@ -354,7 +346,4 @@ class Supervisor:
 
     def _end(self, worker: WorkerProcess) -> None:
         self.workers.pop(worker, None)
-        for descriptor in worker.descriptors:
-            if descriptor in self.selector.get_map():
-                self.selector.unregister(descriptor)
-        worker.close()
+        self.pool.end(worker)

@@ -1,8 +1,8 @@
-"""A worker: a process that computes one cell after another for a supervisor.
+"""A worker: a process that computes one cell after another for a scheduler.
 
 It reads requests from its standard input and answers on a pipe of its own, one JSON
 text per line, so that what a scheme prints is never taken for an answer. What it
-computes with is the source that the supervisor read, handed over in a file. When its
+computes with is the source that the scheduler read, handed over in a file. When its
 standard input ends, it ends too, with all that it started.
 """
 

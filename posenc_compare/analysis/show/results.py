@@ -79,11 +79,10 @@ class Results:
         records = self.records
         if measure is not None:
             records = [r for r in records if _measure(r) == measure]
-            known = sorted({_measure(r) for r in self.records})
             if not records:
-                raise ConfigError(
-                    f"measure must be {' or '.join(known)}, got {measure!r}"
-                )
+                known = sorted({_measure(r) for r in self.records})
+                near = hint(measure, known) or f"; there are {', '.join(known)}"
+                raise ConfigError(f"no record is of {measure!r}{near}")
         return Tables(display_tables(records) + without_result(records))
 
     def plot(self, name: str) -> Figure:

@@ -24,6 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 FEW = 6  # schemes whose lines fit into one column
+SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 FONT = "DejaVu Sans"  # comes with matplotlib
 
@@ -201,9 +202,16 @@ def render(figure: Figure, ending: str, dpi: int) -> bytes:
     return data.getvalue()
 
 
+class Picture(Figure):
+    """A figure that a notebook shows, though pyplot does not know of it."""
+
+    def _repr_png_(self) -> bytes:
+        return render(self, "png", SCREEN)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure in inches, outside pyplot and any window."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def line_width(schemes: int) -> float:

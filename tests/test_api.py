@@ -1,0 +1,248 @@
+"""The package from Python: its names, a comparison, and what is wrong in one line."""
+
+import ast
+import gc
+import importlib
+import inspect
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+import posenc_compare as pc
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.engine.choices import Choices, SettingChoices, Work
+from posenc_compare.analysis.engine.comparison import Event, plan_comparison
+from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.show.results import Results
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.sources import closure
+
+SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
+compare: Any = pc.compare  # for arguments that type checkers refuse
+INLINE = '''
+import posenc_compare as pc
+
+@pc.register("inline", family="absolute", source="own test")
+class Inline(pc.Scheme):
+    """Add nothing."""
+
+try:
+    pc.compare("inline", "smoothness")
+except Exception as error:
+    print(type(error).__name__, error)
+'''
+
+
+# --- names ------------------------------------------------------------------------
+
+
+def test_the_package_imports_nothing() -> None:
+    code = (
+        "import importlib, sys, typing; before = set(sys.modules)\n"
+        "import posenc_compare as pc; pc.__version__; dir(pc)\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["posenc_compare"]
+
+
+@pytest.mark.parametrize("name", pc.EXPORTS)
+def test_every_exported_name_is_there(name: str) -> None:
+    assert name in pc.__all__
+    assert name in dir(pc)
+    found = getattr(pc, name)
+    home = importlib.import_module(pc.EXPORTS[name])
+    assert found is (home if inspect.ismodule(found) else getattr(home, name))
+
+
+def test_other_names_are_not_there() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        pc.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_type_checkers_are_told_the_same_names() -> None:
+    tree = ast.parse(Path(pc.__file__).read_text("utf-8"))
+    (checked,) = [node for node in tree.body if isinstance(node, ast.If)]
+    told = {}
+    for node in checked.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.name == alias.asname  # which makes it public
+            own = node.module == "posenc_compare"
+            told[alias.name] = f"{node.module}.{alias.name}" if own else node.module
+    assert told == pc.EXPORTS
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("import posenc_compare as pc\nclass A(pc.Scheme): pass", True),
+        ("import posenc_compare\nposenc_compare.register('a')", True),
+        ("from posenc_compare import Scheme", True),
+        ("from posenc_compare import *", True),
+        ("import posenc_compare\nposenc_compare.__version__", False),
+        ("import posenc_compare.errors\nself.Scheme", False),
+    ],
+)
+def test_a_key_covers_what_is_taken_from_the_package_itself(
+    tmp_path: Path, text: str, wanted: bool
+) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(text)
+    found = closure("posenc_plugin_x", path)
+    assert ("posenc_compare.schemes.scheme" in found) == wanted
+
+
+# --- choices ----------------------------------------------------------------------
+
+
+def test_every_choice_has_its_place() -> None:
+    own = {"seed", "device", "corpus_sha256"}  # a run sets these itself
+    training = {field.name for field in fields(Training)} - own
+    beside = {"preset", "seeds", "positions", "probe_dtype", "grid"}
+    assert set(SettingChoices.__annotations__) == training | beside
+    work = {field.name for field in fields(Work)}
+    assert set(Choices.__annotations__) == training | beside | work
+
+
+# --- a comparison -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compared() -> tuple[Results, list[Event]]:
+    events: list[Event] = []
+    results = pc.compare("rope,alibi", "untrained", on_event=events.append, **SMALL)
+    return results, events
+
+
+def test_a_comparison_has_a_record_for_each_cell(compared) -> None:
+    results, events = compared
+    assert repr(results) == "Results(16 of 16 cells ok)"
+    assert results.failed == []
+    assert {record["label"] for record in results.records} == {"rope", "alibi"}
+    frame = results.frame
+    assert set(frame["scheme"]) == {"rope", "alibi"}
+    assert len(frame) == sum(len(record["rows"]) for record in results.records)
+    assert str(events[0]).startswith("16 cells, 16 to compute, records in ")
+    assert (events[-1].done, events[-1].cells) == (16, 16)
+    assert events[-1].units == events[-1].work > 0
+    assert str(events[-1]).startswith("16/16 ")
+
+
+def test_results_show_themselves(compared, tmp_path: Path) -> None:
+    results, _ = compared
+    text = repr(results.table())
+    assert "Measures without training" in text
+    assert "nearest two codes" in text
+    one = results.table("uniqueness")._repr_markdown_()
+    assert "| alibi" in one
+    assert "shift by" not in one
+    figure = results.plot("uniqueness")
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    path = results.report(tmp_path / "report.html")
+    assert b"uniqueness" in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda r: r.plot("uniquenes"), "unknown plot 'uniquenes'; did you mean uniq"),
+        (lambda r: r.plot("extrapolation"), "plot extrapolation: must have records"),
+        (lambda r: r.table("uniquenes"), "no record is of 'uniquenes'; did you mean"),
+        (lambda r: pc.compare("rop"), "unknown scheme 'rop'; did you mean rope"),
+        (lambda r: compare("rope", step=3), "unknown setting 'step'; did you mean"),
+        (lambda r: compare("rope", seeds="x"), "seeds must be a whole number"),
+        (lambda r: compare("rope", workers=-1), "workers must be a whole number"),
+        (lambda r: pc.compare("rope", plugins=["none.py"]), "none.py: must be readab"),
+        (lambda r: pc.compare("rope", plugins="none.py"), "plugins must be a list"),
+        (lambda r: pc.load("nowhere"), "nowhere: must hold records of a run"),
+    ],
+)
+def test_what_is_wrong_is_one_line(compared, act: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        act(compared[0])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_is_kept_and_read_again(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    first = pc.compare("rope", "smoothness", out=out, **SMALL)
+    events: list[Event] = []
+    again = pc.compare("rope", "smoothness", out=out, on_event=events.append, **SMALL)
+    assert "1 cells, 0 to compute" in str(events[0])
+    read = pc.load(out)
+    assert first.records == again.records == read.records
+    assert read.folder == out
+
+
+def test_a_folder_of_its_own_goes_with_the_results() -> None:
+    results = pc.compare("rope", "smoothness", **SMALL)
+    folder = results.folder
+    assert (folder / "cells").is_dir()
+    del results
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_what_is_left_out_is_said() -> None:
+    with pytest.warns(UserWarning, match="left out: swin; their positions"):
+        pc.compare("rope,swin", "smoothness", **SMALL)
+
+
+def test_a_comparison_runs_in_any_thread() -> None:
+    found: list[Results] = []
+    thread = threading.Thread(
+        target=lambda: found.append(pc.compare("rope", "smoothness", **SMALL))
+    )
+    thread.start()
+    thread.join()
+    assert repr(found[0]) == "Results(1 of 1 cells ok)"
+
+
+def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setattr(Scheduler, "run", lambda self: signal.SIGINT.name)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        pc.compare("rope", "smoothness", **SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- schemes of one's own ---------------------------------------------------------
+
+
+def test_a_scheme_in_a_notebook_says_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INLINE], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        "ConfigError scheme 'inline': must stand in a file, which the worker processes "
+        "import, and stands in __main__; `plugins=['my_scheme.py']` would work\n"
+    )
+
+
+def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SCHEMES.entries()
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
+    monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
+    source = INLINE.partition("try:")[0]
+    exec(source, {"__name__": "__main__"})
+    path = tmp_path / "my_scheme.py"
+    path.write_text(source)
+    with pytest.raises(ConfigError, match="stands in __main__"):
+        plan_comparison("inline", "smoothness")
+    results = pc.compare("inline", "smoothness", plugins=[path], **SMALL)
+    assert repr(results) == "Results(1 of 1 cells ok)"
