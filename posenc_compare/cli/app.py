@@ -188,6 +188,9 @@ def run(
             help="TOML file that sets any of the options from --preset to --grid."
         ),
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="What networks are trained on: language.")
+    ] = None,
     corpus: Annotated[
         str | None, typer.Option(help="File or folder of text; default: stdlib.")
     ] = None,
@@ -241,6 +244,7 @@ def run(
 
     given = {
         "preset": preset,
+        "task": task,
         "corpus": corpus,
         "seeds": seeds,
         "layers": layers,
