@@ -305,6 +305,7 @@ def _import(entry: Entry) -> None:
         raise
 
 
+SCORES = ("bits_per_byte", "accuracy")
 FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
 
 SCHEMES: Registry[Any] = Registry(
@@ -333,6 +334,7 @@ TASKS: Registry[Any] = Registry(
     package="posenc_compare.analysis.training.tasks",
     decorator="register_task",
     group="posenc_compare.tasks",
+    groups={score: ("score", (score,)) for score in SCORES},
 )
 """Classes of tasks, which networks are trained on."""
 

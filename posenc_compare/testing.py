@@ -35,17 +35,21 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
         what does not apply by what the scheme declares, and marks what the scheme
         says it fails as expected.
     """
-    if plugin:
-        beside = Path(inspect.stack()[1].filename).parent / plugin
-        plugin = str(beside) if beside.is_file() else plugin
-        add_plugin(plugin)
-    cases = [
-        pytest.param(_conform(Subject(variant, plugin), code), id=f"{label}-{code}")
-        for variant in parse_variants(schemes)
-        for label in [variant.label]
-        for code in CHECKS
-    ]
-    return pytest.mark.parametrize("conform", cases)
+
+    def parametrize(test: Any) -> Any:
+        beside = Path(inspect.getfile(test)).parent / plugin
+        given = str(beside) if beside.is_file() else plugin
+        if given:
+            add_plugin(given)
+        cases = [
+            pytest.param(_conform(Subject(variant, given), code), id=f"{label}-{code}")
+            for variant in parse_variants(schemes)
+            for label in [variant.label]
+            for code in CHECKS
+        ]
+        return pytest.mark.parametrize("conform", cases)(test)
+
+    return parametrize
 
 
 def _conform(subject: Subject, code: str) -> Callable[[], None]:

@@ -47,7 +47,8 @@ def test_there_are_examples():
 @pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
 def test_example_is_short(path):
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-    assert len(lines) < 20
+    things = 4 if path.stem == "everything" else 1
+    assert len(lines) < 20 * things
 
 
 def test_absolute_example_tells_order_at_every_length_and_width():

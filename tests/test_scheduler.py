@@ -9,7 +9,7 @@ import pytest
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import scheduler
-from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
+from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
@@ -65,7 +65,7 @@ def test_a_measure_that_times_runs_alone(
     ]
     store = Store(tmp_path / "run")
     store.create()
-    run = Supervisor(
+    run = Scheduler(
         {cell.key(): cell for cell in cells},
         store,
         [],

@@ -27,11 +27,15 @@ def test_help_and_list_import_nothing_heavy(words: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_list_names_schemes_and_measures(posenc) -> None:
+def test_list_names_schemes_measures_tasks_and_plots(posenc) -> None:
     rows = json.loads(posenc("list", "--format", "json").stdout)
-    found = {row["name"]: row for row in rows}
-    assert found["rope"]["kind"] == "rotary"
-    assert found["uniqueness"]["kind"] == "measure"
+    found = {(row["name"], row["kind"]) for row in rows}
+    assert found >= {
+        ("rope", "rotary"),
+        ("uniqueness", "measure"),
+        ("language", "task"),
+        ("uniqueness", "plot"),
+    }
     assert all(row["what"] for row in rows)
 
 

@@ -33,8 +33,8 @@ FAULTS = [
     fault(
         "analysis/measures/extrapolation",
         "bits of the last reader",
-        "if not case:\n                position_bits",
-        "if case:\n                position_bits",
+        "if not case:\n                at_positions",
+        "if case:\n                at_positions",
         f"{TRAINING}figures_are_those_of_the_network_as_trained",
     ),
     fault(

@@ -110,8 +110,8 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "callers of a measure left out",
-        "**closure(COMPUTE, module_path(COMPUTE)), ",
-        "",
+        "found = closure(COMPUTE, module_path(COMPUTE))",
+        "found = {}",
         f"{SOURCES}an_edit_changes_the_keys_of_what_depends_on_it",
     ),
     # Where it runs

@@ -17,6 +17,8 @@ from posenc_compare.analysis.measures.extrapolation import extrapolation
 from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.analysis.training.tasks.language import next_bytes
+from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError
@@ -28,7 +30,7 @@ AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 BEYOND = [name for name, axes in AXES.items() if axes != 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
-RECIPE = Recipe(30, 8, 16, 1e-2, 0.1, autocast=False, compiled=False)
+RECIPE = Recipe(30, 16, 1e-2, 0.1, autocast=False, compiled=False)
 
 
 @pytest.fixture
@@ -38,8 +40,19 @@ def corpus(tmp_path: Path) -> Corpus:
     return load_corpus(str(path))
 
 
+def text(corpus: Corpus, batch: int = 8) -> Task:
+    """Return the task of a corpus, with so many sequences of 16 bytes in a batch."""
+
+    class Text(Task):
+        def batch(self, step: int, seed: int) -> Batch:
+            read = torch.from_numpy(corpus.batch(batch, 16, seed, step))
+            return next_bytes(read, 16)
+
+    return Text(Training())
+
+
 def train(model: Decoder, corpus: Corpus, recipe: Recipe) -> list[float]:
-    return Trainer(model, corpus, recipe, seed=0).train(Progress())
+    return Trainer(model, text(corpus), recipe, seed=0).train(Progress())
 
 
 def ids_seen(model: Decoder) -> list[torch.Tensor]:
@@ -162,7 +175,7 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
 
 
 def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
-    recipe = Recipe(1, 8, 16, 1e-3, 0.0, autocast=False, compiled=False)
+    recipe = Recipe(1, 16, 1e-3, 0.0, autocast=False, compiled=False)
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
     table = model.get_parameter("scheme.table")
     token = model.embedding.weight
@@ -176,7 +189,7 @@ def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None
 
 def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, corpus, replace(RECIPE, batch=1), seed=0)
+    trainer = Trainer(model, text(corpus, 1), RECIPE, seed=0)
     rates: list[list[float]] = []
 
     def note(units: int) -> None:
@@ -192,7 +205,7 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> Non
 
 def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
     model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, corpus, replace(RECIPE, steps=1), seed=0)
+    trainer = Trainer(model, text(corpus), replace(RECIPE, steps=1), seed=0)
     tokens = torch.from_numpy(corpus.batch(8, 16, seed=0, step=0))
     logits = model(tokens[:, :-1], torch.arange(16))
     slow = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
@@ -226,7 +239,7 @@ def test_layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart(
     corpus: Corpus, name: str, decayed: str, spared: str, tables: str
 ) -> None:
     model = Decoder(Variant(name), 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, corpus, RECIPE, seed=0)
+    trainer = Trainer(model, text(corpus), RECIPE, seed=0)
     names = {p: n for n, p in model.named_parameters()}
     network = {n for n in names.values() if "scheme" not in n}
     matrices = {n for n in network if model.get_parameter(n).dim() == 2}
@@ -247,11 +260,11 @@ def test_layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart(
 
 
 def test_random_ids_are_drawn_anew_in_every_step(corpus: Corpus) -> None:
-    recipe, runs = replace(RECIPE, steps=3, batch=2), []
+    recipe, runs = replace(RECIPE, steps=3), []
     for seed in (0, 0, 1):
         model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
         runs.append(ids_seen(model))
-        Trainer(model, corpus, recipe, seed).train(Progress())
+        Trainer(model, text(corpus, 2), recipe, seed).train(Progress())
     first, again, other = ([tuple(ids.flatten().tolist()) for ids in r] for r in runs)
     assert first == again
     assert len({*first, *other}) == 6
@@ -264,7 +277,7 @@ def test_random_ids_are_drawn_in_tests_too(
     model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
     windows = torch.from_numpy(corpus.test_windows(64, 128))
     seen = ids_seen(model)
-    bits = [evaluate(model, windows, 16, autocast=False) for _ in range(2)]
+    bits = [evaluate(model, next_bytes(windows, 16), autocast=False) for _ in range(2)]
     assert torch.equal(*bits)
     one, other, *again = seen
     assert all(torch.equal(*pair) for pair in zip((one, other), again, strict=True))
@@ -279,7 +292,7 @@ def test_nothing_is_augmented_in_tests(corpus: Corpus, name: str) -> None:
     windows = torch.from_numpy(corpus.test_windows(64, 64))
     seen = ids_seen(model)
     train(model, corpus, replace(RECIPE, steps=1))
-    evaluate(model, windows, 16, autocast=False)
+    evaluate(model, next_bytes(windows, 16), autocast=False)
     trained, tested = seen
     wanted = model.scheme.eval().positions(torch.arange(16))
     assert torch.equal(tested, wanted.expand(4, 16))
@@ -297,7 +310,7 @@ def test_every_length_is_tested_on_the_same_bytes(corpus: Corpus) -> None:
                 logits = model(piece[None, :-1], torch.arange(16))[0]
                 loss = F.cross_entropy(logits, piece[1:], reduction="none")
                 slow.append(loss.double() / math.log(2))
-    bits = evaluate(model, windows, 16, autocast=False)
+    bits = evaluate(model, next_bytes(windows, 16), autocast=False)
     torch.testing.assert_close(bits, torch.stack(slow).mean(0), rtol=1e-5, atol=1e-6)
 
 
@@ -413,7 +426,7 @@ def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
         model.embedding.weight[0, 0] = math.nan
     steps: list[int] = []
     with pytest.raises(NonFiniteError, match="loss became nan at step 0"):
-        Trainer(model, corpus, RECIPE, 0).train(Progress(steps.append))
+        Trainer(model, text(corpus), RECIPE, 0).train(Progress(steps.append))
     assert steps == []
 
 
@@ -422,7 +435,7 @@ def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
     table = model.get_parameter("scheme.table")
     table.register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(NonFiniteError, match=r"gradient of scheme\.table .* step 0"):
-        Trainer(model, corpus, RECIPE, 0).train(Progress())
+        Trainer(model, text(corpus), RECIPE, 0).train(Progress())
 
 
 class Killed(BaseException):
@@ -435,7 +448,7 @@ def test_a_training_that_dies_at_any_step_goes_on_bit_for_bit(
 ) -> None:
     def trainer() -> Trainer:
         model = Decoder(Variant(name), 2, GEOMETRY, seed=0)
-        return Trainer(model, corpus, RECIPE, 0)
+        return Trainer(model, text(corpus), RECIPE, 0)
 
     whole = trainer()
     losses = whole.train(Progress())

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.registry import TASKS
 from posenc_compare.validate import (
     check_choice,
     check_heads,
@@ -102,25 +103,27 @@ class Training:
     """Everything that a trained number depends on beside the scheme.
 
     Attributes:
+        task: what the network is trained on and tested by.
         layers: of the decoder.
         width: channels of a token vector.
         heads: attention heads.
-        length: bytes per training sequence, and the shortest test length.
+        length: tokens per training sequence, and the shortest test length.
         steps: optimiser steps.
         batch: sequences per step.
         learning_rate: peak rate of AdamW.
         weight_decay: of the network's matrices.
         longest: the longest test length, in multiples of `length`; the lengths
             between double.
-        test_bytes: held-out bytes that every length is tested on.
+        test_bytes: tokens that every length is tested on.
         dtype: float32, or bfloat16 for autocast.
         compiled: compile the network.
         seed: of initial weights and batches.
         device: where it runs.
-        corpus_sha256: of the corpus.
+        corpus_sha256: of the corpus; empty if the task reads none.
         corpus: file, folder or `stdlib`; where this machine finds the corpus.
     """
 
+    task: str = "language"
     layers: int = 2
     width: int = 128
     heads: int = 4
@@ -139,6 +142,7 @@ class Training:
     corpus: str = field(default=STDLIB, compare=False)
 
     def __post_init__(self) -> None:
+        check_choice("task", self.task, tuple(TASKS.entries()))
         check_whole("layers", self.layers, 1, 1000)
         check_whole("width", self.width, 1, 1 << 16)
         check_whole("heads", self.heads, 1, 1024)
@@ -171,14 +175,20 @@ class Training:
         Weights, gradients and AdamW's two moments; of a step, what the backward pass
         keeps of each layer, and logits; of a test, one layer and logits.
         """
-        weights = self.layers * 12 * self.width**2 + 256 * self.width
-        step = self.batch * self.length * (self.layers * 10 * self.width + 512)
-        longest = self.length * self.longest * (6 * self.width + 512)
+        tokens = TASKS.entry(self.task).facts["vocabulary"]
+        weights = self.layers * 12 * self.width**2 + tokens * self.width
+        step = self.batch * self.length * (self.layers * 10 * self.width + 2 * tokens)
+        longest = self.length * self.longest * (6 * self.width + 2 * tokens)
         return 4 * (4 * weights + max(step, longest))
 
     @property
+    def reads_corpus(self) -> bool:
+        """Return whether the task reads the corpus."""
+        return TASKS.entry(self.task).facts.get("corpus", False)
+
+    @property
     def test_lengths(self) -> list[int]:
-        """Return the test lengths in bytes, from the training length up."""
+        """Return the test lengths in tokens, from the training length up."""
         return [self.length << i for i in range(self.longest.bit_length())]
 
     def spec(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class SettingChoices(TypedDict, total=False):
     """What numbers depend on, beside schemes and measures."""
 
     preset: Annotated[Literal["quick", "standard", "gpu"], "quick by default."]
+    task: Annotated[str, "What networks are trained on: language."]
     corpus: Annotated[str, "File or folder of text; default: stdlib."]
     seeds: Annotated[int, "Number of paired seeds."]
     layers: Annotated[int, "Layers of the decoder."]

@@ -94,16 +94,19 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
 
 def _measure(cell: Cell, progress: Progress) -> dict[str, Any]:
     measure = MEASURES.get(cell.measure)
-    quantities = {n: q.facts() for n, q in measure.quantities.items()}
+    corpus = None
     if isinstance(cell.setting, Training):
-        corpus = load_corpus(cell.setting.corpus).facts()
+        if cell.setting.reads_corpus:
+            corpus = load_corpus(cell.setting.corpus).facts()
         result: Result = measure.compute(cell.variant, cell.setting, progress)
     else:
-        corpus = None
         probe = Probe(**asdict(cell.setting))
         result = measure.compute(cell.variant, probe, progress)
     return {
-        "quantities": quantities,
+        "quantities": {
+            quantity.name: quantity.facts()
+            for quantity in result.quantities or measure.quantities.values()
+        },
         "rows": [_finite(asdict(row), cell.setting.dtype) for row in result.rows],
         "arrays": {name: rounded(array) for name, array in result.arrays.items()},
         "corpus": corpus,

@@ -55,7 +55,7 @@ def plan(
             f"{len(variants)} variants, {len(measures)} measures, {seeds} seeds; "
             f"`--yes` would compute them all the same"
         )
-    if trained:
+    if trained and training.reads_corpus:
         corpus = load_corpus(training.corpus)
         corpus.test_windows(training.test_lengths[-1], training.test_bytes)
         corpus.batch(1, training.length, seed=0, step=0)

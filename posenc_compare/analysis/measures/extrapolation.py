@@ -1,7 +1,7 @@
 """Extrapolation: how well does a trained network read texts longer than it saw?
 
-A small decoder is trained at one length and tested, on the same held-out bytes, at
-lengths up to 16 times as long. `docs/training.md` says how and why.
+A small decoder is trained on a task at one length and tested at lengths up to 16 times
+as long; in language, on the same held-out bytes. `docs/training.md` says how and why.
 """
 
 import torch
@@ -14,10 +14,10 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
-from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
-from posenc_compare.errors import ConfigError, CorpusError, UndefinedPositionError
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.contract import readers_at
 
@@ -45,53 +45,80 @@ TRAIN_BITS = Quantity(
     better="lower",
     zero="every training byte is foreseen (mean of the last tenth of the steps)",
 )
+ACCURACY = Quantity(
+    "accuracy",
+    unit="share",
+    better="higher",
+    zero="no token that counts is foreseen",
+    x="test length, in tokens",
+    headline="curve",
+    title="accuracy",
+)
+READ_ACCURACY = Quantity(
+    "read_accuracy",
+    unit="share",
+    better="higher",
+    zero="no token that counts is foreseen",
+    x="test length, in tokens",
+    headline="cases",
+    title="accuracy of trained networks, read under a scaling",
+)
+TRAIN_TOKEN_BITS = Quantity(
+    "training_bits_per_token",
+    unit="bits per token",
+    better="lower",
+    zero="every training token is foreseen (mean of the last tenth of the steps)",
+)
+# By the score of a task: the score, the score as read in other ways, the loss.
+QUANTITIES = {
+    "bits_per_byte": (BITS, READ_BITS, TRAIN_BITS),
+    "accuracy": (ACCURACY, READ_ACCURACY, TRAIN_TOKEN_BITS),
+}
 BITS_AT = "bits."  # of a tensor in a checkpoint; behind it length and case
 READINGS = 64  # cases at one length, at the most
 
 
 @register_measure(
-    "extrapolation", quantities=(BITS, READ_BITS, TRAIN_BITS), trained=True
+    "extrapolation",
+    quantities=tuple(quantity for some in QUANTITIES.values() for quantity in some),
+    trained=True,
 )
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
-    """Bits per byte of a trained decoder, from its training length to 16 times it.
+    """Score of a trained decoder, from its training length to 16 times it.
 
     Args:
         variant: the scheme under test.
-        setting: network, training, corpus and seed.
+        setting: network, training, task and seed.
         progress: called after every step.
 
     Returns:
         One row per test length; where the scheme defines no such positions, a row
         with the reason. Where the scheme can be read in other ways at a length, as a
         rope under a scaling, a row for each with its name as case. Arrays:
-        `position_bits`, the bits at every position of the longest length that is
-        defined, and `training_bits` of every step.
+        `position_bits` (of other tasks `position_` and the score), the score at every
+        position of the longest length that is defined, and `training_bits` of every
+        step.
     """
-    corpus = load_corpus(setting.corpus)
-    if corpus.sha256 != setting.corpus_sha256:
-        raise CorpusError(
-            f"corpus {corpus.name}: sha256 must be {setting.corpus_sha256}, "
-            f"got {corpus.sha256}; it has changed since this run was planned"
-        )
-    windows = torch.from_numpy(
-        corpus.test_windows(setting.test_lengths[-1], setting.test_bytes)
-    )
+    facts = TASKS.entry(setting.task).facts
+    score = facts["score"]
+    read, read_otherwise, trained = (quantity.name for quantity in QUANTITIES[score])
+    task = TASKS.get(setting.task)(setting)
     autocast = setting.dtype == "bfloat16"
     geometry = Geometry(
         model_dim=setting.width, heads=setting.heads, length=setting.length
     )
-    model = Decoder(variant, setting.layers, geometry, setting.seed)
+    vocabulary = facts["vocabulary"]
+    model = Decoder(variant, setting.layers, geometry, setting.seed, vocabulary)
     model.to(setting.device)
     recipe = Recipe(
         setting.steps,
-        setting.batch,
         setting.length,
         setting.learning_rate,
         setting.weight_decay,
         autocast,
         setting.compiled,
     )
-    trainer = Trainer(model, corpus, recipe, setting.seed)
+    trainer = Trainer(model, task, recipe, setting.seed)
     sizes = {f"{BITS_AT}{length}.": length for length in setting.test_lengths}
 
     def restore(step: int, tensors: dict[str, torch.Tensor]) -> None:
@@ -103,18 +130,19 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     progress(step)
     losses = trainer.train(progress)
     last = losses[-max(1, len(losses) // 10) :]
-    rows = [Row(TRAIN_BITS.name, sum(last) / len(last))]
+    rows = [Row(trained, sum(last) / len(last))]
     tested = _tested(tensors, sizes)
-    position_bits = torch.empty(0)
+    at_positions = torch.empty(0)
     for length in setting.test_lengths:
         readers = readers_at(model.own, length)
         for case, schemes in {"": model.own, **readers}.items():
-            quantity = READ_BITS.name if case else BITS.name
+            quantity = read_otherwise if case else read
             name = f"{BITS_AT}{length}.{case}"
             try:
                 if name not in tested:
                     with model.read_with(schemes):
-                        tested[name] = evaluate(model, windows, length, autocast)
+                        batch = task.test(length)
+                        tested[name] = evaluate(model, batch, autocast, score)
             except UndefinedPositionError as error:
                 note = f"not defined beyond {error.limit}"
                 rows.append(Row(quantity, None, length, case, note))
@@ -126,11 +154,12 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
                 continue
             rows.append(Row(quantity, float(tested[name].mean()), length, case))
             if not case:
-                position_bits = tested[name]
+                at_positions = tested[name]
             if progress.checkpoints.due():
                 progress.checkpoints.save(setting.steps, {**trainer.state(), **tested})
-    arrays = {"position_bits": position_bits.tolist(), "training_bits": losses}
-    return Result(rows, arrays)
+    positions = "position_bits" if score == BITS.name else f"position_{score}"
+    arrays = {positions: at_positions.tolist(), "training_bits": losses}
+    return Result(rows, arrays, QUANTITIES[score])
 
 
 def _tested(

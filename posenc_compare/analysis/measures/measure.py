@@ -73,10 +73,13 @@ class Result:
     Attributes:
         rows: the numbers, for tables.
         arrays: nested lists of numbers too many for a table, for plots.
+        quantities: facts of those that the setting calls for; none for all of the
+            measure's.
     """
 
     rows: list[Row]
     arrays: dict[str, Any] = field(default_factory=dict)
+    quantities: tuple[Quantity, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
-from posenc_compare.registry import MEASURES, SCHEMES, Entry
+from posenc_compare.registry import MEASURES, SCHEMES, TASKS, Entry
 from posenc_compare.sources import (
     OURS,
     closure,
@@ -58,7 +58,7 @@ class Cell:
             "measure": {
                 "name": self.measure,
                 "version": MEASURES.entry(self.measure).facts.get("version", 1),
-                "source_sha256": code_sha256(_measure_modules(self.measure)),
+                "source_sha256": code_sha256(_measure_modules(self)),
             },
             "setting": self.setting.spec(),
             "threads": self.threads,
@@ -110,12 +110,12 @@ def _torch_version() -> str:
 def entries_of(cell: Cell) -> list[Entry]:
     """Return what was registered and takes part in a cell."""
     schemes = [SCHEMES.entry(name) for name in schemes_of(cell.variant)]
-    return [*schemes, MEASURES.entry(cell.measure)]
+    return [*schemes, *_measured_by(cell)]
 
 
 def modules(cell: Cell) -> dict[str, Path]:
     """Return by name the modules whose code a cell depends on."""
-    return {**_scheme_modules(cell.variant), **_measure_modules(cell.measure)}
+    return {**_scheme_modules(cell.variant), **_measure_modules(cell)}
 
 
 def schemes_of(variant: Variant) -> list[str]:
@@ -153,8 +153,18 @@ def _scheme_modules(variant: Variant) -> dict[str, Path]:
     return found
 
 
-def _measure_modules(measure: str) -> dict[str, Path]:
-    """Return those of the measure's file, and of what calls it."""
-    entry = MEASURES.entry(measure)
-    own = closure(entry.module, entry.path) if entry.path is not None else {}
-    return {**closure(COMPUTE, module_path(COMPUTE)), **own}
+def _measured_by(cell: Cell) -> list[Entry]:
+    """Return the measure of a cell, and its task if a network is trained."""
+    found = [MEASURES.entry(cell.measure)]
+    if isinstance(cell.setting, Training):
+        found.append(TASKS.entry(cell.setting.task))
+    return found
+
+
+def _measure_modules(cell: Cell) -> dict[str, Path]:
+    """Return those of the measure, of its task, and of what calls it."""
+    found = closure(COMPUTE, module_path(COMPUTE))
+    for entry in _measured_by(cell):
+        if entry.path is not None:
+            found = {**found, **closure(entry.module, entry.path)}
+    return found

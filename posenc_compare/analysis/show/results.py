@@ -29,6 +29,7 @@ from posenc_compare.analysis.show.tables import (
 )
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import PLOTS
+from posenc_compare.validate import hint
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,1 +1,1 @@
-"""Training a small language model on real text, the same way for every scheme."""
+"""Training a small network on a task, the same way for every scheme."""

@@ -1,4 +1,4 @@
-"""A small pre-norm decoder over bytes, the same for every scheme.
+"""A small pre-norm decoder, the same for every scheme.
 
 Weights start from a generator of their own, separate from the scheme's parameters,
 so that the same seed gives every scheme the same initial network.
@@ -18,7 +18,7 @@ from posenc_compare.attention import attention
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 from posenc_compare.schemes.contract import ask
 
-VOCABULARY = 256
+BYTES = 256
 
 
 class Layer(nn.Module):
@@ -61,17 +61,23 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A byte-level language model with tied input and output embeddings.
+    """A language model with tied input and output embeddings.
 
     Args:
         variant: the positional scheme.
         layers: number of layers.
         geometry: width, heads and training length.
         seed: of the initial weights.
+        vocabulary: number of different tokens.
     """
 
     def __init__(
-        self, variant: Variant, layers: int, geometry: Geometry, seed: int
+        self,
+        variant: Variant,
+        layers: int,
+        geometry: Geometry,
+        seed: int,
+        vocabulary: int = BYTES,
     ) -> None:
         super().__init__()
         width = geometry.model_dim
@@ -84,7 +90,7 @@ class Decoder(nn.Module):
                     variant.build(replace(geometry, layer=layer, layers=layers))
                     for layer in range(1, layers)
                 ]
-        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.embedding = nn.Embedding(vocabulary, width)
         self.scheme = schemes[0]
         self.own = schemes
         self.schemes = nn.ModuleList(schemes)
@@ -137,15 +143,15 @@ class Decoder(nn.Module):
         positions: Tensor,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Return logits of the next byte.
+        """Return logits of the token at each place.
 
         Args:
-            tokens: `(batch, seq)` bytes.
+            tokens: `(batch, seq)` int64.
             positions: `(seq,)` int64.
             generator: of position ids, where the scheme draws them.
 
         Returns:
-            `(batch, seq, 256)`.
+            `(batch, seq, vocabulary)`.
         """
         if self.scheme.acts_at("positions"):
             each = positions.expand(tokens.shape)

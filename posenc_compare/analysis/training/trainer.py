@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.training.corpus import Corpus
-from posenc_compare.analysis.training.decoder import VOCABULARY, Decoder
+from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.errors import NonFiniteError
 
-TEST_TOKENS = 16_384  # bytes in one forward pass of a test
+TEST_TOKENS = 16_384  # tokens in one forward pass of a test
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class Recipe:
 
     Attributes:
         steps: optimiser steps.
-        batch: sequences per step.
-        length: bytes per sequence.
+        length: tokens per sequence.
         learning_rate: peak of AdamW's rate; warmed up linearly over a tenth of the
             steps, then lowered along a cosine to a tenth.
         weight_decay: of matrices; vectors and scheme parameters are not decayed.
@@ -38,7 +37,6 @@ class Recipe:
     """
 
     steps: int
-    batch: int
     length: int
     learning_rate: float
     weight_decay: float
@@ -51,16 +49,14 @@ class Trainer:
 
     Args:
         model: the decoder, on its device.
-        corpus: where batches come from.
+        task: where batches come from.
         recipe: how to train.
         seed: of the batches.
     """
 
-    def __init__(
-        self, model: Decoder, corpus: Corpus, recipe: Recipe, seed: int
-    ) -> None:
+    def __init__(self, model: Decoder, task: Task, recipe: Recipe, seed: int) -> None:
         self.model = model
-        self.corpus = corpus
+        self.task = task
         self.recipe = recipe
         self.seed = seed
         self.optimiser = torch.optim.AdamW(
@@ -74,7 +70,7 @@ class Trainer:
         """Train in place, from the step that was reached before.
 
         Returns:
-            The training loss of every step, in bits per byte.
+            The training loss of every step, in bits per token.
 
         Raises:
             NonFiniteError: if a loss or a gradient is not a finite number.
@@ -97,14 +93,11 @@ class Trainer:
         rate = recipe.learning_rate * _schedule(step, recipe.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate"]
-        batch = self.corpus.batch(recipe.batch, recipe.length, self.seed, step)
-        tokens = torch.from_numpy(batch).to(device)
+        batch = self.task.batch(step, self.seed)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.autocast):
             ids = generator(self.seed, step)
-            logits = run(tokens[:, :-1], positions, ids)
-        loss = F.cross_entropy(
-            logits.float().reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1)
-        )
+            logits = run(batch.tokens.to(device), positions, ids)
+        loss = _loss(logits.float(), batch)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         parameters = list(self.model.parameters())
@@ -193,34 +186,56 @@ class Trainer:
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
 
+def _loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Return the mean cross-entropy in nats, each place by its weight."""
+    targets = batch.targets.reshape(-1).to(logits.device)
+    logits = logits.reshape(-1, logits.shape[-1])
+    if batch.weights is None:
+        return F.cross_entropy(logits, targets)
+    weights = batch.weights.reshape(-1).to(logits.device)
+    losses = F.cross_entropy(logits, targets, reduction="none")
+    return (losses * weights).sum() / weights.sum()
+
+
 @torch.no_grad()
-def evaluate(model: Decoder, windows: Tensor, length: int, autocast: bool) -> Tensor:
-    """Return bits per byte at every position, averaged over windows.
+def evaluate(
+    model: Decoder, batch: Batch, autocast: bool, score: str = "bits_per_byte"
+) -> Tensor:
+    """Return the score at every position, averaged over sequences.
 
     Args:
         model: the decoder.
-        windows: `(window, longest + 1)` bytes; each is cut into pieces of `length`,
-            so that every length predicts the same bytes.
-        length: bytes of context at most.
+        batch: sequences of one length.
         autocast: as in `Recipe`.
+        score: bits_per_byte, or accuracy, the share of tokens that are foreseen.
 
     Returns:
-        `(length,)` float64, bits. Its mean is the figure for the whole text.
+        `(length,)` float64. Its mean is the figure for all sequences, each place by its
+        weight.
     """
     model.eval()
     device = model.embedding.weight.device
-    inputs = windows[:, :-1].reshape(-1, length).long()
-    targets = windows[:, 1:].reshape(-1, length).long()
+    count, length = batch.tokens.shape
     positions = torch.arange(length, device=device)
     size = max(1, TEST_TOKENS // length)
     total = torch.zeros(length, dtype=torch.float64)
-    for start in range(0, len(inputs), size):
-        some, wanted = (t[start : start + size].to(device) for t in (inputs, targets))
+    for start in range(0, count, size):
+        part = slice(start, start + size)
+        some, wanted = (t[part].to(device) for t in (batch.tokens, batch.targets))
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
             logits = model(some, positions, generator(start, "test"))
-        loss = F.cross_entropy(logits.float().mT, wanted, reduction="none")
-        total += loss.double().sum(dim=0).cpu()
-    return total / len(inputs) / math.log(2)
+        if score == "accuracy":
+            found = (logits.argmax(dim=-1) == wanted).float()
+        else:
+            found = F.cross_entropy(logits.float().mT, wanted, reduction="none")
+        if batch.weights is not None:
+            found = found * batch.weights[part].to(device)
+        total += found.double().sum(dim=0).cpu()
+    if batch.weights is None:
+        mean = total / count
+    else:
+        mean = total * length / batch.weights.double().sum()
+    return mean if score == "accuracy" else mean / math.log(2)
 
 
 def generator(*purpose: str | int) -> torch.Generator:

@@ -1,0 +1,50 @@
+"""Language: predict the next byte of real text.
+
+Every test length predicts the same held-out bytes: windows have the longest length,
+and for a shorter one each is cut into pieces.
+"""
+
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.analysis.training.tasks.task import Batch, Task, register_task
+from posenc_compare.errors import CorpusError
+
+
+def next_bytes(text: Tensor, length: int) -> Batch:
+    """Return `(window, ... + 1)` bytes in pieces, each byte with the one behind it."""
+    tokens, targets = text[:, :-1], text[:, 1:]
+    return Batch(tokens.reshape(-1, length), targets.reshape(-1, length))
+
+
+@register_task(
+    "language", vocabulary=256, score="bits_per_byte", chance=8.0, corpus=True
+)
+class Language(Task):
+    """Predict the next byte of a corpus, in documents that are held out.
+
+    Raises:
+        CorpusError: if the corpus has changed since the setting was planned, or is too
+            small.
+    """
+
+    def __init__(self, setting: Training) -> None:
+        super().__init__(setting)
+        self.corpus = load_corpus(setting.corpus)
+        if self.corpus.sha256 != setting.corpus_sha256:
+            raise CorpusError(
+                f"corpus {self.corpus.name}: sha256 must be {setting.corpus_sha256}, "
+                f"got {self.corpus.sha256}; it has changed since this run was planned"
+            )
+        windows = self.corpus.test_windows(setting.test_lengths[-1], setting.test_bytes)
+        self.windows = torch.from_numpy(windows)
+
+    def batch(self, step: int, seed: int) -> Batch:
+        setting = self.setting
+        text = self.corpus.batch(setting.batch, setting.length, seed, step)
+        return next_bytes(torch.from_numpy(text), setting.length)
+
+    def test(self, length: int) -> Batch:
+        return next_bytes(self.windows, length)

@@ -1,0 +1,88 @@
+"""What a task is: what a network is trained on, and what it is tested by.
+
+A task states its facts as literals of its decorator, and gives batches that are pure
+functions of step and seed, so that every scheme sees the same tokens in the same order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from torch import Tensor
+
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import TASKS
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of tokens, and the token to be predicted at each place.
+
+    Attributes:
+        tokens: `(sequence, length)` int64, below the task's vocabulary.
+        targets: `(sequence, length)` int64.
+        weights: `(sequence, length)` floating point, how much each place counts; None
+            if all count alike.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    weights: Tensor | None = None
+
+
+class Task:
+    """What a network is trained on and tested by.
+
+    Args:
+        setting: batch size, lengths and amount of testing.
+    """
+
+    def __init__(self, setting: Training) -> None:
+        self.setting = setting
+
+    def batch(self, step: int, seed: int) -> Batch:
+        """Return the training batch of a step, of the setting's batch and length."""
+        raise NotImplementedError
+
+    def test(self, length: int) -> Batch:
+        """Return the test sequences of a length; none of them was trained on."""
+        raise NotImplementedError
+
+
+T = TypeVar("T", bound=type[Task])
+
+
+def register_task(
+    name: str, *, vocabulary: int, score: str, chance: float, corpus: bool = False
+) -> Callable[[T], T]:
+    """File a task class under a name and return it unchanged.
+
+    Args:
+        name: what users type; lower case.
+        vocabulary: number of different tokens.
+        score: what tests report, bits_per_byte or accuracy; the quantity of that name
+            says which direction is better.
+        chance: the score of a uniform guess.
+        corpus: whether it reads the corpus of the setting.
+
+    Raises:
+        ConfigError: if the score is unknown, or the name is taken or not valid.
+    """
+
+    def file(task: T) -> T:
+        if not (isinstance(task, type) and issubclass(task, Task)):
+            raise ConfigError(
+                f"task {name!r}: must be a class derived from Task, got {task!r}"
+            )
+        summary = (task.__doc__ or "").partition("\n")[0]
+        facts = {
+            "vocabulary": vocabulary,
+            "score": score,
+            "chance": chance,
+            "corpus": corpus,
+        }
+        TASKS.add(name, task, task.__module__, summary, facts)
+        return task
+
+    return file

@@ -1,0 +1,193 @@
+"""One plugin file with a scheme, a measure, a task and a plot appears everywhere."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from posenc_compare import registry, sources
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.measures.extrapolation import extrapolation
+from posenc_compare.analysis.records.cells import Cell, cell_of
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.show.plots import images
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Variant
+
+PLUGIN = Path(__file__).parent.parent / "examples" / "everything.py"
+KINDS = {
+    "gentle_alibi": "bias",
+    "parameters": "measure",
+    "repeat": "task",
+}
+SMALL = """
+task = "repeat"
+steps = 3
+layers = 1
+width = 16
+heads = 2
+length = 8
+longest = 2
+batch = 2
+test_bytes = 64
+positions = 64
+seeds = 1
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path):
+    """Declare a copy of the plugin in this process until the test ends."""
+    path = tmp_path / "everything.py"
+    path.write_text(PLUGIN.read_text())
+    registry.add_plugin(str(path))
+    yield path
+    forget()
+
+
+def forget() -> None:
+    for kind in registry.REGISTRIES:
+        for name, entry in kind.entries().items():
+            if entry.module.startswith(sources.PLUGIN):
+                kind._known.pop(name)
+                kind._items.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, posenc_process):
+    folder = tmp_path_factory.mktemp("everything")
+    (folder / "small.toml").write_text(SMALL)
+    words = ["run", "--plugin", PLUGIN, "--config", folder / "small.toml"]
+    words += ["--schemes", "rope,gentle_alibi:direction=causal"]
+    words += ["--measures", "parameters,extrapolation", "--out", folder / "out"]
+    return folder / "out", words, posenc_process(*words)
+
+
+def test_list_and_describe_know_each_kind(posenc) -> None:
+    try:
+        words = ["list", "--format", "json", "--plugin", PLUGIN]
+        rows = json.loads(posenc(*words).stdout)
+        kinds = {(row["name"], row["kind"]) for row in rows}
+        assert kinds >= {*KINDS.items(), ("parameters", "plot"), ("language", "task")}
+        for name, said in (
+            ("gentle_alibi", "direction"),
+            ("parameters", "the scheme holds no numbers"),
+            ("parameters", "Caption: How many numbers"),
+            ("repeat", "Vocabulary: 16"),
+            ("repeat", "Only the second half counts"),
+        ):
+            done = posenc("describe", name, "--plugin", PLUGIN)
+            assert done.returncode == 0, done.stderr
+            assert said in done.stdout
+    finally:
+        forget()
+
+
+def test_a_run_shows_all_four(finished) -> None:
+    out, _, done = finished
+    assert done.returncode == 0, done.stderr
+    for part in ("gentle_alibi:direction=causal", "parameters", "accuracy"):
+        assert part in done.stdout
+        assert part in (out / "table.md").read_text()
+    assert "bits_per_byte" not in (out / "rows.csv").read_text()
+    assert "gentle_alibi" in (out / "parameters.svg").read_text()
+
+
+def test_a_second_run_computes_nothing(finished, posenc_process) -> None:
+    _, words, _ = finished
+    assert " 0 to compute" in posenc_process(*words).stderr
+
+
+def test_records_show_the_task_without_a_corpus(finished) -> None:
+    out, _, _ = finished
+    records = [json.loads(path.read_text())["body"] for path in out.glob("cells/*")]
+    (trained,) = [
+        record
+        for record in records
+        if record["spec"]["setting"].get("task") == "repeat"
+        and record["label"] == "rope"
+    ]
+    assert (trained["status"], trained["corpus"]) == ("ok", None)
+    assert set(trained["quantities"]) == {
+        "accuracy",
+        "read_accuracy",
+        "training_bits_per_token",
+    }
+    assert trained["spec"]["setting"]["corpus_sha256"] == ""
+
+
+def test_table_plot_and_report_show_it_again(
+    finished, posenc, posenc_process, tmp_path: Path
+) -> None:
+    out, _, _ = finished
+    done = posenc("table", out)
+    assert "accuracy" in done.stdout
+    assert "parameters" in done.stdout
+    plain = posenc_process("plot", out, "--out", tmp_path / "plain")
+    assert "parameters" not in plain.stdout.replace(str(tmp_path), "")
+    drawn = posenc_process("plot", out, "--out", tmp_path / "drawn", "--plugin", PLUGIN)
+    assert (tmp_path / "drawn" / "parameters.png").exists(), drawn.stderr
+    page = tmp_path / "page.html"
+    done = posenc_process("report", out, "--out", page, "--plugin", PLUGIN)
+    assert done.returncode == 0, done.stderr
+    assert "How many numbers each scheme holds." in page.read_text()
+
+
+def test_a_plot_that_cannot_be_imported_costs_itself_alone(
+    finished, tmp_path: Path
+) -> None:
+    out, _, _ = finished
+    bad = tmp_path / "bad.py"
+    bad.write_text(
+        "@register_plot('bad', caption='Bad.')\ndef draw(records): 'Bad.'\n"
+        "raise SystemExit('no')\n"
+    )
+    registry.add_plugin(str(bad))
+    told: list[str] = []
+    try:
+        found = images(load_records(out), told.append, endings=("svg",))
+    finally:
+        forget()
+    (line,) = told
+    assert re.match(r"plot bad: not drawn: .*must import cleanly", line)
+    assert "bad.svg" not in found
+
+
+def test_the_file_of_a_measure_and_of_a_task_is_in_the_key(plugin: Path) -> None:
+    trained = Training(task="repeat")
+    cells = [
+        Cell(Variant("rope"), "parameters", ProbeSetting(), 1),
+        Cell(Variant("rope"), "extrapolation", trained, 1),
+        Cell(Variant("rope"), "extrapolation", Training(), 1),
+    ]
+    before = [cell.key() for cell in cells]
+    assert cell_of(cells[1].spec(), "").setting == trained
+    plugin.write_text(plugin.read_text() + "\nEDITED = 1\n")
+    sources.forget(plugin)
+    after = [cell.key() for cell in cells]
+    changed = [b != a for b, a in zip(before, after, strict=True)]
+    assert changed == [True, True, False]
+
+
+def test_a_task_is_learned(plugin: Path) -> None:
+    setting = Training(
+        task="repeat", layers=1, width=32, length=8, longest=1, steps=60, test_bytes=512
+    )
+    result = extrapolation(Variant("learned"), setting, Progress())
+    losses = result.arrays["training_bits"]
+    assert losses[0] > 4
+    assert losses[-1] < losses[0] - 0.5
+    (accuracy,) = [row.value for row in result.rows if row.quantity == "accuracy"]
+    assert accuracy is not None
+    assert 0.0625 < accuracy <= 1
+    assert result.arrays["position_accuracy"][:3] == [0.0, 0.0, 0.0]
+
+
+def test_an_unknown_task_suggests_the_nearest(posenc) -> None:
+    with pytest.raises(ConfigError, match="task must be language, got 'langage'; did"):
+        Training(task="langage")
+    done = posenc("run", "--task", "langage", "--dry-run")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
