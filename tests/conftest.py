@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+pytest.register_assert_rewrite("schemes.tools")
+
 # Small tensors: a second thread costs more than it brings, here and in processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

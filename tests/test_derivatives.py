@@ -6,6 +6,7 @@ from pathlib import Path as File
 
 import pytest
 import torch
+from schemes.tools import normal
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 
@@ -31,11 +32,6 @@ def make(name: str, trained: bool = True) -> Scheme:
         torch.manual_seed(1)
         scheme = create(name, model_dim=8, heads=2).double()
     return scheme.requires_grad_(trained)
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 class Layer(nn.Module):

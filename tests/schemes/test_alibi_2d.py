@@ -1,14 +1,12 @@
 """Two-axis ALiBi against the distance in the plane, one pair at a time."""
 
 import math
-import warnings
 
 import pytest
 import torch
-from schemes.tools import normal
-from torch import Tensor
+from schemes.tools import close, content_plus, decoded, grid, normal, on_paths, vectors
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme, create
 
@@ -17,10 +15,6 @@ METRICS = ["l2", "l1", "linf"]
 
 def make(heads: int = 3, **options: str) -> Scheme:
     return create("alibi_2d", options=options, model_dim=8 * heads, heads=heads)
-
-
-def grid(rows: int, columns: int) -> Tensor:
-    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
 
 
 def slow_slopes(heads: int) -> list[float]:
@@ -42,22 +36,18 @@ def slow(metric: str, one: list[int], other: list[int]) -> float:
 @pytest.mark.parametrize("heads", [1, 3, 4])
 @pytest.mark.parametrize("metric", METRICS)
 def test_equals_the_slow_reference(metric: str, heads: int, causal: bool) -> None:
-    q, k = normal(2, heads, 6, 8), normal(2, heads, 6, 8, seed=1)
+    q, k, _ = vectors(2, heads, 6, 8)
     places = [[0, 0], [0, 5], [5, 0], [3, 14], [200, 1], [-2, 7]]
-    rows = [places, places[::-1]]
+    rows, slopes = [places, places[::-1]], slow_slopes(heads)
     scheme = make(heads, metric=metric)
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(rows), causal=causal
     )
-    for b in range(2):
-        for h, slope in enumerate(slow_slopes(heads)):
-            for i in range(6):
-                for j in range(i + 1 if causal else 6):
-                    bias = -slope * slow(metric, rows[b][i], rows[b][j])
-                    product = (q[b, h, i] * k[b, h, j]).sum() / math.sqrt(8)
-                    torch.testing.assert_close(
-                        got[b, h, i, j], product + bias, rtol=0, atol=1e-12
-                    )
+
+    def bias(b: int, h: int, i: int, j: int) -> float:
+        return -slopes[h] * slow(metric, rows[b][i], rows[b][j])
+
+    close(got, content_plus(q, k, bias, causal))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -70,7 +60,7 @@ def test_on_one_row_it_is_alibi(metric: str, axis: int) -> None:
     got = attention(x, x, x, scheme=make(metric=metric), positions=places, causal=False)
     alibi = create("alibi", model_dim=24, heads=3)
     expected = attention(x, x, x, scheme=alibi, positions=line, causal=False)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
+    close(got, expected, 1e-13)
 
 
 def test_metrics_are_ordered_and_differ() -> None:
@@ -97,7 +87,7 @@ def test_shift_and_exchange_of_axes_change_nothing() -> None:
     shift = torch.tensor([7, 1000])
     for other in (places + shift, places.flip(-1), -places):
         there = attention(x, x, x, scheme=make(), positions=other)
-        torch.testing.assert_close(there, here, rtol=0, atol=1e-13)
+        close(there, here, 1e-13)
     stretched = attention(x, x, x, scheme=make(), positions=places * 2)
     assert (stretched - here).abs().max() > 1e-3
 
@@ -106,37 +96,16 @@ def test_shift_and_exchange_of_axes_change_nothing() -> None:
 def test_paths_agree(causal: bool) -> None:
     x = normal(2, 3, 12, 8)
     places = torch.stack([grid(3, 4), grid(4, 3)])
-    paths: list[Path] = ["dense", "plain", "flex"]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="flex_attention called without")
-        first, *others = (
-            attention(
-                x, x, x, scheme=make(), positions=places, causal=causal, path=path
-            )
-            for path in paths
-        )
+    first, *others = on_paths(x, x, x, scheme=make(), positions=places, causal=causal)
     for other in others:
-        torch.testing.assert_close(other, first, rtol=0, atol=1e-12)
+        close(other, first)
 
 
 @pytest.mark.parametrize("steps", [[11, 1], [4, 4, 4], [1] * 12], ids=str)
 def test_cached_decoding_equals_the_full_pass(steps: list[int]) -> None:
     x, places, scheme = normal(2, 3, 12, 8), grid(3, 4), make()
     whole = attention(x, x, x, scheme=scheme, positions=places)
-    start = 0
-    for step in steps:
-        stop = start + step
-        keys = x[:, :, :stop]
-        got = attention(
-            x[:, :, start:stop],
-            keys,
-            keys,
-            scheme=scheme,
-            positions=places[start:stop],
-            key_positions=places[:stop],
-        )
-        torch.testing.assert_close(got, whole[:, :, start:stop], rtol=0, atol=1e-12)
-        start = stop
+    close(decoded(x, x, x, steps, scheme=scheme, positions=places), whole)
 
 
 def test_packed_images_equal_separate_ones() -> None:
@@ -148,7 +117,7 @@ def test_packed_images_equal_separate_ones() -> None:
     for part, one in ((slice(0, 4), grid(2, 2)), (slice(4, 10), grid(2, 3))):
         alone = x[:, :, part]
         got = attention(alone, alone, alone, scheme=make(), positions=one, causal=False)
-        torch.testing.assert_close(packed[:, :, part], got, rtol=0, atol=1e-12)
+        close(packed[:, :, part], got)
 
 
 def test_bfloat16_keeps_close_positions_apart() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from schemes.tools import close, normal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError, UndefinedPositionError
@@ -35,12 +36,11 @@ def code_of(scheme: Scheme, positions: list[int], width: int) -> Tensor:
 )
 def test_equals_the_slow_reference(bits: int, width: int, signed: bool) -> None:
     positions = list(range(2**bits))
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(2, len(positions), width, generator=generator).double()
+    x = normal(2, len(positions), width)
     got = make(width, bits=bits, signed=signed).embed(x, torch.tensor(positions))
     rows = [slow_code(p, bits, width, signed) for p in positions]
     expected = x + torch.tensor(rows, dtype=torch.float64)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
 
 
 def test_least_significant_bit_comes_first() -> None:
@@ -91,8 +91,7 @@ def test_each_option_changes_the_output() -> None:
 def test_bfloat16_keeps_close_positions_apart() -> None:
     positions = [15962, 15966, 15968]  # the first two are one number in bfloat16
     scheme = make(16, 16384)
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 3, 16, generator=generator).bfloat16()
+    x = normal(1, 3, 16).bfloat16()
     got = scheme.embed(x, torch.tensor(positions))
     rows = [slow_code(p, 14, 16, False) for p in positions]
     exact = x.double() + torch.tensor(rows, dtype=torch.float64)

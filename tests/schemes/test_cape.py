@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from schemes.tools import seeded
+from schemes.tools import close, normal, seeded
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
@@ -75,14 +75,14 @@ def test_equals_the_slow_reference(
     places = slow_places(ROWS, shift, own, scaling, centred, seeded(3))
     # Moves are kept in steps of 2**-16, so places are right to half a step.
     exact = torch.tensor(places, dtype=torch.float64)
-    torch.testing.assert_close(real(ids), exact, rtol=0, atol=0.51 * 2.0**-16)
+    close(real(ids), exact, 0.51 * 2.0 ** (-16))
     got = scheme.embed(torch.zeros(2, 6, 16, dtype=torch.float64), ids)
     for b, row in enumerate(real(ids).tolist()):
         for i, place in enumerate(row):
             expected = torch.tensor(
                 slow_code(place, 16, 500.0, layout), dtype=torch.float64
             )
-            torch.testing.assert_close(got[b, i], expected, rtol=0, atol=1e-12)
+            close(got[b, i], expected)
 
 
 def test_ids_carry_moves_and_plain_ids_are_positions() -> None:
@@ -107,7 +107,7 @@ def test_testing_only_centres(centred: bool) -> None:
 
 def test_without_ranges_it_is_sinusoidal() -> None:
     scheme = make(global_shift=0.0, local_shift=0.0, scaling=1.0)
-    x = torch.randn(2, 6, 16, generator=seeded(1), dtype=torch.float64)
+    x = normal(2, 6, 16, seed=1)
     ids = scheme.positions(torch.tensor(ROWS), seeded())
     plain = create("sinusoidal", model_dim=16, heads=2)
     assert torch.equal(scheme.embed(x, ids), plain.embed(x, torch.tensor(ROWS)))

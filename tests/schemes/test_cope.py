@@ -4,7 +4,14 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_position_ids_are_not_used,
+    close,
+    dot,
+    drawn,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -13,30 +20,18 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.cope import Cope
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 9
+SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
 RUN = torch.arange(LENGTH)
 SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [4, 4, 4, 4, 4, 4, 9, 9, 9]])
 
 
 def make(**options: int | bool) -> Cope:
     sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 16}
-    scheme = create("cope", options=options, **sizes).double()
-    assert isinstance(scheme, Cope)
-    with torch.no_grad():
-        scheme.table.copy_(normal(*scheme.table.shape, seed=100))
-    return scheme.requires_grad_(False)
-
-
-def vectors() -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
-    return q, k, v
-
-
-def dot(a: list[float], b: list[float]) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+    return drawn(build(Cope, options, **sizes))
 
 
 def slow(scheme: Cope, scaled: bool, packed: bool) -> Tensor:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     table = scheme.table.tolist()
     logits = torch.full((BATCH, HEADS, LENGTH, LENGTH), -math.inf).double()
     for b in range(BATCH):
@@ -64,19 +59,19 @@ def slow(scheme: Cope, scaled: bool, packed: bool) -> Tensor:
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("limit", [1, 2, 4, 0])
 def test_equals_the_slow_reference(limit: int, scaled: bool, packed: bool) -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme = make(limit=limit, scaled=scaled)
     expected = slow(scheme, scaled, packed)
     if not packed:
         got = attention_logits(q, k, scheme=scheme, positions=RUN)
-        torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+        close(got, expected)
     segments = SEGMENTS if packed else None
     got = attention(q, k, v, scheme=scheme, positions=RUN, segments=segments)
-    torch.testing.assert_close(got, expected.softmax(-1) @ v, rtol=0, atol=1e-12)
+    close(got, expected.softmax(-1) @ v)
 
 
 def test_open_gates_look_up_the_distance_plus_one() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     q = q.abs()
     scheme = make(limit=5)
     got = attention_logits(q, 0 * k + 1e4, scheme=scheme, positions=RUN)
@@ -90,23 +85,23 @@ def test_open_gates_look_up_the_distance_plus_one() -> None:
 
 
 def test_closed_gates_look_up_the_first_vector() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     q, far = q.abs(), 0 * k - 1e4
     scheme = make()
     got = attention_logits(q, far, scheme=scheme, positions=RUN)
     added = got - q @ far.mT / math.sqrt(WIDTH)
     first = (q @ scheme.table[0])[..., None].expand_as(added)
     seen = got.isfinite()
-    torch.testing.assert_close(added[seen], first[seen], rtol=0, atol=1e-10)
+    close(added[seen], first[seen], 1e-10)
 
 
 def test_starts_as_no_encoding_and_learns() -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme = create("cope", model_dim=HEADS * WIDTH, heads=HEADS, length=16).double()
     assert scheme.get_parameter("table").shape == (17, WIDTH)
     got = attention(q, k, v, scheme=scheme, positions=RUN)
     nope = attention(q, k, v, scheme=create("nope"), positions=RUN)
-    torch.testing.assert_close(got, nope, rtol=0, atol=1e-14)
+    close(got, nope, 1e-14)
     got.square().sum().backward()
     gradient = scheme.get_parameter("table").grad
     assert gradient is not None
@@ -114,7 +109,7 @@ def test_starts_as_no_encoding_and_learns() -> None:
 
 
 def test_gradient_flows_through_the_gates() -> None:
-    q, k, v = (x[:1, :, :4].requires_grad_() for x in vectors())
+    q, k, v = (x[:1, :, :4].requires_grad_() for x in vectors(*SHAPE))
     scheme = make(limit=3).requires_grad_()
 
     def run(*_: Tensor) -> Tensor:
@@ -124,7 +119,7 @@ def test_gradient_flows_through_the_gates() -> None:
 
 
 def test_each_option_changes_the_output() -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
 
     def read(**options: int | bool) -> Tensor:
         return attention(q, k, v, scheme=make(**options), positions=RUN)
@@ -134,10 +129,8 @@ def test_each_option_changes_the_output() -> None:
 
 
 def test_position_ids_are_not_used() -> None:
-    q, k, _ = vectors()
-    here = attention_logits(q, k, scheme=make(), positions=RUN)
-    there = attention_logits(q, k, scheme=make(), positions=3 * RUN + 15962)
-    assert torch.equal(here, there)
+    q, k, _ = vectors(*SHAPE)
+    check_position_ids_are_not_used(make(), q, k)
 
 
 def test_bfloat16_counts_in_float32() -> None:
@@ -155,7 +148,7 @@ def test_bfloat16_counts_in_float32() -> None:
 
 
 def test_needs_a_causal_mask() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     with pytest.raises(ConfigError, match="cope: needs a causal mask"):
         attention_logits(q, k, scheme=make(), positions=RUN, causal=False)
 

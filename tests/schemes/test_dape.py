@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_bias_keeps_close_positions_apart,
+    check_gradients,
+    close,
+    drawn,
+    normal,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -15,28 +23,17 @@ from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.dape import Dape
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 7
+SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
 PLACES = [0, 1, 3, 9, 4, 5, 30]
 
 
 def make(**options: Any) -> Dape:
-    scheme = create(
-        "dape", options=options, model_dim=HEADS * WIDTH, heads=HEADS
-    ).double()
-    assert isinstance(scheme, Dape)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter.copy_(normal(*parameter.shape, seed=100 + number))
-    return scheme.requires_grad_(False)
-
-
-def vectors() -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
-    return q, k, v
+    return drawn(build(Dape, options, model_dim=HEADS * WIDTH, heads=HEADS))
 
 
 def slow(scheme: Dape, bias: list[Tensor], scale: float) -> Tensor:
     """A + B + f(A, B), f a layer, LeakyReLU with slope 0.01, and a layer."""
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     first, second = scheme.hidden, scheme.out
     logits = torch.zeros(BATCH, HEADS, LENGTH, LENGTH).double()
     for b in range(BATCH):
@@ -63,17 +60,17 @@ def slow_alibi() -> list[Tensor]:
 
 
 def test_equals_the_slow_reference_over_alibi() -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     expected = slow(scheme, slow_alibi(), WIDTH**-0.5)
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
     out = attention(q, k, v, scheme=scheme, positions=positions, causal=False)
-    torch.testing.assert_close(out, expected.softmax(-1) @ v, rtol=0, atol=1e-12)
+    close(out, expected.softmax(-1) @ v)
 
 
 def test_equals_the_slow_reference_over_t5() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(base="t5_bias", width=5), torch.tensor(PLACES)
     table = scheme.base.get_parameter("table")
     edges = torch.tensor([*range(17), 19, 21, 24, 27, 31])  # t5_bias's buckets
@@ -82,7 +79,7 @@ def test_equals_the_slow_reference_over_t5() -> None:
     expected = slow(scheme, [table[bucket, h] for h in range(HEADS)], 1.0)
     got = attention_logits(q, k, scheme=scheme, positions=positions)
     seen = got.isfinite()
-    torch.testing.assert_close(got[seen], expected[seen], rtol=0, atol=1e-12)
+    close(got[seen], expected[seen])
     assert scheme.query_start(WIDTH) == WIDTH**-0.5
 
 
@@ -112,20 +109,20 @@ def test_a_base_with_a_pair_bias(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(dape, "Variant", Stub)
     scheme, places = make(base="pairs"), torch.tensor(PLACES).double()
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     offsets, pairs = places - places[:, None], (places[:, None] + 2 * places) / 10
     bias = [offsets / 7 + (h + 1) * pairs for h in range(HEADS)]
     expected = slow(scheme, bias, WIDTH**-0.5)
     got = attention_logits(q, k, scheme=scheme, positions=places.long())
     seen = got.isfinite()
-    torch.testing.assert_close(got[seen], expected[seen], rtol=0, atol=1e-12)
+    close(got[seen], expected[seen])
     with pytest.raises(ConfigError, match="dape: needs a causal mask"):
         attention_logits(q, k, scheme=scheme, positions=places.long(), causal=False)
 
 
 @pytest.mark.parametrize("base", ["alibi", "t5_bias"])
 def test_a_silent_network_leaves_the_base(base: str) -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(base=base), torch.tensor(PLACES)
     scheme.out.weight.zero_()
     scheme.out.bias.zero_()
@@ -133,7 +130,7 @@ def test_a_silent_network_leaves_the_base(base: str) -> None:
     alone = attention_logits(
         q, k, scheme=scheme.base, positions=positions, causal=False
     )
-    torch.testing.assert_close(got, alone, rtol=0, atol=1e-14)
+    close(got, alone, 1e-14)
 
 
 def test_many_queries_go_through_the_network_in_parts() -> None:
@@ -149,21 +146,17 @@ def test_many_queries_go_through_the_network_in_parts() -> None:
             positions=positions[start : start + 5],
         )
         rows = whole[:, :, start : start + 5, start : start + 5]
-        torch.testing.assert_close(part, rows, rtol=0, atol=1e-12)
+        close(part, rows)
 
 
 def test_gradient_reaches_network_and_base() -> None:
-    q, k, v = (x[:1, :, :4] for x in vectors())
+    q, k, v = (x[:1, :, :4] for x in vectors(*SHAPE))
     scheme = make(base="t5_bias", width=4).requires_grad_()
-
-    def run(*_: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=torch.arange(4))
-
-    assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
+    check_gradients(scheme, q, k, v, torch.arange(4))
 
 
 def test_heads_are_mixed() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     before = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
     q[:, 0] += 1
@@ -172,7 +165,7 @@ def test_heads_are_mixed() -> None:
 
 
 def test_each_option_changes_the_output() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
 
     def logits(**options: Any) -> Tensor:
         positions = torch.tensor(PLACES)
@@ -195,15 +188,8 @@ def test_sizes() -> None:
 
 
 def test_bfloat16_keeps_close_positions_apart() -> None:
-    scheme, places = make(), torch.tensor([15962, 15966, 15968])
     one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
-    low, wide = (
-        attention_logits(x, x, scheme=scheme, positions=places, causal=False)
-        for x in (one, one.double())
-    )
-    assert low.dtype == torch.float32
-    torch.testing.assert_close(low.double(), wide, rtol=0, atol=1e-4)
-    assert (wide[0, 0, 2, 0] - wide[0, 0, 2, 1]).abs() > 1e-2
+    check_bias_keeps_close_positions_apart(make(), one, atol=1e-4)
 
 
 @pytest.mark.parametrize("base", ["rope", "nope", "learned", "dape", "cope", "fox"])
@@ -229,13 +215,13 @@ def test_width_out_of_range() -> None:
 
 
 def test_heads_come_before_biases() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     scheme.hidden.weight[:, :HEADS] = 0  # deaf to the logits
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
     content = q @ k.mT / math.sqrt(WIDTH)
     other = attention_logits(2 * q, k, scheme=scheme, positions=positions, causal=False)
-    torch.testing.assert_close(other - got, content, rtol=0, atol=1e-12)
+    close(other - got, content)
 
 
 def test_facts_are_those_of_the_base() -> None:

@@ -1,37 +1,35 @@
 """DeBERTa's products against the paper's sums, and its buckets against fractions."""
 
 import math
-import warnings
 from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_bias_keeps_close_positions_apart,
+    close,
+    dot,
+    drawn,
+    on_paths,
+    vectors,
+)
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.deberta import Deberta, bucket_edges
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
+SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
 PLACES = [0, 1, 3, 9, 4, 5, 30]
 
 
 def make(length: int = 8, **options: Any) -> Deberta:
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH, "length": length}
-    scheme = create("deberta", options=options, **sizes).double()
-    assert isinstance(scheme, Deberta)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter.copy_(normal(*parameter.shape, seed=100 + number))
-    return scheme.requires_grad_(False)
-
-
-def vectors() -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
-    return q, k, v
+    return drawn(build(Deberta, options, **sizes))
 
 
 def slow_bucket(distance: int, buckets: int, reach: int) -> int:
@@ -52,17 +50,13 @@ def slow_row(distance: int, span: int) -> int:
     return 2 * span - 1 if distance >= span else distance + span
 
 
-def dot(a: list[float], b: list[float]) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
-
-
 def project(weight: Tensor, head: int, vector: list[float]) -> list[float]:
     return [dot(row, vector) for row in weight.view(HEADS, WIDTH, DIM)[head].tolist()]
 
 
 def slow(scheme: Deberta, reach: int, buckets: int, index: str) -> Tensor:
     """Content to content, content to position, position to content."""
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     span, table = buckets or reach, scheme.table.tolist()
     logits = torch.zeros(BATCH, HEADS, LENGTH, LENGTH).double()
 
@@ -87,24 +81,20 @@ def slow(scheme: Deberta, reach: int, buckets: int, index: str) -> Tensor:
 @pytest.mark.parametrize("index", ["code", "paper"])
 @pytest.mark.parametrize(("reach", "buckets"), [(2, 0), (5, 0), (40, 0), (20, 8)])
 def test_equals_the_slow_reference(reach: int, buckets: int, index: str) -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme = make(reach=reach, buckets=buckets, p2c_index=index)
     positions = torch.tensor(PLACES)
     expected = slow(scheme, reach, buckets, index)
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
     ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
     out = expected.masked_fill(ahead, -math.inf).softmax(-1) @ v
-    paths: list[Path] = ["dense", "flex", "plain"]
-    for path in paths:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="flex_attention called without")
-            read = attention(q, k, v, scheme=scheme, positions=positions, path=path)
-        torch.testing.assert_close(read, out, rtol=0, atol=1e-12)
+    for read in on_paths(q, k, v, scheme=scheme, positions=positions):
+        close(read, out)
 
 
 def test_reach_is_the_length_unless_given() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     positions = torch.tensor(PLACES)
     default = attention_logits(q, k, scheme=make(length=5), positions=positions)
     given = attention_logits(q, k, scheme=make(reach=5), positions=positions)
@@ -143,7 +133,7 @@ def test_buckets_equal_the_published_rule_away_from_ties() -> None:
 
 
 def test_index_conventions_differ_in_the_key_term_alone() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     positions = torch.tensor(PLACES)
     code, paper = (
         make(p2c_index=index, length=40).requires_grad_(False)
@@ -158,23 +148,23 @@ def test_index_conventions_differ_in_the_key_term_alone() -> None:
     assert difference.diagonal(dim1=-2, dim2=-1).abs().max() < 1e-14
     for scheme in (code, paper):
         scheme.to_queries.weight.zero_()
-    torch.testing.assert_close(logits(code), logits(paper), rtol=0, atol=1e-14)
+    close(logits(code), logits(paper), 1e-14)
 
 
 def test_an_empty_table_is_no_encoding_on_a_smaller_scale() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     scheme.table.zero_()
     got = attention_logits(q, k, scheme=scheme, positions=positions)
     nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
-    torch.testing.assert_close(got * math.sqrt(3), nope, rtol=0, atol=1e-14)
+    close(got * math.sqrt(3), nope, 1e-14)
 
 
 @pytest.mark.parametrize(
     "options", [{"reach": 4}, {"buckets": 4}, {"p2c_index": "paper"}]
 )
 def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
 
     def logits(**options: Any) -> Tensor:
         positions = torch.tensor(PLACES)
@@ -191,15 +181,8 @@ def test_initial_spread() -> None:
 
 
 def test_bfloat16_keeps_close_positions_apart() -> None:
-    scheme, places = make(length=16), torch.tensor([15962, 15966, 15968])
     one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
-    low, wide = (
-        attention_logits(x, x, scheme=scheme, positions=places, causal=False)
-        for x in (one, one.double())
-    )
-    assert low.dtype == torch.float32
-    torch.testing.assert_close(low.double(), wide, rtol=0, atol=1e-4)
-    assert (wide[0, 0, 2, 0] - wide[0, 0, 2, 1]).abs() > 1e-2
+    check_bias_keeps_close_positions_apart(make(length=16), one, atol=1e-4)
 
 
 def test_reach_out_of_range() -> None:

@@ -5,26 +5,26 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_causal_mask_is_needed,
+    close,
+    content_plus,
+    normal,
+    perturbed,
+    vectors,
+)
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import create
 from posenc_compare.schemes.fire import ROWS, Fire
 
 PLACES = [0, 1, 2, 19, 25, 400]
 
 
 def make(noise: float = 0.0, **options: float) -> Fire:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create("fire", options=options, model_dim=24, heads=3).double()
-    assert isinstance(scheme, Fire)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter += noise * normal(*parameter.shape, seed=number)
-    return scheme
+    return perturbed(build(Fire, options, model_dim=24, heads=3), noise)
 
 
 def share(c: float, threshold: float, query: int, key: int) -> float:
@@ -49,19 +49,14 @@ def slow(scheme: Fire, head: int, query: int, key: int) -> float:
 @pytest.mark.parametrize("noise", [0.05, 1.0])
 def test_equals_the_slow_reference(noise: float, options: dict[str, Any]) -> None:
     scheme = make(noise, **options)
-    q, k = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1)
+    q, k, _ = vectors(2, 3, 6, 8)
     positions = torch.tensor([PLACES, [p + 3 for p in PLACES]])
     got = attention_logits(q, k, scheme=scheme, positions=positions)
-    for b in range(2):
-        for h in range(3):
-            for i in range(6):
-                for j in range(i + 1):
-                    places = positions[b, i].item(), positions[b, j].item()
-                    bias = slow(scheme, h, int(places[0]), int(places[1]))
-                    product = (q[b, h, i] * k[b, h, j]).sum() / math.sqrt(8)
-                    torch.testing.assert_close(
-                        got[b, h, i, j], product + bias, rtol=0, atol=1e-12
-                    )
+
+    def bias(b: int, h: int, i: int, j: int) -> float:
+        return slow(scheme, h, int(positions[b, i]), int(positions[b, j]))
+
+    close(got, content_plus(q, k, bias, causal=True))
 
 
 def logits(scheme: Fire, positions: Tensor) -> Tensor:
@@ -91,7 +86,7 @@ def test_a_linear_perceptron_is_affine_in_the_share() -> None:
     start = scheme.fall.weight.sum(-1) + scheme.fall.bias
     expected = start[:, None, None] + slope[:, None, None] * shares
     seen = got.isfinite()
-    torch.testing.assert_close(got[seen], expected[seen], rtol=0, atol=1e-12)
+    close(got[seen], expected[seen])
 
 
 def test_is_relative_up_to_the_threshold_alone() -> None:
@@ -103,7 +98,7 @@ def test_is_relative_up_to_the_threshold_alone() -> None:
     here = logits(scheme, positions)[:, seen]
     near = logits(scheme, positions + int(reach) - 10)[:, seen]
     far = logits(scheme, positions + 500)[:, seen]
-    torch.testing.assert_close(near, here, rtol=0, atol=1e-13)
+    close(near, here, 1e-13)
     assert (far - here).abs().max() > 1e-2
 
 
@@ -157,13 +152,11 @@ def test_a_cast_scheme_computes_in_float32() -> None:
     expected = make(0.3).bfloat16().double()
     wide = expected.bias(torch.arange(4)[None], torch.arange(4)[None])
     assert bias.dtype == torch.float32
-    torch.testing.assert_close(bias.double(), wide, rtol=0, atol=1e-5)
+    close(bias.double(), wide, 1e-5)
 
 
 def test_needs_a_causal_mask() -> None:
-    x = normal(1, 3, 4, 8)
-    with pytest.raises(ConfigError, match="fire: needs a causal mask"):
-        attention(x, x, x, scheme=make(), positions=torch.arange(4), causal=False)
+    check_causal_mask_is_needed(make(), 8)
 
 
 @pytest.mark.parametrize("name", ["threshold", "c", "hidden"])

@@ -5,32 +5,31 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
-from torch import Tensor
+from schemes.tools import (
+    build,
+    channels_of_pair,
+    check_gradients,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    normal,
+    vectors,
+)
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.fope import Fope, identity
+from posenc_compare.schemes.hope import Hope
+from posenc_compare.schemes.rope import Rope
 
 PLACES = [0, 1, 5, 40, 300, 901]
 
 
-def build(name: str, head_dim: int, trained: int, options: dict[str, Any]) -> Scheme:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return create(
-            name, options=options, model_dim=2 * head_dim, heads=2, length=trained
-        )
-
-
 def make(head_dim: int = 16, trained: int = 512, **options: Any) -> Fope:
-    scheme = build("fope", head_dim, trained, options)
-    assert isinstance(scheme, Fope)
-    return scheme.double()
+    sizes = {"model_dim": 2 * head_dim, "heads": 2, "length": trained}
+    return build(Fope, options, **sizes)
 
 
-def perturbed(**options: Any) -> Fope:
+def trained(**options: Any) -> Fope:
     scheme = make(**options)
     with torch.no_grad():
         scheme.sines.add_(0.5 * normal(*scheme.sines.shape, seed=5))
@@ -59,8 +58,7 @@ def slow_turn(
             )
         else:
             c, t = 1.0, 1.0 if rule.get("pad") == "official" else 0.0
-        half = rule.get("layout", "half") == "half"
-        one, other = (m, m + width // 2) if half else (2 * m, 2 * m + 1)
+        one, other = channels_of_pair(m, width, rule.get("layout", "half"))
         a, b = row[one], row[other]
         out += [(one, a * c - b * t), (other, b * c + a * t)]
     return [value for _, value in sorted(out)]
@@ -79,8 +77,8 @@ def slow_turn(
 )
 def test_equals_the_slow_reference(rule: dict[str, Any], floor: bool, pad: str) -> None:
     rule = {**rule, "floor": floor, "pad": pad}
-    scheme = perturbed(**rule)
-    q, k = normal(1, 2, 6, 16), normal(1, 2, 6, 16, seed=1)
+    scheme = trained(**rule)
+    q, k, _ = vectors(1, 2, 6, 16)
     turned = [
         [
             [
@@ -97,7 +95,7 @@ def test_equals_the_slow_reference(rule: dict[str, Any], floor: bool, pad: str) 
             q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=False
         )
     wanted = expected[0] @ expected[1].mT / math.sqrt(16)
-    torch.testing.assert_close(got[0], wanted, rtol=0, atol=1e-11)
+    close(got[0], wanted, 1e-11)
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -105,18 +103,15 @@ def test_identities_without_a_floor_are_rope(layout: str) -> None:
     x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
     scheme = make(layout=layout, gain=0.0, floor=False)
     assert torch.equal(scheme.sines, torch.eye(8).double().expand(2, 8, 8))
-    rope = build("rope", 16, 512, {"layout": layout})
-    torch.testing.assert_close(
-        scheme.query(x, positions), rope.query(x, positions), rtol=0, atol=1e-14
-    )
+    rope = build(Rope, {"layout": layout}, model_dim=32, heads=2)
+    close(scheme.query(x, positions), rope.query(x, positions), 1e-14)
 
 
 def test_identities_with_a_floor_are_hope() -> None:
     x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-    hope = build("hope", 16, 512, {"layout": "half"})  # keeps 4 pairs of 8
-    torch.testing.assert_close(
-        make(gain=0.0).key(x, positions), hope.key(x, positions), rtol=0, atol=1e-14
-    )
+    options = {"layout": "half"}  # keeps 4 pairs of 8
+    hope = build(Hope, options, model_dim=32, heads=2, length=512)
+    close(make(gain=0.0).key(x, positions), hope.key(x, positions), 1e-14)
 
 
 def test_shapes_at_the_published_setting() -> None:
@@ -156,7 +151,7 @@ def test_official_pad_doubles_what_is_left_over() -> None:
 
 
 def test_a_shift_changes_logits() -> None:
-    q, k = normal(1, 2, 5, 16), normal(1, 2, 5, 16, seed=1)
+    q, k, _ = vectors(1, 2, 5, 16)
     positions = torch.arange(5)
 
     def change(gain: float) -> float:
@@ -173,13 +168,8 @@ def test_a_shift_changes_logits() -> None:
 
 def test_tables_are_frozen_unless_learned() -> None:
     assert not any(p.requires_grad for p in make().parameters())
-    scheme = perturbed(learned=True, trained=100)
-    q, k, v = (normal(1, 2, 3, 16, seed=seed) for seed in range(3))
-
-    def run(*_: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=torch.tensor([0, 3, 50]))
-
-    assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
+    scheme = trained(learned=True, trained=100)
+    check_gradients(scheme, *vectors(1, 2, 3, 16), torch.tensor([0, 3, 50]))
 
 
 @pytest.mark.parametrize(
@@ -200,12 +190,7 @@ def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
 
 
 def test_close_positions_stay_apart_in_bfloat16() -> None:
-    positions = torch.tensor([15962, 15966, 15968])  # the first two collide
-    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
-    got, wide = make().query(x, positions), make().query(x.double(), positions)
-    assert got.dtype == torch.bfloat16
-    assert got[0, 0].unique(dim=0).shape[0] == 3
-    torch.testing.assert_close(got.double(), wide, rtol=2**-8, atol=1e-6)
+    check_rotation_keeps_close_positions_apart(make().query)
 
 
 def test_odd_head() -> None:

@@ -5,26 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, close, normal, perturbed
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes import create
 from posenc_compare.schemes.fourier_learned import FourierLearned
 
 
 def make(
     model_dim: int = 6, noise: float = 0.0, **options: float | str | bool
 ) -> FourierLearned:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create(
-            "fourier_learned", options=options, model_dim=model_dim, heads=1, length=40
-        ).double()
-    assert isinstance(scheme, FourierLearned)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter += noise * normal(*parameter.shape, seed=number)
-    return scheme
+    sizes = {"model_dim": model_dim, "heads": 1, "length": 40}
+    return perturbed(build(FourierLearned, options, **sizes), noise)
 
 
 def slow(scheme: FourierLearned, position: float) -> list[float]:
@@ -58,7 +49,7 @@ def test_equals_the_slow_reference(features: int, normalised: bool) -> None:
         for i in range(4):
             place = positions[b][i] / (40 if normalised else 1)
             expected = x[b, i] + torch.tensor(slow(scheme, place), dtype=torch.float64)
-            torch.testing.assert_close(got[b, i], expected, rtol=0, atol=1e-12)
+            close(got[b, i], expected)
 
 
 def test_readings_of_gamma() -> None:

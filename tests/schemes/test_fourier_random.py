@@ -4,28 +4,18 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, close, normal
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes import create
 from posenc_compare.schemes.fourier_random import FourierRandom
 
 
 def make(
     model_dim: int = 8, length: int = 50, seed: int = 0, **options: float
 ) -> FourierRandom:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        scheme = create(
-            "fourier_random",
-            options=options,
-            model_dim=model_dim,
-            heads=1,
-            length=length,
-        )
-    assert isinstance(scheme, FourierRandom)
-    return scheme.double()
+    sizes = {"model_dim": model_dim, "heads": 1, "length": length}
+    return build(FourierRandom, options, seed=seed, **sizes)
 
 
 def slow(scheme: FourierRandom, position: int, length: int) -> list[float]:
@@ -42,13 +32,13 @@ def test_equals_the_slow_reference() -> None:
     for b in range(2):
         for i in range(5):
             code = torch.tensor(slow(scheme, positions[b][i], 50), dtype=torch.float64)
-            torch.testing.assert_close(got[b, i], x[b, i] + code, rtol=0, atol=1e-12)
+            close(got[b, i], x[b, i] + code)
     q = normal(1, 1, 5, 8, seed=1)
     logits = attention_logits(
         q, got[:1, None], scheme=scheme, positions=torch.arange(5), causal=False
     )
     expected = q @ got[:1, None].mT / math.sqrt(8)  # it acts nowhere else
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
+    close(logits, expected)
 
 
 @pytest.mark.parametrize("sigma", [1.0, 10.0])
@@ -68,9 +58,7 @@ def test_inner_products_are_near_a_gaussian(sigma: float) -> None:
 def test_every_code_has_the_same_norm() -> None:
     code = make(32).embed(torch.zeros(1, 60, 32).double(), torch.arange(60))
     squares = code.square().sum(-1)
-    torch.testing.assert_close(
-        squares, torch.full_like(squares, 16), rtol=0, atol=1e-12
-    )
+    close(squares, torch.full_like(squares, 16))
 
 
 def test_frequencies_are_drawn_kept_and_not_trained() -> None:
@@ -90,7 +78,7 @@ def test_length_and_sigma_scale_the_same_frequencies() -> None:
     code = make(sigma=4.0, length=60).embed(x, positions)
     assert (make(sigma=8.0, length=60).embed(x, positions) - code).abs().max() > 0.1
     same = make(sigma=8.0, length=120).embed(x, positions)
-    torch.testing.assert_close(same, code, rtol=0, atol=1e-6)  # drawn in float32
+    close(same, code, 1e-06)  # drawn in float32
 
 
 def test_bfloat16_is_rounded_once() -> None:

@@ -1,15 +1,26 @@
 """FoX against products of gates, one pair of tokens at a time."""
 
 import math
-import warnings
 
 import pytest
 import torch
 import torch.nn.functional as F
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_causal_mask_is_needed,
+    check_gradients,
+    check_position_ids_are_not_used,
+    close,
+    decoded,
+    dot,
+    drawn,
+    normal,
+    on_paths,
+    vectors,
+)
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, create
 from posenc_compare.schemes.call import index_grid
@@ -21,21 +32,12 @@ RUN = torch.arange(LENGTH)
 
 def make(**options: float) -> Fox:
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
-    scheme = create("fox", options=options, **sizes).double()
-    assert isinstance(scheme, Fox)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter.copy_(normal(*parameter.shape, seed=100 + number))
-    return scheme.requires_grad_(False)
+    return drawn(build(Fox, options, **sizes))
 
 
 def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
+    q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
     return q, k, v, normal(BATCH, LENGTH, DIM, seed=3)
-
-
-def dot(a: list[float], b: list[float]) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
 
 
 def slow(scheme: Fox) -> Tensor:
@@ -61,38 +63,16 @@ def test_equals_the_slow_reference() -> None:
     state = scheme.token_state(x)
     expected = slow(scheme)
     got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
-    paths: list[Path] = ["dense", "flex", "plain"]
-    for path in paths:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="flex_attention called without")
-            read = attention(
-                q, k, v, scheme=scheme, positions=RUN, state=state, path=path
-            )
-        torch.testing.assert_close(read, expected.softmax(-1) @ v, rtol=0, atol=1e-13)
+    close(got, expected, 1e-13)
+    for read in on_paths(q, k, v, scheme=scheme, positions=RUN, state=state):
+        close(read, expected.softmax(-1) @ v, 1e-13)
 
 
 @pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5], [0, 2, 0, 6]], ids=str)
 def test_state_goes_on_from_the_past(steps: list[int]) -> None:
     q, k, v, x = inputs()
-    scheme, start, state = make(), 0, None
-    whole = slow(scheme).softmax(-1) @ v
-    for step in steps:
-        stop = start + step
-        state = scheme.token_state(x[:, start:stop], state)
-        if not step:
-            continue
-        got = attention(
-            q[:, :, start:stop],
-            k[:, :, :stop],
-            v[:, :, :stop],
-            scheme=scheme,
-            positions=RUN[start:stop],
-            key_positions=RUN[:stop],
-            state=state,
-        )
-        torch.testing.assert_close(got, whole[:, :, start:stop], rtol=0, atol=1e-13)
-        start = stop
+    got = decoded(q, k, v, steps, scheme=make(), positions=RUN, x=x)
+    close(got, slow(make()).softmax(-1) @ v, 1e-13)
 
 
 def test_a_late_query_still_sees_itself_undiminished() -> None:
@@ -104,7 +84,7 @@ def test_a_late_query_still_sees_itself_undiminished() -> None:
     added = scheme.pair_bias(call)(*index_grid(BATCH, HEADS, 3, LENGTH, q.device))
     expected = slow(scheme)[:, :, 5:] - q[:, :, 5:] @ k.mT / math.sqrt(WIDTH)
     seen = expected.isfinite()
-    torch.testing.assert_close(added[seen], expected[seen], rtol=0, atol=1e-13)
+    close(added[seen], expected[seen], 1e-13)
 
 
 def test_open_gates_are_no_encoding() -> None:
@@ -114,7 +94,7 @@ def test_open_gates_are_no_encoding() -> None:
     state = scheme.token_state(x)
     got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
     nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    torch.testing.assert_close(got, nope, rtol=0, atol=1e-14)
+    close(got, nope, 1e-14)
 
 
 def test_gates_without_weights_are_a_slope_for_each_head() -> None:
@@ -128,7 +108,7 @@ def test_gates_without_weights_are_a_slope_for_each_head() -> None:
     distance = RUN[:, None] - RUN
     alibi = q @ k.mT / math.sqrt(WIDTH) - slopes[:, None, None] * distance
     seen = got.isfinite()
-    torch.testing.assert_close(got[seen], alibi[seen], rtol=0, atol=1e-13)
+    close(got[seen], alibi[seen], 1e-13)
 
 
 def test_cable_is_the_same_with_the_sign_of_the_layer_turned() -> None:
@@ -136,7 +116,7 @@ def test_cable_is_the_same_with_the_sign_of_the_layer_turned() -> None:
     scheme = make()
     turned = F.linear(x, -scheme.gate.weight, -scheme.gate.bias)
     cable = -F.softplus(turned).cumsum(dim=1)
-    torch.testing.assert_close(scheme.token_state(x), cable, rtol=0, atol=1e-12)
+    close(scheme.token_state(x), cable)
 
 
 def test_initial_values() -> None:
@@ -163,30 +143,17 @@ def test_sums_are_exact_far_into_a_text() -> None:
     assert state is not None
     steps = state[0, :, 0].diff()
     expected = torch.full_like(steps, -math.log(2))
-    torch.testing.assert_close(steps, expected, rtol=0, atol=1e-7)
+    close(steps, expected, 1e-7)
 
 
 def test_position_ids_are_not_used() -> None:
     q, k, _, x = inputs()
-    scheme = make()
-    here, there = (
-        attention_logits(
-            q, k, scheme=scheme, positions=ids, state=scheme.token_state(x)
-        )
-        for ids in (RUN, 3 * RUN + 15962)
-    )
-    assert torch.equal(here, there)
+    check_position_ids_are_not_used(make(), q, k, x)
 
 
 def test_gradient() -> None:
     q, k, v, x = (part[:1] for part in inputs())
-    scheme = make().requires_grad_()
-
-    def run(*_: Tensor) -> Tensor:
-        state = scheme.token_state(x)
-        return attention(q, k, v, scheme=scheme, positions=RUN, state=state)
-
-    assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
+    check_gradients(make().requires_grad_(), q, k, v, RUN, x)
 
 
 def test_needs_its_state() -> None:
@@ -196,9 +163,7 @@ def test_needs_its_state() -> None:
 
 
 def test_needs_a_causal_mask() -> None:
-    q, k, *_ = inputs()
-    with pytest.raises(ConfigError, match="fox: needs a causal mask"):
-        attention_logits(q, k, scheme=make(), positions=RUN, causal=False)
+    check_causal_mask_is_needed(make(), WIDTH)
 
 
 def test_options_out_of_range() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from schemes.tools import normal
+from schemes.tools import close, normal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
@@ -25,7 +25,7 @@ def test_equals_the_slow_reference(options: dict[str, bool], divisor: int) -> No
     scheme = create("integer", options=options, model_dim=5, heads=1, length=48)
     got = scheme.embed(x, torch.tensor(positions))
     expected = x + slow_code(positions, 5, divisor)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
 
 
 def test_normalised_trained_positions_lie_from_0_to_below_1() -> None:

@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, close, content_plus, normal, perturbed, vectors
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.schemes import create
 from posenc_compare.schemes.kerple_log import KerpleLog
 from posenc_compare.schemes.shared.bounds import bounded
 
@@ -15,14 +14,7 @@ PLACES = [0, 1, 2, 40, 7, 3000]
 
 
 def make(heads: int = 3, noise: float = 0.0) -> KerpleLog:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create("kerple_log", model_dim=8 * heads, heads=heads).double()
-    assert isinstance(scheme, KerpleLog)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter += noise * normal(*parameter.shape, seed=number)
-    return scheme
+    return perturbed(build(KerpleLog, model_dim=8 * heads, heads=heads), noise)
 
 
 def slow(steepness: float, rate: float, distance: int) -> float:
@@ -33,19 +25,16 @@ def slow(steepness: float, rate: float, distance: int) -> float:
 @pytest.mark.parametrize("noise", [0.3, 2.0])
 def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
     scheme = make(noise=noise)
-    q, k = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1)
+    q, k, _ = vectors(2, 3, 6, 8)
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=causal
     )
-    for h in range(3):
+
+    def bias(_: int, h: int, i: int, j: int) -> float:
         numbers = scheme.steepness[h].item(), scheme.rate[h].item()
-        for i in range(6):
-            for j in range(i + 1 if causal else 6):
-                bias = slow(*numbers, abs(PLACES[i] - PLACES[j]))
-                expected = (q[:, h, i] * k[:, h, j]).sum(-1) / math.sqrt(8) + bias
-                torch.testing.assert_close(
-                    got[:, h, i, j], expected, rtol=0, atol=1e-12
-                )
+        return slow(*numbers, abs(PLACES[i] - PLACES[j]))
+
+    close(got, content_plus(q, k, bias, causal))
 
 
 def test_the_bounds_are_met_in_the_reference() -> None:
@@ -95,7 +84,7 @@ def test_bounded() -> None:
     got = bounded(x, 0.01, 2.0)
     assert torch.equal(got[2:5], x[2:5])
     expected = torch.tensor([0.01, 0.01, 0.01, 0.3, 2.0, 2.0], dtype=torch.float64)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-15)
+    close(got, expected, 1e-15)
 
 
 def test_distances_are_not_rounded_to_bfloat16() -> None:
@@ -118,4 +107,4 @@ def test_trained_paths_agree() -> None:
         attention(x, x, x, scheme=scheme, positions=positions, path=path)
         for path in ("strided", "plain")
     )
-    torch.testing.assert_close(strided, plain, rtol=0, atol=1e-12)
+    close(strided, plain)

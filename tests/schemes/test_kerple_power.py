@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, content_plus, perturbed, vectors
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
@@ -15,14 +15,7 @@ PLACES = [0, 1, 2, 40, 7, 3000]
 
 
 def make(heads: int = 3, noise: float = 0.0) -> KerplePower:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create("kerple_power", model_dim=8 * heads, heads=heads).double()
-    assert isinstance(scheme, KerplePower)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter += noise * normal(*parameter.shape, seed=number)
-    return scheme
+    return perturbed(build(KerplePower, model_dim=8 * heads, heads=heads), noise)
 
 
 def slow(factor: float, exponent: float, distance: int) -> float:
@@ -33,20 +26,18 @@ def slow(factor: float, exponent: float, distance: int) -> float:
 @pytest.mark.parametrize("noise", [0.3, 2.0])
 def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
     scheme = make(heads=6, noise=noise)
-    q, k = normal(2, 6, 6, 8), normal(2, 6, 6, 8, seed=1)
+    q, k, _ = vectors(2, 6, 6, 8)
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=causal
     )
-    for h in range(6):
+
+    def bias(_: int, h: int, i: int, j: int) -> float:
         numbers = scheme.factor[h].item(), scheme.exponent[h].item()
-        for i in range(6):
-            for j in range(i + 1 if causal else 6):
-                bias = slow(*numbers, abs(PLACES[i] - PLACES[j]))
-                expected = (q[:, h, i] * k[:, h, j]).sum(-1) / math.sqrt(8) + bias
-                # Up to 3000 ** 2: what rounding leaves grows with the bias.
-                torch.testing.assert_close(
-                    got[:, h, i, j], expected, rtol=1e-14, atol=1e-12
-                )
+        return slow(*numbers, abs(PLACES[i] - PLACES[j]))
+
+    # The bias is up to 3000 ** 2, and the rounding error grows with it.
+    expected = content_plus(q, k, bias, causal)
+    torch.testing.assert_close(got, expected, rtol=1e-14, atol=1e-12)
 
 
 def test_the_bounds_are_met_in_the_reference() -> None:

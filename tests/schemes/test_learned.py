@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor
+from schemes.tools import build, normal
 
 from posenc_compare.errors import ConfigError, ShapeError, UndefinedPositionError
 from posenc_compare.schemes import create
@@ -10,16 +10,8 @@ from posenc_compare.schemes.learned import Learned
 
 
 def make(seed: int = 0, length: int = 12, **options: float) -> Learned:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        scheme = create("learned", options=options, model_dim=6, heads=1, length=length)
-    assert isinstance(scheme, Learned)
-    return scheme.double()
-
-
-def normal(*shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+    sizes = {"model_dim": 6, "heads": 1, "length": length}
+    return build(Learned, options, seed=seed, **sizes)
 
 
 def test_equals_the_slow_reference() -> None:

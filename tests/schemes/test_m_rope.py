@@ -1,12 +1,21 @@
 """M-RoPE against complex numbers, one pair at a time."""
 
 import cmath
-import math
 from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    decoded,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    seeded,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -19,8 +28,7 @@ def make(head_dim: int = 16, name: str = "m_rope", **options: Any) -> Scheme:
 
 
 def ids(batch: int = 2, length: int = 5) -> Tensor:
-    generator = torch.Generator().manual_seed(7)
-    return torch.randint(-5, 300, (batch, length, 3), generator=generator)
+    return torch.randint(-5, 300, (batch, length, 3), generator=seeded(7))
 
 
 def slow_axes(pairs: int, order: str, counts: tuple[int, int, int]) -> list[int]:
@@ -49,7 +57,7 @@ CASES = [
 def test_equals_the_slow_reference(
     options: dict[str, Any], head_dim: int, counts: tuple[int, int, int]
 ) -> None:
-    q, k = normal(2, 2, 5, head_dim), normal(2, 2, 5, head_dim, seed=1)
+    q, k, _ = vectors(2, 2, 5, head_dim)
     places = ids()
     got = attention_logits(
         q, k, scheme=make(head_dim, **options), positions=places, causal=False
@@ -57,20 +65,17 @@ def test_equals_the_slow_reference(
     pairs, base = head_dim // 2, options.get("base", 1e4)
     axes = slow_axes(pairs, options["order"], counts)
     assert tuple(axes.count(axis) for axis in range(3)) == counts
-    for b in range(2):
-        for i in range(5):
-            for j in range(5):
-                total = 0.0
-                for m in range(pairs):
-                    half = options.get("layout", "half") == "half"
-                    two = [m, m + pairs] if half else [2 * m, 2 * m + 1]
-                    one = complex(*q[b, 1, i, two].tolist())
-                    other = complex(*k[b, 1, j, two].tolist())
-                    offset = int(places[b, i, axes[m]] - places[b, j, axes[m]])
-                    turn = cmath.exp(1j * offset * base ** (-2 * m / head_dim))
-                    total += (one * other.conjugate() * turn).real
-                expected = total / math.sqrt(head_dim)
-                assert got[b, 1, i, j].item() == pytest.approx(expected, abs=1e-11)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        offsets = (places[b, i, axes] - places[b, j, axes]).tolist()
+        factors = [
+            cmath.exp(1j * offset * base ** (-2 * m / head_dim))
+            for m, offset in enumerate(offsets)
+        ]
+        layout = options.get("layout", "half")
+        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
+
+    close(got, pair_by_pair(q, logit), 1e-11)
 
 
 @pytest.mark.parametrize("order", ["sections", "interleaved"])
@@ -86,12 +91,12 @@ def test_equal_ids_are_rope(order: str, layout: str) -> None:
 
 @pytest.mark.parametrize("order", ["sections", "interleaved"])
 def test_logits_depend_on_offsets_of_each_axis_alone(order: str) -> None:
-    q, k = normal(2, 2, 5, 16), normal(2, 2, 5, 16, seed=1)
+    q, k, _ = vectors(2, 2, 5, 16)
     here, there, scaled = (
         attention_logits(q, k, scheme=make(order=order), positions=p, causal=False)
         for p in (ids(), ids() + torch.tensor([3, 400, 60]), 2 * ids())
     )
-    torch.testing.assert_close(here, there, rtol=0, atol=1e-11)
+    close(here, there, 1e-11)
     assert (here - scaled).abs().max() > 0.1
 
 
@@ -107,23 +112,9 @@ def test_every_axis_counts(axis: int) -> None:
 
 @pytest.mark.parametrize("steps", [[3, 2], [1] * 5])
 def test_decoding_in_pieces_equals_the_whole(steps: list[int]) -> None:
-    q, k, v = (normal(2, 2, 5, 16, seed=seed) for seed in range(3))
-    places, start, outs = ids(), 0, []
-    whole = attention(q, k, v, scheme=make(), positions=places)
-    for step in steps:
-        stop = start + step
-        outs.append(
-            attention(
-                q[:, :, start:stop],
-                k[:, :, :stop],
-                v[:, :, :stop],
-                scheme=make(),
-                positions=places[:, start:stop],
-                key_positions=places[:, :stop],
-            )
-        )
-        start = stop
-    torch.testing.assert_close(torch.cat(outs, dim=2), whole, rtol=0, atol=1e-12)
+    q, k, v = vectors(2, 2, 5, 16)
+    whole = attention(q, k, v, scheme=make(), positions=ids())
+    close(decoded(q, k, v, steps, scheme=make(), positions=ids()), whole)
 
 
 def test_one_row_of_ids_serves_the_whole_batch() -> None:
@@ -131,7 +122,7 @@ def test_one_row_of_ids_serves_the_whole_batch() -> None:
     one = ids(batch=1)[0]
     each = attention(q, q, q, scheme=make(), positions=one.expand(2, 5, 3))
     shared = attention(q, q, q, scheme=make(), positions=one)
-    torch.testing.assert_close(each, shared, rtol=0, atol=1e-14)
+    close(each, shared, 1e-14)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +141,8 @@ def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
 
 
 def test_close_positions_stay_apart_in_bfloat16() -> None:
-    places = torch.tensor([15962, 15966, 15968])[:, None].expand(3, 3)
-    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
-    got, wide = make().query(x, places), make().query(x.double(), places)
-    assert got.dtype == torch.bfloat16
-    assert got[0, 0].unique(dim=0).shape[0] == 3
-    torch.testing.assert_close(got.double(), wide, rtol=2**-8, atol=1e-6)
+    places = CLOSE_POSITIONS[:, None].expand(3, 3)
+    check_rotation_keeps_close_positions_apart(make().query, places)
 
 
 def test_ids_of_one_axis_are_refused() -> None:

@@ -1,11 +1,19 @@
 """A mixture against its two schemes, each computed apart."""
 
+import cmath
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    close,
+    normal,
+    pair_by_pair,
+    perturbed,
+    rotation_by_complex,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.analysis.training.decoder import Decoder, Layer
@@ -29,9 +37,7 @@ def parts(scheme: Scheme, first: str, second: str, heads: int) -> tuple[Scheme, 
     other = build(second, replace(GEOMETRY, heads=4 - heads))
     inside = scheme.get_submodule("inner")
     for place, alone in (("first", one), ("second", other)):
-        with torch.no_grad():
-            for number, parameter in enumerate(alone.parameters()):
-                parameter += 0.3 * normal(*parameter.shape, seed=number)
+        perturbed(alone, 0.3)
         inside.get_submodule(place).load_state_dict(alone.state_dict())
     return one, other
 
@@ -58,7 +64,7 @@ def test_by_heads_each_scheme_is_as_it_is_alone(
     scheme = build("mix", first=first, second=second, by="heads", share=share)
     both = parts(scheme, first, second, heads)
     x = normal(2, 9, 32, seed=9)
-    q, k, v = (normal(2, 4, 9, 8, seed=seed) for seed in range(3))
+    q, k, v = vectors(2, 4, 9, 8)
     positions = torch.tensor(
         [[0, 1, 2, 3, 4, 5, 6, 7, 8], [3, 4, 9, 10, 11, 20, 21, 22, 30]]
     )
@@ -72,30 +78,26 @@ def test_by_heads_each_scheme_is_as_it_is_alone(
         own = [t[:, place] for t in (q, k, v)]
         state = alone.token_state(x)
         expected = attention(*own, scheme=alone, positions=positions, state=state)
-        torch.testing.assert_close(got[:, place], expected, rtol=0, atol=1e-12)
+        close(got[:, place], expected)
         expected = attention_logits(
             *own[:2], scheme=alone, positions=positions, state=state
         )
-        torch.testing.assert_close(logits[:, place], expected, rtol=0, atol=1e-12)
+        close(logits[:, place], expected)
 
 
 def test_by_heads_rope_and_alibi_pair_by_pair() -> None:
-    q, k = normal(1, 4, 6, 8), normal(1, 4, 6, 8, seed=1)
+    q, k, _ = vectors(1, 4, 6, 8)
     scheme = build("mix", first="rope", second="alibi", by="heads")
     got = attention_logits(q, k, scheme=scheme, positions=torch.arange(6))
-    for h in range(4):
-        for i in range(6):
-            for j in range(i + 1):
-                a = torch.view_as_complex(q[0, h, i].reshape(4, 2))
-                b = torch.view_as_complex(k[0, h, j].reshape(4, 2))
-                angle = (i - j) * 10_000.0 ** (-torch.arange(4).double() / 4)
-                turn = torch.polar(
-                    torch.ones(4).double(), angle if h < 2 else 0 * angle
-                )
-                expected = float((a * b.conj() * turn).real.sum()) / 8**0.5
-                if h >= 2:  # two heads of their own: slopes 1/16 and 1/256
-                    expected -= 2.0 ** (-4 * (h - 1)) * (i - j)
-                assert got[0, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        angles = [(i - j) * 10_000.0 ** (-m / 4) if h < 2 else 0.0 for m in range(4)]
+        factors = [cmath.exp(1j * angle) for angle in angles]
+        rotated = rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
+        # Two heads of their own have the slopes 1/16 and 1/256.
+        return rotated if h < 2 else rotated - 2.0 ** (-4 * (h - 1)) * (i - j)
+
+    close(got, pair_by_pair(q, logit, causal=True))
 
 
 @pytest.mark.parametrize("path", ["dense", "plain"])
@@ -110,7 +112,7 @@ def test_all_paths_agree(path: Path) -> None:
                 q, q, q, scheme=scheme, positions=torch.arange(7), path=path
             )
             auto = attention(q, q, q, scheme=scheme, positions=torch.arange(7))
-        torch.testing.assert_close(got, auto, rtol=0, atol=1e-12)
+        close(got, auto)
 
 
 @pytest.mark.parametrize("name", ["rope", "alibi", "nope", "pope", "fox", "t5_bias"])

@@ -5,27 +5,18 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, close, content_plus, normal, perturbed, vectors
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import create
 from posenc_compare.schemes.mlp_bias import MlpBias
 
 PLACES = [0, 1, 2, 19, 25, 400]
 
 
 def make(noise: float = 0.0, length: int = 30, **options: str | int | bool) -> MlpBias:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create(
-            "mlp_bias", options=options, model_dim=24, heads=3, length=length
-        ).double()
-    assert isinstance(scheme, MlpBias)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter += noise * normal(*parameter.shape, seed=number)
-    return scheme
+    sizes = {"model_dim": 24, "heads": 3, "length": length}
+    return perturbed(build(MlpBias, options, **sizes), noise)
 
 
 def slow(scheme: MlpBias, head: int, query: int, key: int, length: int) -> float:
@@ -45,17 +36,15 @@ def slow(scheme: MlpBias, head: int, query: int, key: int, length: int) -> float
 @pytest.mark.parametrize("inputs", ["log", "linear"])
 def test_equals_the_slow_reference(inputs: str, bounded: bool, length: int) -> None:
     scheme = make(0.5, length, inputs=inputs, bounded=bounded, hidden=7)
-    q, k = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1)
+    q, k, _ = vectors(2, 3, 6, 8)
     positions = torch.tensor(PLACES)
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
-    for h in range(3):
-        for i in range(6):
-            for j in range(6):
-                bias = slow(scheme, h, PLACES[i], PLACES[j], length)
-                expected = (q[:, h, i] * k[:, h, j]).sum(-1) / math.sqrt(8) + bias
-                torch.testing.assert_close(
-                    got[:, h, i, j], expected, rtol=1e-14, atol=1e-12
-                )
+
+    def bias(_: int, h: int, i: int, j: int) -> float:
+        return slow(scheme, h, PLACES[i], PLACES[j], length)
+
+    expected = content_plus(q, k, bias)
+    torch.testing.assert_close(got, expected, rtol=1e-14, atol=1e-12)
 
 
 def test_starts_as_released() -> None:
@@ -78,7 +67,7 @@ def test_log_inputs_spread_short_distances() -> None:
         scheme.fall.weight[:, 0] = 1.0
     got = scheme.offset_bias(torch.tensor([0, -1, -3, -7, -63, 1]))[0]
     expected = torch.tensor([0, 1 / 3, 2 / 3, 1, 2, 0]).double()
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-7)
+    close(got, expected, 1e-7)
 
 
 def test_tells_the_past_from_the_future() -> None:
@@ -109,7 +98,7 @@ def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
 def test_the_length_is_the_unit() -> None:
     near = make(0.5, length=11).offset_bias(torch.arange(-10, 11))
     far = make(0.5, length=101).offset_bias(torch.arange(-100, 101, 10))
-    torch.testing.assert_close(near, far, rtol=0, atol=1e-12)
+    close(near, far)
 
 
 def test_low_precision_keeps_close_positions_apart() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import close, normal, seeded, vectors
 from torch import Tensor
 
 from posenc_compare.attention import attention
@@ -39,11 +39,11 @@ def slow_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_equals_the_slow_reference(causal: bool) -> None:
-    q, k, v = (normal(2, 2, 5, 6, seed=seed) for seed in range(3))
+    q, k, v = vectors(2, 2, 5, 6)
     scheme = create("nope", model_dim=12, heads=2)
     got = attention(q, k, v, scheme=scheme, positions=torch.arange(5), causal=causal)
     expected = slow_attention(q, k, v, causal)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
 
 
 def test_overrides_no_door_and_has_no_parameters() -> None:
@@ -54,10 +54,10 @@ def test_overrides_no_door_and_has_no_parameters() -> None:
 
 
 def test_without_mask_permuting_tokens_permutes_outputs() -> None:
-    q, k, v = (normal(1, 2, 9, 4, seed=seed) for seed in range(3))
+    q, k, v = vectors(1, 2, 9, 4)
     scheme = create("nope", model_dim=8, heads=2)
     positions = torch.arange(9)
-    order = torch.randperm(9, generator=torch.Generator().manual_seed(4))
+    order = torch.randperm(9, generator=seeded(4))
     whole = attention(q, k, v, scheme=scheme, positions=positions, causal=False)
     mixed = attention(
         *(t[:, :, order] for t in (q, k, v)),
@@ -65,11 +65,11 @@ def test_without_mask_permuting_tokens_permutes_outputs() -> None:
         positions=positions,
         causal=False,
     )
-    torch.testing.assert_close(mixed, whole[:, :, order], rtol=0, atol=1e-12)
+    close(mixed, whole[:, :, order])
 
 
 def test_causal_order_of_the_past_is_not_seen_but_its_extent_is() -> None:
-    q, k, v = (normal(1, 1, 6, 4, seed=seed) for seed in range(3))
+    q, k, v = vectors(1, 1, 6, 4)
     scheme = create("nope", model_dim=4, heads=1)
     positions = torch.arange(6)
     order = torch.tensor([3, 0, 4, 1, 2, 5])
@@ -77,7 +77,7 @@ def test_causal_order_of_the_past_is_not_seen_but_its_extent_is() -> None:
     mixed = attention(
         q, k[:, :, order], v[:, :, order], scheme=scheme, positions=positions
     )
-    torch.testing.assert_close(mixed[:, :, 5], whole[:, :, 5], rtol=0, atol=1e-12)
+    close(mixed[:, :, 5], whole[:, :, 5])
     assert (mixed[:, :, 0] - whole[:, :, 0]).abs().max() > 0.1
 
 

@@ -1,13 +1,18 @@
 """p-RoPE against complex numbers, one pair at a time."""
 
 import cmath
-import math
 from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
-from torch import Tensor
+from schemes.tools import (
+    check_rotation_keeps_close_positions_apart,
+    close,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    vectors,
+)
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
@@ -20,16 +25,12 @@ def make(head_dim: int = 16, name: str = "p_rope", **options: Any) -> Scheme:
     return create(name, options=options, model_dim=2 * head_dim, heads=2)
 
 
-def slow_logit(
-    q: Tensor, k: Tensor, distance: int, base: float, layout: str, kept: int
-) -> float:
-    width, total = len(q), 0.0
-    for m in range(width // 2):
-        two = (2 * m, 2 * m + 1) if layout == "adjacent" else (m, m + width // 2)
-        one, other = (complex(*(x[c].item() for c in two)) for x in (q, k))
-        speed = base ** (-2 * m / width) if m < kept else 0.0
-        total += (one * other.conjugate() * cmath.exp(1j * distance * speed)).real
-    return total / math.sqrt(width)
+def slow_factors(distance: int, width: int, base: float, kept: int) -> list[complex]:
+    speeds = [base ** (-2 * m / width) for m in range(width // 2)]
+    return [
+        cmath.exp(1j * distance * (speed if m < kept else 0.0))
+        for m, speed in enumerate(speeds)
+    ]
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -41,19 +42,17 @@ def slow_logit(
 def test_equals_the_slow_reference(
     head_dim: int, fraction: float, kept: int, base: float, layout: str
 ) -> None:
-    q, k = normal(1, 2, 6, head_dim), normal(1, 2, 6, head_dim, seed=1)
+    q, k, _ = vectors(1, 2, 6, head_dim)
     scheme = make(head_dim, base=base, layout=layout, fraction=fraction)
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=False
     )
-    for h in range(2):
-        for i in range(6):
-            for j in range(6):
-                distance = PLACES[i] - PLACES[j]
-                expected = slow_logit(
-                    q[0, h, i], k[0, h, j], distance, base, layout, kept
-                )
-                assert got[0, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        factors = slow_factors(PLACES[i] - PLACES[j], head_dim, base, kept)
+        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
+
+    close(got, pair_by_pair(q, logit))
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -95,12 +94,7 @@ def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
 
 
 def test_close_positions_stay_apart_in_bfloat16() -> None:
-    positions = torch.tensor([15962, 15966, 15968])  # the first two collide
-    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
-    got, wide = make().query(x, positions), make().query(x.double(), positions)
-    assert got.dtype == torch.bfloat16
-    assert got[0, 0].unique(dim=0).shape[0] == 3
-    torch.testing.assert_close(got.double(), wide, rtol=2**-8, atol=1e-6)
+    check_rotation_keeps_close_positions_apart(make().query)
 
 
 def test_odd_head() -> None:

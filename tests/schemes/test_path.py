@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_causal_mask_is_needed,
+    check_gradients,
+    check_position_ids_are_not_used,
+    close,
+    decoded,
+    drawn,
+    normal,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -20,16 +30,11 @@ SEGMENTS = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [4, 4, 4, 4, 4, 4, 9, 9, 9
 
 def make(**options: Any) -> Path:
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
-    scheme = create("path", options=options, **sizes).double()
-    assert isinstance(scheme, Path)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter.copy_(normal(*parameter.shape, seed=100 + number))
-    return scheme.requires_grad_(False)
+    return drawn(build(Path, options, **sizes))
 
 
 def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
+    q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
     return q, k, v, normal(BATCH, LENGTH, DIM, seed=3)
 
 
@@ -102,34 +107,21 @@ def test_equals_the_product_of_matrices(options: dict[str, Any]) -> None:
     scheme = make(**options)
     state = scheme.token_state(x)
     got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    torch.testing.assert_close(got, slow(scheme), rtol=0, atol=1e-12)
+    close(got, slow(scheme))
     read = attention(
         q, k, v, scheme=scheme, positions=RUN, state=state, segments=SEGMENTS
     )
     packed = slow(scheme, packed=True).softmax(-1) @ v
-    torch.testing.assert_close(read, packed, rtol=0, atol=1e-12)
+    close(read, packed)
 
 
 @pytest.mark.parametrize("options", OPTIONS[:3], ids=str)
 @pytest.mark.parametrize("steps", [[8, 1], [1] * 9, [3, 6]], ids=str)
 def test_state_goes_on_from_the_past(options: dict[str, Any], steps: list[int]) -> None:
     q, k, v, x = inputs()
-    scheme, start, state = make(**options), 0, None
-    whole = slow(scheme).softmax(-1) @ v
-    for step in steps:
-        stop = start + step
-        state = scheme.token_state(x[:, start:stop], state)
-        got = attention(
-            q[:, :, start:stop],
-            k[:, :, :stop],
-            v[:, :, :stop],
-            scheme=scheme,
-            positions=RUN[start:stop],
-            key_positions=RUN[:stop],
-            state=state,
-        )
-        torch.testing.assert_close(got, whole[:, :, start:stop], rtol=0, atol=1e-12)
-        start = stop
+    scheme = make(**options)
+    got = decoded(q, k, v, steps, scheme=scheme, positions=RUN, x=x)
+    close(got, slow(scheme).softmax(-1) @ v)
 
 
 def test_logits_of_late_queries() -> None:
@@ -141,7 +133,7 @@ def test_logits_of_late_queries() -> None:
     expected = slow(scheme)[:, :, 5:]
     seen = expected.isfinite()
     got = scheme.scores(content, call)[seen]
-    torch.testing.assert_close(got, expected[seen], rtol=0, atol=1e-12)
+    close(got, expected[seen])
 
 
 def test_decoding_one_token_changes_every_earlier_key() -> None:
@@ -165,7 +157,7 @@ def test_decoding_one_token_changes_every_earlier_key() -> None:
                     cached[b, h, j] -= beta * along * direction
         row = torch.einsum("bhd,bhjd->bhj", q[:, :, t], cached[:, :, : t + 1])
         expected = row / math.sqrt(WIDTH)
-        torch.testing.assert_close(got[:, :, t, : t + 1], expected, rtol=0, atol=1e-12)
+        close(got[:, :, t, : t + 1], expected)
 
 
 def test_no_strength_is_no_encoding() -> None:
@@ -175,7 +167,7 @@ def test_no_strength_is_no_encoding() -> None:
     state = scheme.token_state(x)
     got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
     nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    torch.testing.assert_close(got, nope, rtol=0, atol=1e-14)
+    close(got, nope, 1e-14)
 
 
 def test_no_strength_but_a_gate_is_fox_with_smaller_logarithms() -> None:
@@ -193,7 +185,7 @@ def test_no_strength_but_a_gate_is_fox_with_smaller_logarithms() -> None:
         for s in (scheme, fox)
     )
     smaller = whole.detach() / math.sqrt(WIDTH)
-    torch.testing.assert_close(got, smaller, rtol=0, atol=1e-13)
+    close(got, smaller, 1e-13)
 
 
 def test_full_strength_keeps_the_length_of_keys() -> None:
@@ -255,30 +247,18 @@ def test_a_long_text_stays_finite_in_float32() -> None:
         positions=torch.arange(700),
         state=double.token_state(x.double()),
     )
-    torch.testing.assert_close(got.double(), exact, rtol=0, atol=1e-4)
+    close(got.double(), exact, 1e-4)
 
 
 def test_gradient() -> None:
     q, k, v, x = (part[:1] for part in inputs())
     scheme = make(rank=2, forget=True).requires_grad_()
-
-    def run(*_: Tensor) -> Tensor:
-        state = scheme.token_state(x)
-        return attention(q, k, v, scheme=scheme, positions=RUN, state=state)
-
-    assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
+    check_gradients(scheme, q, k, v, RUN, x)
 
 
 def test_position_ids_are_not_used() -> None:
     q, k, _, x = inputs()
-    scheme = make()
-    here, there = (
-        attention_logits(
-            q, k, scheme=scheme, positions=ids, state=scheme.token_state(x)
-        )
-        for ids in (RUN, 3 * RUN + 15962)
-    )
-    assert torch.equal(here, there)
+    check_position_ids_are_not_used(make(), q, k, x)
 
 
 def test_needs_its_state() -> None:
@@ -288,9 +268,7 @@ def test_needs_its_state() -> None:
 
 
 def test_needs_a_causal_mask() -> None:
-    q, k, *_ = inputs()
-    with pytest.raises(ConfigError, match="path: needs a causal mask"):
-        attention_logits(q, k, scheme=make(), positions=RUN, causal=False)
+    check_causal_mask_is_needed(make(), WIDTH)
 
 
 def test_rank_out_of_range() -> None:

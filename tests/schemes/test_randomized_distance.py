@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from schemes.tools import normal, seeded
+from schemes.tools import close, content_plus, decoded, normal, seeded, vectors
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -27,21 +27,19 @@ def table(length: int, longest: int, seed: int) -> list[int]:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("longest", [7, 100, 2048])
 def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
-    q, k = normal(2, 2, 7, 8), normal(2, 2, 7, 8, seed=1)
+    q, k, _ = vectors(2, 2, 7, 8)
     outer = make(longest=longest)
     plain = torch.arange(7).expand(2, -1) + 3
     ids = outer.positions(plain, seeded(4))
     assert torch.equal(ids % 2**32, plain)
     assert torch.equal(ids - ids[:, :1], plain - 3)
     got = attention_logits(q, k, scheme=outer, positions=ids, causal=causal)
-    distances, slopes = table(7, longest, 4), [2.0**-4, 2.0**-8]
-    for b in range(2):
-        for h in range(2):
-            for i in range(7):
-                for j in range(i + 1 if causal else 7):
-                    product = float(q[b, h, i] @ k[b, h, j]) / 8**0.5
-                    expected = product - slopes[h] * distances[abs(i - j)]
-                    assert got[b, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+    distances = table(7, longest, 4)
+
+    def bias(_: int, h: int, i: int, j: int) -> float:
+        return -(2.0 ** (-4 * (h + 1))) * distances[abs(i - j)]
+
+    close(got, content_plus(q, k, bias, causal))
 
 
 def test_the_bias_has_equal_diagonals_and_falls() -> None:
@@ -141,19 +139,7 @@ def test_decoding_keeps_the_distances_of_the_whole() -> None:
     q, outer = normal(2, 2, 9, 8), make()
     ids = outer.positions(torch.arange(9).expand(2, -1), seeded())
     whole = attention(q, q, q, scheme=outer, positions=ids)
-    for stop in range(1, 10):
-        k = q[:, :, :stop]
-        last = attention(
-            q[:, :, stop - 1 : stop],
-            k,
-            k,
-            scheme=outer,
-            positions=ids[:, stop - 1 : stop],
-            key_positions=ids[:, :stop],
-        )
-        torch.testing.assert_close(
-            last[:, :, 0], whole[:, :, stop - 1], rtol=0, atol=1e-12
-        )
+    close(decoded(q, q, q, [1] * 9, scheme=outer, positions=ids), whole)
 
 
 def test_a_sequence_past_the_longest() -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    check_causal_mask_is_needed,
+    close,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    vectors,
+)
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
@@ -19,26 +26,10 @@ def make(length: int = 64, **options: Any) -> Scheme:
     return create("rerope", options=options, model_dim=16, heads=2, length=length)
 
 
-def slow(
-    q: list[float],
-    k: list[float],
-    place: int,
-    past: int,
-    window: int,
-    leak: float,
-    base: float,
-    layout: str,
-    length: int,
-) -> float:
-    """sum of Re(q conj(k) exp(i r w)), r held at the window."""
-    relative = past if past < window else window + leak * (past - window)
-    total, pairs = 0.0, len(q) // 2
-    for m in range(pairs):
-        a, b = (2 * m, 2 * m + 1) if layout == "adjacent" else (m, m + pairs)
-        turn = cmath.exp(1j * relative * base ** (-m / pairs))
-        total += (complex(q[a], q[b]) * complex(k[a], k[b]).conjugate() * turn).real
-    growth = max(1.0, math.log(place + 1) / math.log(length)) if length else 1.0
-    return total * growth / math.sqrt(len(q))
+def slow_factors(past: int, window: int, leak: float) -> list[complex]:
+    """exp(i r w) with the distance r held at the window."""
+    held = past if past < window else window + leak * (past - window)
+    return [cmath.exp(1j * held * 100.0 ** (-m / 4)) for m in range(4)]
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -47,39 +38,29 @@ def slow(
 def test_equals_the_slow_reference(
     window: int, leak: float, stretched: bool, layout: str
 ) -> None:
-    q, k = normal(2, 2, 8, 8), normal(2, 2, 8, 8, seed=1)
+    q, k, _ = vectors(2, 2, 8, 8)
     scheme = make(
         8, window=window, leak=leak, stretched=stretched, layout=layout, base=100.0
     )
     got = attention_logits(q, k, scheme=scheme, positions=torch.tensor(PLACES))
-    length = 8 if stretched else 0
-    for b in range(2):
-        for h in range(2):
-            for i in range(8):
-                for j in range(i + 1):
-                    expected = slow(
-                        q[b, h, i].tolist(),
-                        k[b, h, j].tolist(),
-                        PLACES[i],
-                        PLACES[i] - PLACES[j],
-                        window,
-                        leak,
-                        100.0,
-                        layout,
-                        length,
-                    )
-                    assert got[b, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        growth = max(1.0, math.log(PLACES[i] + 1) / math.log(8)) if stretched else 1.0
+        factors = slow_factors(PLACES[i] - PLACES[j], window, leak)
+        return growth * rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
+
+    close(got, pair_by_pair(q, logit, causal=True))
 
 
 def test_a_window_as_long_as_the_text_is_rope() -> None:
-    q, k = normal(2, 2, 8, 8), normal(2, 2, 8, 8, seed=1)
+    q, k, _ = vectors(2, 2, 8, 8)
     rope = create("rope", model_dim=16, heads=2)
     positions = torch.tensor(PLACES)
     expected = attention_logits(q, k, scheme=rope, positions=positions)
     got = attention_logits(q, k, scheme=make(window=41), positions=positions)
     assert torch.equal(got, expected)
     leaky = attention_logits(q, k, scheme=make(window=2, leak=1.0), positions=positions)
-    torch.testing.assert_close(leaky, expected, rtol=0, atol=1e-12)
+    close(leaky, expected)
 
 
 def test_far_keys_are_all_equally_far() -> None:
@@ -106,13 +87,8 @@ def test_decoding_and_rows_of_their_own() -> None:
     last = attention(
         q[:, :, 6:], q, q, scheme=scheme, positions=ids[:, 6:], key_positions=ids
     )
-    torch.testing.assert_close(last, whole[:, :, 6:], rtol=0, atol=1e-12)
-    torch.testing.assert_close(
-        whole[1:],
-        attention(q[1:], q[1:], q[1:], scheme=scheme, positions=ids[0]),
-        rtol=0,
-        atol=1e-12,
-    )
+    close(last, whole[:, :, 6:])
+    close(whole[1:], attention(q[1:], q[1:], q[1:], scheme=scheme, positions=ids[0]))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +147,4 @@ def test_stretching_needs_a_length() -> None:
 
 
 def test_it_needs_a_causal_mask() -> None:
-    q = normal(1, 2, 3, 8)
-    with pytest.raises(ConfigError, match="rerope: needs a causal mask"):
-        attention(q, q, q, scheme=make(), positions=torch.arange(3), causal=False)
+    check_causal_mask_is_needed(make(), 8)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import channels_of_pair, close, normal, vectors
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits
@@ -23,10 +23,7 @@ def slow_turn(
     """(a + ib) * (cos + i sin), the angle being position * base**(-2m / turned)."""
     out = list(row)
     for pair in range(turned // 2):
-        if layout == "adjacent":
-            left, right = 2 * pair, 2 * pair + 1
-        else:
-            left, right = pair, pair + turned // 2
+        left, right = channels_of_pair(pair, turned, layout)
         angle = position * math.pow(base, -2 * pair / turned)
         number = complex(row[left], row[right]) * cmath.exp(1j * angle)
         out[left], out[right] = number.real, number.imag
@@ -60,7 +57,7 @@ def test_equals_the_slow_reference(
     expected = slow(x, positions, base, layout, round(head_dim * fraction))
     for door in (scheme.query, scheme.key):
         got = door(x, torch.tensor(positions))
-        torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+        close(got, expected)
 
 
 def test_defaults_are_those_of_the_paper() -> None:
@@ -74,7 +71,7 @@ def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
     order = [0, 2, 4, 6, 1, 3, 5, 7]  # firsts of all pairs, then seconds
     adjacent = make(layout="adjacent").query(x, positions)
     half = make(layout="half").query(x[..., order], positions)
-    torch.testing.assert_close(half, adjacent[..., order], rtol=0, atol=1e-15)
+    close(half, adjacent[..., order], 1e-15)
     assert not torch.allclose(make(layout="half").query(x, positions), adjacent)
 
 
@@ -95,19 +92,19 @@ def test_turning_twice_is_turning_by_the_sum() -> None:
     x, scheme = normal(1, 2, 5, 8), make()
     a, b = torch.tensor([0, 3, 5, 64, 9]), torch.tensor([7, 7, -5, 64, 1])
     twice = scheme.query(scheme.query(x, a), b)
-    torch.testing.assert_close(twice, scheme.query(x, a + b), rtol=0, atol=1e-12)
+    close(twice, scheme.query(x, a + b))
 
 
 @pytest.mark.parametrize("shift", [1, 64, 4096, 100_000])
 def test_logits_do_not_change_under_a_shift(shift: int) -> None:
-    q, k = normal(1, 2, 9, 8), normal(1, 2, 9, 8, seed=1)
+    q, k, _ = vectors(1, 2, 9, 8)
     for layout in ("adjacent", "half"):
         scheme, positions = make(layout=layout), torch.arange(9)
         here = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
         there = attention_logits(
             q, k, scheme=scheme, positions=positions + shift, causal=False
         )
-        torch.testing.assert_close(here, there, rtol=0, atol=1e-10)
+        close(here, there, 1e-10)
         plain = q @ k.mT / math.sqrt(8)
         assert (here - plain).abs().max() > 0.1
 
@@ -127,15 +124,13 @@ def test_angles_are_those_of_the_rotation() -> None:
     angles = scheme.angles(positions)
     assert angles is not None
     expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
-    torch.testing.assert_close(
-        angles, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12
-    )
+    close(angles, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_a_huge_base_leaves_one_pair_turning() -> None:
     x, positions = normal(1, 2, 4, 8), torch.arange(4)
     turned = make(base=1e300).query(x, positions)
-    torch.testing.assert_close(turned[..., 2:], x[..., 2:], rtol=0, atol=1e-12)
+    close(turned[..., 2:], x[..., 2:])
     assert not torch.allclose(turned[..., :2], x[..., :2])
 
 
@@ -173,7 +168,7 @@ def test_float32_error_does_not_grow_with_the_position() -> None:
     got = make(16).query(x, torch.tensor(positions))
     expected = slow(x.double(), positions, 1e4, "adjacent", 16)
     # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
-    torch.testing.assert_close(got.double(), expected, rtol=0, atol=2e-6)
+    close(got.double(), expected, 2e-6)
 
 
 def test_odd_head() -> None:

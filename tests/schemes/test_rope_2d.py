@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    build,
+    check_gradients,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    decoded,
+    normal,
+    pair_by_pair,
+    perturbed,
+    rotation_by_complex,
+    seeded,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -18,26 +31,12 @@ KINDS = ["axial", "mixed"]
 
 
 def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> Rope2d:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        scheme = create(
-            "rope_2d", options=options, model_dim=heads * head_dim, heads=heads
-        )
-    assert isinstance(scheme, Rope2d)
-    return scheme.double()
-
-
-def perturbed(**options: Any) -> Rope2d:
-    scheme = make(**options)
-    with torch.no_grad():
-        for parameter in scheme.parameters():
-            parameter += 0.3 * normal(*parameter.shape, seed=4)
-    return scheme
+    sizes = {"model_dim": heads * head_dim, "heads": heads}
+    return build(Rope2d, options, seed=seed, **sizes)
 
 
 def ids(batch: int = 2, length: int = 5) -> Tensor:
-    generator = torch.Generator().manual_seed(7)
-    return torch.randint(-5, 30, (batch, length, 2), generator=generator)
+    return torch.randint(-5, 30, (batch, length, 2), generator=seeded(7))
 
 
 def slow_angle(
@@ -66,28 +65,22 @@ CASES = [
 @pytest.mark.parametrize("head_dim", [4, 16])
 @pytest.mark.parametrize("rule", CASES, ids=str)
 def test_equals_the_slow_reference(rule: dict[str, Any], head_dim: int) -> None:
-    q, k = normal(2, 2, 5, head_dim), normal(2, 2, 5, head_dim, seed=1)
+    q, k, _ = vectors(2, 2, 5, head_dim)
     places = ids()
-    scheme = perturbed(head_dim=head_dim, **rule)
+    scheme = perturbed(make(head_dim=head_dim, **rule), 0.3)
     with torch.no_grad():
         got = attention_logits(q, k, scheme=scheme, positions=places, causal=False)
-    pairs = head_dim // 2
-    for b in range(2):
-        for h in range(2):
-            for i in range(5):
-                for j in range(5):
-                    row, column = (places[b, i] - places[b, j]).tolist()
-                    total = 0.0
-                    for m in range(pairs):
-                        half = rule.get("layout") == "half"
-                        two = [m, m + pairs] if half else [2 * m, 2 * m + 1]
-                        one = complex(*q[b, h, i, two].tolist())
-                        other = complex(*k[b, h, j, two].tolist())
-                        angle = slow_angle(scheme, h, m, row, column, rule)
-                        turn = cmath.exp(1j * angle)
-                        total += (one * other.conjugate() * turn).real
-                    expected = total / math.sqrt(head_dim)
-                    assert got[b, h, i, j].item() == pytest.approx(expected, abs=1e-12)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        row, column = (places[b, i] - places[b, j]).tolist()
+        factors = [
+            cmath.exp(1j * slow_angle(scheme, h, m, row, column, rule))
+            for m in range(head_dim // 2)
+        ]
+        layout = rule.get("layout", "adjacent")
+        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
+
+    close(got, pair_by_pair(q, logit))
 
 
 def test_axial_is_rope_of_half_a_head_for_each_axis() -> None:
@@ -96,9 +89,7 @@ def test_axial_is_rope_of_half_a_head_for_each_axis() -> None:
     by_column = rope.query(x[..., :8], places[..., 1])
     by_row = rope.query(x[..., 8:], places[..., 0])
     got = make(base=100.0).query(x, places)
-    torch.testing.assert_close(
-        got, torch.cat([by_column, by_row], -1), rtol=0, atol=1e-14
-    )
+    close(got, torch.cat([by_column, by_row], -1), 1e-14)
     swapped = make(first="h").query(x, places.flip(-1))
     assert torch.equal(swapped, got)
 
@@ -112,7 +103,7 @@ def test_mixed_with_straight_directions_is_axial() -> None:
         scheme.frequencies[0] = torch.cat([none, size])  # row
         scheme.frequencies[1] = torch.cat([size, none])  # column
         got = scheme.query(x, places)
-    torch.testing.assert_close(got, make().query(x, places), rtol=0, atol=1e-5)
+    close(got, make().query(x, places), 1e-5)
 
 
 def test_start_of_mixed() -> None:
@@ -145,48 +136,29 @@ def test_parameters() -> None:
 
 
 def test_mixed_trains() -> None:
-    scheme = perturbed(head_dim=4, kind="mixed")
-    q, k, v = (normal(1, 2, 3, 4, seed=seed) for seed in range(3))
-
-    def run(_: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=ids(1, 3))
-
-    assert torch.autograd.gradcheck(run, (scheme.frequencies,))
+    scheme = perturbed(make(head_dim=4, kind="mixed"), 0.3)
+    check_gradients(scheme, *vectors(1, 2, 3, 4), ids(1, 3))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_logits_depend_on_offsets_of_each_axis_alone(kind: str) -> None:
-    q, k = normal(2, 2, 5, 16), normal(2, 2, 5, 16, seed=1)
-    scheme = perturbed(kind=kind).requires_grad_(False)
+    q, k, _ = vectors(2, 2, 5, 16)
+    scheme = perturbed(make(kind=kind), 0.3).requires_grad_(False)
     here, there, scaled = (
         attention_logits(q, k, scheme=scheme, positions=p, causal=False)
         for p in (ids(), ids() + torch.tensor([300, 4000]), 2 * ids())
     )
-    torch.testing.assert_close(here, there, rtol=0, atol=1e-10)
+    close(here, there, 1e-10)
     assert (here - scaled).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [[3, 2], [1] * 5])
 def test_decoding_in_pieces_equals_the_whole(kind: str, steps: list[int]) -> None:
-    q, k, v = (normal(2, 2, 5, 16, seed=seed) for seed in range(3))
-    scheme = perturbed(kind=kind).requires_grad_(False)
-    places, start, outs = ids(), 0, []
-    whole = attention(q, k, v, scheme=scheme, positions=places)
-    for step in steps:
-        stop = start + step
-        outs.append(
-            attention(
-                q[:, :, start:stop],
-                k[:, :, :stop],
-                v[:, :, :stop],
-                scheme=scheme,
-                positions=places[:, start:stop],
-                key_positions=places[:, :stop],
-            )
-        )
-        start = stop
-    torch.testing.assert_close(torch.cat(outs, dim=2), whole, rtol=0, atol=1e-12)
+    q, k, v = vectors(2, 2, 5, 16)
+    scheme = perturbed(make(kind=kind), 0.3).requires_grad_(False)
+    whole = attention(q, k, v, scheme=scheme, positions=ids())
+    close(decoded(q, k, v, steps, scheme=scheme, positions=ids()), whole)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -195,7 +167,7 @@ def test_one_row_of_ids_serves_the_whole_batch(kind: str) -> None:
     one = ids(batch=1)[0]
     each = attention(q, q, q, scheme=scheme, positions=one.expand(2, 5, 2))
     shared = attention(q, q, q, scheme=scheme, positions=one)
-    torch.testing.assert_close(each, shared, rtol=0, atol=1e-14)
+    close(each, shared, 1e-14)
 
 
 @pytest.mark.parametrize(
@@ -220,13 +192,9 @@ def test_each_option_changes_the_output(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_close_positions_stay_apart_in_bfloat16(kind: str) -> None:
-    places = torch.tensor([15962, 15966, 15968])[:, None].expand(3, 2)
-    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
     scheme = make(kind=kind).requires_grad_(False)
-    got, wide = scheme.query(x, places), scheme.query(x.double(), places)
-    assert got.dtype == torch.bfloat16
-    assert got[0, 0].unique(dim=0).shape[0] == 3
-    torch.testing.assert_close(got.double(), wide, rtol=2**-8, atol=1e-6)
+    places = CLOSE_POSITIONS[:, None].expand(3, 2)
+    check_rotation_keeps_close_positions_apart(scheme.query, places)
 
 
 def test_ids_of_one_axis_are_refused() -> None:

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    build,
+    close,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Geometry, create
+from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.scaling import RULES
@@ -20,11 +28,8 @@ every_rule = pytest.mark.parametrize("rule", RULES)
 
 
 def make(head_dim: int = 16, trained: int = 64, **options: Any) -> Rope:
-    scheme = create(
-        "rope", options=options, model_dim=2 * head_dim, heads=2, length=trained
-    )
-    assert isinstance(scheme, Rope)
-    return scheme
+    sizes = {"model_dim": 2 * head_dim, "heads": 2, "length": trained}
+    return build(Rope, options, **sizes)
 
 
 def speeds(scheme: Rope) -> list[float]:
@@ -144,24 +149,20 @@ def test_frequencies_equal_the_slow_reference(
 def test_logits_equal_the_slow_reference(
     options: dict[str, Any], expected: list[float], heat: float, temperature: str
 ) -> None:
-    q, k = normal(1, 2, 6, 16), normal(1, 2, 6, 16, seed=1)
+    q, k, _ = vectors(1, 2, 6, 16)
     places = [0, 1, 7, 60, 200, 255]
     scheme = make(factor=4.0, temperature=temperature, **options)
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(places), causal=False
     )
     squared = 1.0 if temperature == "none" else heat**2
-    for h in range(2):
-        for i, here in enumerate(places):
-            for j, there in enumerate(places):
-                total = 0.0
-                for m, theta in enumerate(expected):
-                    one = complex(*q[0, h, i, 2 * m : 2 * m + 2].tolist())
-                    other = complex(*k[0, h, j, 2 * m : 2 * m + 2].tolist())
-                    turn = cmath.exp(1j * (here - there) * theta)
-                    total += (one * other.conjugate() * turn).real
-                wanted = squared * total / math.sqrt(16)
-                assert got[0, h, i, j].item() == pytest.approx(wanted, abs=1e-12)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        distance = places[i] - places[j]
+        factors = [squared * cmath.exp(1j * distance * theta) for theta in expected]
+        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
+
+    close(got, pair_by_pair(q, logit))
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -359,7 +360,7 @@ def test_temperature_on_the_scale_reaches_channels_that_do_not_turn() -> None:
 def test_close_positions_stay_apart_in_bfloat16(rule: str) -> None:
     row = normal(1, 1, 1, 16).bfloat16().expand(1, 2, 3, 16)
     scheme = make(trained=8192, scaling=rule, factor=2.0)
-    got = scheme.query(row, torch.tensor([15962, 15966, 15968]))
+    got = scheme.query(row, CLOSE_POSITIONS)
     assert got.dtype == torch.bfloat16
     assert got[0, 0].unique(dim=0).shape[0] == 3
 

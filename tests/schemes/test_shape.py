@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from schemes.tools import normal, seeded
+from schemes.tools import close, normal, seeded
 
 from posenc_compare.attention import attention
 from posenc_compare.errors import ConfigError, UndefinedPositionError
@@ -62,7 +62,7 @@ def test_the_code_is_that_of_the_moved_position() -> None:
             expected = torch.tensor(
                 slow_code(int(ids[b, 0]) + p, 16), dtype=torch.float64
             )
-            torch.testing.assert_close(got[b, p], expected, rtol=0, atol=1e-12)
+            close(got[b, p], expected)
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -78,7 +78,7 @@ def test_around_a_relative_scheme_it_changes_nothing(scheme: str, mode: bool) ->
     assert not torch.equal(ids, rows)
     got = attention(q, q, q, scheme=outer, positions=ids)
     expected = attention(q, q, q, scheme=inner, positions=rows)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-11)
+    close(got, expected, 1e-11)
 
 
 def test_close_ids_in_bfloat16_stay_apart() -> None:

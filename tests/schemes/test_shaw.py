@@ -1,37 +1,24 @@
 """Shaw's vectors against the paper's sums, one pair of tokens at a time."""
 
 import math
-import warnings
-from typing import get_args
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, check_gradients, close, drawn, on_paths, vectors
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.shaw import Shaw
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 7
+SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
 PLACES = [0, 2, 3, 9, 4, 4, 1]
 
 
 def make(**options: int | bool) -> Shaw:
-    scheme = create(
-        "shaw", options=options, model_dim=HEADS * WIDTH, heads=HEADS
-    ).double()
-    assert isinstance(scheme, Shaw)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter.copy_(normal(*parameter.shape, seed=100 + number))
-    return scheme.requires_grad_(False)
-
-
-def vectors() -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
-    return q, k, v
+    return drawn(build(Shaw, options, model_dim=HEADS * WIDTH, heads=HEADS))
 
 
 def entry(table: Tensor | None, head: int, offset: int, reach: int) -> list[float]:
@@ -43,7 +30,7 @@ def entry(table: Tensor | None, head: int, offset: int, reach: int) -> list[floa
 
 def slow(scheme: Shaw, reach: int, causal: bool) -> tuple[Tensor, Tensor]:
     """Logits `q (k + a) / sqrt(d)` and outputs `sum of p (v + b)`, in loops."""
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     logits = torch.full((BATCH, HEADS, LENGTH, LENGTH), -math.inf).double()
     out = torch.zeros(BATCH, HEADS, LENGTH, WIDTH).double()
     for b in range(BATCH):
@@ -73,26 +60,17 @@ def slow(scheme: Shaw, reach: int, causal: bool) -> tuple[Tensor, Tensor]:
 def test_equals_the_slow_reference(
     reach: int, values: bool, per_head: bool, causal: bool
 ) -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme = make(reach=reach, values=values, per_head=per_head)
     positions = torch.tensor(PLACES)
     logits, out = slow(scheme, reach, causal)
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
-    torch.testing.assert_close(got, logits, rtol=0, atol=1e-13)
-    for path in ["plain"] if values else ["auto", "dense", "flex", "plain"]:
-        assert path in (*get_args(Path), "auto")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="flex_attention called without")
-            read = attention(
-                q,
-                k,
-                v,
-                scheme=scheme,
-                positions=positions,
-                causal=causal,
-                path=path,  # type: ignore[arg-type]
-            )
-        torch.testing.assert_close(read, out, rtol=0, atol=1e-13)
+    close(got, logits, 1e-13)
+    paths = ("plain",) if values else ("auto", "dense", "flex", "plain")
+    for read in on_paths(
+        q, k, v, paths=paths, scheme=scheme, positions=positions, causal=causal
+    ):
+        close(read, out, 1e-13)
 
 
 def test_sizes_and_initial_values() -> None:
@@ -110,27 +88,23 @@ def test_sizes_and_initial_values() -> None:
 
 
 def test_empty_tables_are_no_encoding() -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     for parameter in scheme.parameters():
         parameter.zero_()
     got = attention(q, k, v, scheme=scheme, positions=positions)
     nope = attention(q, k, v, scheme=create("nope"), positions=positions)
-    torch.testing.assert_close(got, nope, rtol=0, atol=1e-14)
+    close(got, nope, 1e-14)
 
 
 def test_both_tables_receive_a_gradient() -> None:
-    q, k, v = (x[:1, :, :4] for x in vectors())
+    q, k, v = (x[:1, :, :4] for x in vectors(*SHAPE))
     scheme = make(reach=2).requires_grad_()
-
-    def run(*_: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=torch.arange(4))
-
-    assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
+    check_gradients(scheme, q, k, v, torch.arange(4))
 
 
 def test_each_option_changes_the_output() -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
 
     def read(**options: int | bool) -> Tensor:
         scheme, positions = make(**options), torch.arange(LENGTH)

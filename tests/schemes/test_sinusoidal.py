@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from schemes.tools import close, normal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError
@@ -32,13 +33,12 @@ def code_of(scheme: Scheme, positions: Tensor, width: int) -> Tensor:
 @pytest.mark.parametrize("base", [10_000.0, 100.0, 500_000.0])
 @pytest.mark.parametrize("width", [2, 6, 16])
 def test_equals_the_slow_reference(width: int, base: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(2, 6, width, generator=generator, dtype=torch.float64)
+    x = normal(2, 6, width)
     positions = [0, 1, 5, 63, 500, -3]
     got = make(base=base).embed(x, torch.tensor(positions))
     rows = [slow_code(p, width, base) for p in positions]
     expected = x + torch.tensor(rows, dtype=torch.float64)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
 
 
 def test_concatenated_puts_all_sines_first() -> None:
@@ -69,9 +69,7 @@ def test_worked_table_of_4_positions_and_8_channels() -> None:
     code = code_of(make(), torch.arange(4), 8)
     assert code[0].tolist() == [0, 1, 0, 1, 0, 1, 0, 1]
     norms = code.norm(dim=1)
-    torch.testing.assert_close(
-        norms, torch.full((4,), 2.0).double(), rtol=0, atol=1e-15
-    )
+    close(norms, torch.full((4,), 2.0).double(), 1e-15)
     # sin and cos of 1, 0.1, 0.01, 0.001
     first = [0.8415, 0.5403, 0.0998, 0.9950, 0.0100, 1.0000, 0.0010, 1.0000]
     assert code[1].tolist() == pytest.approx(first, abs=5e-5)
@@ -80,9 +78,7 @@ def test_worked_table_of_4_positions_and_8_channels() -> None:
 def test_norm_is_the_root_of_half_the_width_everywhere() -> None:
     positions = torch.tensor([0, 1, 17, 4096, 10**6])
     norms = code_of(make(), positions, 512).norm(dim=1)
-    torch.testing.assert_close(
-        norms, torch.full((5,), 16.0).double(), rtol=0, atol=1e-13
-    )
+    close(norms, torch.full((5,), 16.0).double(), 1e-13)
 
 
 def test_first_channels_of_position_1_at_width_512() -> None:
@@ -103,14 +99,14 @@ def test_a_shift_is_one_rotation_for_all_positions() -> None:
     positions = torch.arange(100)
     here = code_of(make(), positions, width)
     there = code_of(make(), positions + shift, width)
-    torch.testing.assert_close(here @ turn.T, there, rtol=0, atol=1e-12)
+    close(here @ turn.T, there)
 
 
 def test_products_of_codes_depend_on_the_distance_alone() -> None:
     positions = torch.arange(40)
     here = code_of(make(), positions, 16)
     there = code_of(make(), positions + 1000, 16)
-    torch.testing.assert_close(here @ here.T, there @ there.T, rtol=0, atol=1e-11)
+    close(here @ here.T, there @ there.T, 1e-11)
 
 
 def test_each_option_changes_the_output() -> None:
@@ -126,8 +122,7 @@ def test_bfloat16_rounds_the_code_and_the_sum_only() -> None:
     width = 16
     rows = [slow_code(p, width) for p in positions.tolist()]
     code = torch.tensor(rows, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 3, width, generator=generator).bfloat16()
+    x = normal(1, 3, width).bfloat16()
     got = make().embed(x, positions)
     assert got.dtype == torch.bfloat16
     exact = x.double() + code

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import close, normal
 from torch import Tensor
 
 from posenc_compare.attention import attention
@@ -56,9 +56,7 @@ def test_equals_the_slow_reference(width: int, base: float, layout: str) -> None
             expected = torch.tensor(
                 slow(row, column, width, base, layout), dtype=torch.float64
             )
-            torch.testing.assert_close(
-                got[b, i], x[b, i] + expected, rtol=0, atol=1e-12
-            )
+            close(got[b, i], x[b, i] + expected)
 
 
 def test_blocks_are_sinusoids_of_one_axis() -> None:
@@ -69,8 +67,8 @@ def test_blocks_are_sinusoids_of_one_axis() -> None:
         one_axis.embed(zero, torch.tensor(PLACES)[:, axis])[0] for axis in (0, 1)
     )
     got = code(make(layout="moco_v3"), PLACES)
-    torch.testing.assert_close(got[:, :8], columns, rtol=0, atol=1e-14)
-    torch.testing.assert_close(got[:, 8:], rows, rtol=0, atol=1e-14)
+    close(got[:, :8], columns, 1e-14)
+    close(got[:, 8:], rows, 1e-14)
     sin_row, sin_column, cos_row, cos_column = code(make(), PLACES).chunk(4, -1)
     torch.testing.assert_close(torch.cat([sin_row, cos_row], -1), rows)
     torch.testing.assert_close(torch.cat([sin_column, cos_column], -1), columns)

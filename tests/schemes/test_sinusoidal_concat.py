@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import build, close, normal, perturbed
 
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
@@ -13,16 +13,8 @@ from posenc_compare.schemes.sinusoidal_concat import SinusoidalConcat
 
 
 def make(model_dim: int = 6, noise: float = 0.0, **options: float) -> SinusoidalConcat:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create(
-            "sinusoidal_concat", options=options, model_dim=model_dim, heads=1
-        ).double()
-    assert isinstance(scheme, SinusoidalConcat)
-    with torch.no_grad():
-        weight = scheme.project.weight
-        weight += noise * normal(*weight.shape, seed=7)
-    return scheme
+    scheme = build(SinusoidalConcat, options, model_dim=model_dim, heads=1)
+    return perturbed(scheme, noise)
 
 
 def sinusoid(position: int, channels: int, base: float) -> list[float]:
@@ -52,7 +44,7 @@ def test_starts_as_the_token_plus_a_projection_of_the_code() -> None:
     scheme, x, positions = make(), normal(2, 5, 6), torch.arange(5)
     code = scheme.embed(torch.zeros_like(x), positions)
     got = scheme.embed(x, positions)
-    torch.testing.assert_close(got, x + code, rtol=0, atol=1e-14)
+    close(got, x + code, 1e-14)
     assert torch.equal(scheme.project.weight[:, :6], torch.eye(6).double())
 
 
@@ -61,7 +53,7 @@ def test_the_identity_as_projection_is_the_sinusoidal_scheme() -> None:
     with torch.no_grad():
         scheme.project.weight[:, 6:] = torch.eye(6)
     expected = create("sinusoidal", model_dim=6, heads=1).embed(x, positions)
-    torch.testing.assert_close(scheme.embed(x, positions), expected, rtol=0, atol=1e-14)
+    close(scheme.embed(x, positions), expected, 1e-14)
 
 
 @pytest.mark.parametrize("channels", [0, 64])

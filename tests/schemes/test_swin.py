@@ -1,15 +1,23 @@
 """Swin's bias against reading the table, one pair at a time."""
 
-import math
-import warnings
 from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    close,
+    content_plus,
+    decoded,
+    grid,
+    normal,
+    on_paths,
+    perturbed,
+    vectors,
+)
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.swin import Swin
@@ -18,41 +26,26 @@ from posenc_compare.schemes.swin import Swin
 def make(
     length: int = 12, heads: int = 3, trained: bool = True, **options: int | str
 ) -> Swin:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create(
-            "swin", options=options, model_dim=8 * heads, heads=heads, length=length
-        ).double()
-    assert isinstance(scheme, Swin)
-    if trained:
-        with torch.no_grad():
-            scheme.table.copy_(normal(*scheme.table.shape, seed=5))
-    return scheme
-
-
-def grid(rows: int, columns: int) -> Tensor:
-    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+    sizes = {"model_dim": 8 * heads, "heads": heads, "length": length}
+    scheme = build(Swin, options, **sizes)
+    return perturbed(scheme, 1.0 if trained else 0.0)
 
 
 @pytest.mark.parametrize(("height", "width"), [(3, 4), (4, 3), (12, 1), (1, 12)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_equals_the_slow_reference(height: int, width: int, causal: bool) -> None:
     scheme = make(height=height, width=width)
-    q, k = normal(2, 3, 12, 8), normal(2, 3, 12, 8, seed=1)
+    q, k, _ = vectors(2, 3, 12, 8)
     cells = grid(height, width)
     positions = torch.stack([cells, cells.flip(0)])
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
-    for b in range(2):
-        places = positions[b].tolist()
-        for i in range(12):
-            for j in range(i + 1 if causal else 12):
-                down = places[i][0] - places[j][0] + height - 1
-                right = places[i][1] - places[j][1] + width - 1
-                bias = scheme.table[down * (2 * width - 1) + right]
-                product = (q[b, :, i] * k[b, :, j]).sum(-1) / math.sqrt(8)
-                torch.testing.assert_close(
-                    got[b, :, i, j], product + bias, rtol=0, atol=1e-12
-                )
+    edge = torch.tensor([height - 1, width - 1])
+
+    def bias(b: int, h: int, i: int, j: int) -> float:
+        down, right = (positions[b, i] - positions[b, j] + edge).tolist()
+        return scheme.table[down * (2 * width - 1) + right, h].item()
+
+    close(got, content_plus(q, k, bias, causal))
 
 
 def test_one_column_is_a_table_of_offsets() -> None:
@@ -109,7 +102,7 @@ def test_starts() -> None:
             (zero, grid(3, 4)),
         )
     )
-    torch.testing.assert_close(started, plain, rtol=0, atol=1e-13)
+    close(started, plain, 1e-13)
 
 
 def test_logits_do_not_change_under_a_shift() -> None:
@@ -171,37 +164,16 @@ def test_gradient_counts_the_pairs_of_each_offset() -> None:
 def test_paths_agree(causal: bool) -> None:
     x, scheme = normal(2, 3, 12, 8), make(16).requires_grad_(False)
     places = torch.stack([grid(3, 4), grid(4, 3)])
-    paths: list[Path] = ["dense", "plain", "flex"]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="flex_attention called without")
-        first, *others = (
-            attention(
-                x, x, x, scheme=scheme, positions=places, causal=causal, path=path
-            )
-            for path in paths
-        )
+    first, *others = on_paths(x, x, x, scheme=scheme, positions=places, causal=causal)
     for other in others:
-        torch.testing.assert_close(other, first, rtol=0, atol=1e-12)
+        close(other, first)
 
 
 @pytest.mark.parametrize("steps", [[11, 1], [4, 4, 4], [1] * 12], ids=str)
 def test_cached_decoding_equals_the_full_pass(steps: list[int]) -> None:
     x, places, scheme = normal(2, 3, 12, 8), grid(3, 4), make()
     whole = attention(x, x, x, scheme=scheme, positions=places)
-    start = 0
-    for step in steps:
-        stop = start + step
-        keys = x[:, :, :stop]
-        got = attention(
-            x[:, :, start:stop],
-            keys,
-            keys,
-            scheme=scheme,
-            positions=places[start:stop],
-            key_positions=places[:stop],
-        )
-        torch.testing.assert_close(got, whole[:, :, start:stop], rtol=0, atol=1e-12)
-        start = stop
+    close(decoded(x, x, x, steps, scheme=scheme, positions=places), whole)
 
 
 def test_bfloat16_keeps_close_positions_apart() -> None:

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 import torch
+from schemes.tools import build, close, normal, pair_by_pair
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits
@@ -16,11 +17,7 @@ HALF = [*range(8), 8, 12, 16, 23, 32, 46, 64, 91]
 
 
 def make(heads: int = 2, **options: int | bool) -> T5Bias:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        scheme = create("t5_bias", options=options, model_dim=8 * heads, heads=heads)
-    assert isinstance(scheme, T5Bias)
-    return scheme.double()
+    return build(T5Bias, options, model_dim=8 * heads, heads=heads)
 
 
 def slow_bucket(distance: int, buckets: int, max_distance: int) -> int:
@@ -88,21 +85,17 @@ def test_future_shares_bucket_zero_or_has_the_upper_half() -> None:
 @pytest.mark.parametrize("both", [False, True])
 def test_equals_the_slow_reference(both: bool) -> None:
     scheme = make(heads=3, buckets=8, max_distance=12, bidirectional=both)
-    generator = torch.Generator().manual_seed(1)
-    q, k = torch.randn(2, 2, 3, 6, 8, generator=generator, dtype=torch.float64)
+    q, k = normal(2, 2, 3, 6, 8, seed=1)
     positions = [4, 5, 7, 40, 3, 5]
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(positions), causal=False
     )
-    for h in range(3):
-        for i in range(6):
-            for j in range(6):
-                row = slow_signed(positions[j] - positions[i], 8, 12, both)
-                product = (q[:, h, i] * k[:, h, j]).sum(-1)  # not divided
-                expected = product + scheme.table[row, h]
-                torch.testing.assert_close(
-                    got[:, h, i, j], expected, rtol=0, atol=1e-12
-                )
+
+    def bias(_: int, h: int, i: int, j: int) -> float:
+        row = slow_signed(positions[j] - positions[i], 8, 12, both)
+        return scheme.table[row, h].item()
+
+    close(got, q @ k.mT + pair_by_pair(q, bias))  # products are not divided
 
 
 def test_products_are_not_scaled() -> None:
@@ -130,14 +123,13 @@ def test_gradient_counts_the_pairs_of_each_bucket() -> None:
 
 
 def test_logits_do_not_change_under_a_shift() -> None:
-    generator = torch.Generator().manual_seed(1)
-    q, k = torch.randn(2, 1, 2, 9, 8, generator=generator, dtype=torch.float64)
+    q, k = normal(2, 1, 2, 9, 8, seed=1)
     scheme = make(buckets=8, max_distance=12)
     here, there = (
         attention_logits(q, k, scheme=scheme, positions=torch.arange(9) + shift)
         for shift in (0, 100_000)
     )
-    torch.testing.assert_close(here, there, rtol=0, atol=1e-10)
+    close(here, there, 1e-10)
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,33 @@
 """Transformer-XL's four terms, one pair of tokens at a time."""
 
 import math
-import warnings
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    build,
+    check_bias_keeps_close_positions_apart,
+    close,
+    dot,
+    drawn,
+    on_paths,
+    vectors,
+)
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.transformer_xl import TransformerXl
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
+SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
 PLACES = [3, 4, 6, 10, 11, 12, 200]
 
 
 def make(**options: int | float) -> TransformerXl:
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
-    scheme = create("transformer_xl", options=options, **sizes).double()
-    assert isinstance(scheme, TransformerXl)
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter.copy_(normal(*parameter.shape, seed=100 + number))
-    return scheme.requires_grad_(False)
-
-
-def vectors() -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = (normal(BATCH, HEADS, LENGTH, WIDTH, seed=seed) for seed in range(3))
-    return q, k, v
-
-
-def dot(a: list[float], b: list[float]) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+    return drawn(build(TransformerXl, options, **sizes))
 
 
 def sinusoid(distance: int, base: float) -> list[float]:
@@ -44,7 +38,7 @@ def sinusoid(distance: int, base: float) -> list[float]:
 
 def slow(scheme: TransformerXl, clamp: int, base: float) -> Tensor:
     """The terms (a) to (d) of the paper, for all pairs."""
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     weight = scheme.project.weight.view(HEADS, WIDTH, DIM).tolist()
     logits = torch.zeros(BATCH, HEADS, LENGTH, LENGTH).double()
     for h in range(HEADS):
@@ -71,36 +65,32 @@ def slow(scheme: TransformerXl, clamp: int, base: float) -> Tensor:
 @pytest.mark.parametrize("clamp", [0, 1, 5])
 @pytest.mark.parametrize("base", [10_000.0, 50.0])
 def test_equals_the_slow_reference(clamp: int, base: float) -> None:
-    q, k, v = vectors()
+    q, k, v = vectors(*SHAPE)
     scheme, positions = make(clamp=clamp, base=base), torch.tensor(PLACES)
     expected = slow(scheme, clamp, base)
     got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
     ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
     masked = expected.masked_fill(ahead, -math.inf)
     got = attention_logits(q, k, scheme=scheme, positions=positions)
-    torch.testing.assert_close(got, masked, rtol=0, atol=1e-12)
-    paths: list[Path] = ["dense", "flex", "plain"]
-    for path in paths:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="flex_attention called without")
-            read = attention(q, k, v, scheme=scheme, positions=positions, path=path)
-        torch.testing.assert_close(read, masked.softmax(-1) @ v, rtol=0, atol=1e-12)
+    close(got, masked)
+    for read in on_paths(q, k, v, scheme=scheme, positions=positions):
+        close(read, masked.softmax(-1) @ v)
 
 
 def test_nothing_trained_is_no_encoding() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     for parameter in scheme.parameters():
         parameter.zero_()
     got = attention_logits(q, k, scheme=scheme, positions=positions)
     nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
-    torch.testing.assert_close(got, nope, rtol=0, atol=1e-15)
+    close(got, nope, 1e-15)
 
 
 @pytest.mark.parametrize("silent", ["u", "v", "project.weight"])
 def test_every_parameter_has_a_part(silent: str) -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     before = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
     scheme.get_parameter(silent).zero_()
@@ -109,7 +99,7 @@ def test_every_parameter_has_a_part(silent: str) -> None:
 
 
 def test_each_option_changes_the_logits() -> None:
-    q, k, _ = vectors()
+    q, k, _ = vectors(*SHAPE)
 
     def logits(**options: int | float) -> Tensor:
         positions = torch.tensor(PLACES)
@@ -132,16 +122,8 @@ def test_initial_spread() -> None:
 
 
 def test_bfloat16_keeps_close_positions_apart() -> None:
-    scheme, places = make(), [15962, 15966, 15968]
     zero = torch.zeros(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
-    positions = torch.tensor(places)
-    low = attention_logits(zero, zero, scheme=scheme, positions=positions, causal=False)
-    wide = attention_logits(
-        zero.double(), zero.double(), scheme=scheme, positions=positions, causal=False
-    )
-    assert low.dtype == torch.float32
-    torch.testing.assert_close(low.double(), wide, rtol=0, atol=1e-5)
-    assert (wide[0, 0, 2, 0] - wide[0, 0, 2, 1]).abs() > 1e-3
+    check_bias_keeps_close_positions_apart(make(), zero, atol=1e-5)
 
 
 def test_odd_width() -> None:

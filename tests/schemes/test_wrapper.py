@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import normal, perturbed, seeded
 from torch import Tensor
 
 from posenc_compare.attention import attention
@@ -17,14 +17,11 @@ def built(name: str) -> Scheme:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         scheme = Variant(name).build(GEOMETRY).double().eval()
-    with torch.no_grad():
-        for number, parameter in enumerate(scheme.parameters()):
-            parameter += 0.3 * normal(*parameter.shape, seed=number)
-    return scheme
+    return perturbed(scheme, 0.3)
 
 
 def read(scheme: Scheme, x: Tensor, decode: bool) -> Tensor:
-    ids = scheme.positions(torch.arange(7), torch.Generator().manual_seed(1))
+    ids = scheme.positions(torch.arange(7), seeded(1))
     x = scheme.embed(x, ids)
     q, k, v = (x.roll(n, -1).unflatten(-1, (2, 8)).transpose(1, 2) for n in range(3))
     state = scheme.token_state(x)

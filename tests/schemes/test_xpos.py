@@ -1,12 +1,20 @@
 """xPos against complex numbers and powers, one pair at a time."""
 
 import cmath
-import math
 from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal
+from schemes.tools import (
+    channels_of_pair,
+    check_causal_mask_is_needed,
+    close,
+    decoded,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    vectors,
+)
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
@@ -34,31 +42,27 @@ CASES = [
 
 @pytest.mark.parametrize("options", CASES, ids=str)
 def test_equals_the_slow_reference(options: dict[str, Any]) -> None:
-    q, k = normal(1, 2, 7, 16), normal(1, 2, 7, 16, seed=1)
+    q, k, _ = vectors(1, 2, 7, 16)
     got = logits(make(**options), PLACES)
     rule = {"base": 1e4, "gamma": 0.4, "scale_base": 512.0, **options}
-    for h in range(2):
-        for i in range(7):
-            for j in range(i + 1):
-                distance, total = PLACES[i] - PLACES[j], 0.0
-                for m in range(8):
-                    half = rule.get("layout") == "half"
-                    two = (m, m + 8) if half else (2 * m, 2 * m + 1)
-                    one = complex(*(q[0, h, i, c].item() for c in two))
-                    other = complex(*(k[0, h, j, c].item() for c in two))
-                    turn = cmath.exp(1j * distance * rule["base"] ** (-2 * m / 16))
-                    zeta = (2 * m / 16 + rule["gamma"]) / (1 + rule["gamma"])
-                    fade = zeta ** (distance / rule["scale_base"])
-                    total += (one * other.conjugate() * turn).real * fade
-                expected = total / math.sqrt(16)
-                assert got[0, h, i, j].item() == pytest.approx(expected, abs=1e-11)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        distance, factors = PLACES[i] - PLACES[j], []
+        for m in range(8):
+            turn = cmath.exp(1j * distance * rule["base"] ** (-2 * m / 16))
+            zeta = (2 * m / 16 + rule["gamma"]) / (1 + rule["gamma"])
+            factors.append(turn * zeta ** (distance / rule["scale_base"]))
+        layout = options.get("layout", "adjacent")
+        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
+
+    close(got, pair_by_pair(q, logit, causal=True), 1e-11)
 
 
 @pytest.mark.parametrize("pair", range(8))
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
 def test_each_pair_is_that_of_rope_faded(pair: int, layout: str) -> None:
     q, k = torch.zeros(2, 1, 2, 7, 16, dtype=torch.float64)
-    two = [2 * pair, 2 * pair + 1] if layout == "adjacent" else [pair, pair + 8]
+    two = channels_of_pair(pair, 16, layout)
     q[..., two], k[..., two] = normal(1, 2, 7, 2), normal(1, 2, 7, 2, seed=1)
     places = torch.tensor(PLACES)
     faded, plain = (
@@ -79,7 +83,7 @@ def test_the_centre_cancels_and_is_half_the_length() -> None:
     x, positions = normal(1, 2, 3, 16), torch.tensor([256, 300, 0])
     assert torch.equal(make().query(x, positions), make(centre=256).query(x, positions))
     middle, first = logits(make(), PLACES), logits(make(centre=0), PLACES)
-    torch.testing.assert_close(middle, first, rtol=0, atol=1e-11)
+    close(middle, first, 1e-11)
     rope = make(name="rope")
     torch.testing.assert_close(
         make().key(x, positions)[:, :, 0],
@@ -104,25 +108,16 @@ def test_queries_lose_what_keys_gain() -> None:
 
 
 def test_decoding_in_pieces_equals_the_whole() -> None:
-    q, k, v = (normal(1, 2, 7, 16, seed=seed) for seed in range(3))
+    q, k, v = vectors(1, 2, 7, 16)
     places = torch.tensor(PLACES)
     whole = attention(q, k, v, scheme=make(), positions=places)
-    for start, stop in ((0, 3), (3, 4), (4, 7)):
-        piece = attention(
-            q[:, :, start:stop],
-            k[:, :, :stop],
-            v[:, :, :stop],
-            scheme=make(),
-            positions=places[start:stop],
-            key_positions=places[:stop],
-        )
-        torch.testing.assert_close(piece, whole[:, :, start:stop], rtol=0, atol=1e-12)
+    close(decoded(q, k, v, [3, 1, 3], scheme=make(), positions=places), whole)
 
 
 @pytest.mark.parametrize("shift", [1, 64, 4096])
 def test_logits_do_not_change_under_a_shift(shift: int) -> None:
     moved = logits(make(), [place + shift for place in PLACES])
-    torch.testing.assert_close(moved, logits(make(), PLACES), rtol=0, atol=1e-10)
+    close(moved, logits(make(), PLACES), 1e-10)
 
 
 @pytest.mark.parametrize(
@@ -186,18 +181,14 @@ def test_what_overflows_in_the_future_is_never_seen(dtype: torch.dtype) -> None:
     wide = [x.detach().double() for x in (q, k, v)]
     expected = attention(*wide, scheme=scheme, positions=places, segments=segments)
     got = attention(q, k, v, scheme=scheme, positions=places, segments=segments)
-    torch.testing.assert_close(
-        got.double(), expected, rtol=0, atol=16 * torch.finfo(dtype).eps
-    )
+    close(got.double(), expected, 16 * torch.finfo(dtype).eps)
     got.sum().backward()
     assert q.grad is not None
     assert q.grad.isfinite().all()
 
 
 def test_a_causal_mask_is_required() -> None:
-    q = normal(1, 2, 3, 16)
-    with pytest.raises(ConfigError, match="xpos: needs a causal mask"):
-        attention(q, q, q, scheme=make(), positions=torch.arange(3), causal=False)
+    check_causal_mask_is_needed(make(), 16)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,254 @@
-"""What the tests of the schemes share."""
+"""What the tests of the schemes share: draws, slow loops and checks of attention.
 
+Each scheme's own slow reference stays beside its tests.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, Literal, TypeVar
+
+import pytest
 import torch
 from torch import Tensor
 
+from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Scheme, create
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    """Draw float64 numbers from a normal distribution, the same for the same seed."""
-    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
+AnyScheme = TypeVar("AnyScheme", bound=Scheme)
+Entry = Callable[[int, int, int, int], float]
+
+# bfloat16 rounds the first two to the same number.
+CLOSE_POSITIONS = torch.tensor([15_962, 15_966, 15_968])
+
+
+# --- Draws ---------------------------------------------------------------------------
 
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Draw float64 numbers from a normal distribution; they depend on the seed."""
+    return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
+
+
+def vectors(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw queries, keys and values (batch, heads, length, head_dim)."""
+    return normal(*shape), normal(*shape, seed=1), normal(*shape, seed=2)
+
+
+def grid(rows: int, columns: int) -> Tensor:
+    """Positions (rows * columns, 2) of the cells of a grid, row by row."""
+    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+
+
+# --- Schemes -------------------------------------------------------------------------
+
+
+def build(
+    kind: type[AnyScheme],
+    options: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+    **sizes: int,
+) -> AnyScheme:
+    """Create a scheme of that class in float64; its draws depend on the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        scheme = create(kind.name, options=dict(options or {}), **sizes).double()
+    assert isinstance(scheme, kind)
+    return scheme
+
+
+def perturbed(scheme: AnyScheme, noise: float) -> AnyScheme:
+    """Add normal numbers times `noise` to every parameter."""
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter += noise * normal(*parameter.shape, seed=number)
+    return scheme
+
+
+def drawn(scheme: AnyScheme) -> AnyScheme:
+    """Replace every parameter by normal numbers, and train none."""
+    with torch.no_grad():
+        for number, parameter in enumerate(scheme.parameters()):
+            parameter.copy_(normal(*parameter.shape, seed=100 + number))
+    return scheme.requires_grad_(False)
+
+
+# --- Slow references -----------------------------------------------------------------
+
+
+def dot(a: Iterable[float], b: Iterable[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def pair_by_pair(like: Tensor, entry: Entry, causal: bool = False) -> Tensor:
+    """Logits of `entry(batch, head, query, key)`; a causal mask writes -inf.
+
+    Args:
+        like: queries (batch, heads, length, head_dim); there are as many keys.
+        entry: one number of the matrix.
+        causal: whether later keys are masked.
+    """
+    batch, heads, length, _ = like.shape
+    out = torch.full((batch, heads, length, length), -math.inf, dtype=torch.float64)
+    for b, h, i, j in product(*map(range, out.shape)):
+        if j <= i or not causal:
+            out[b, h, i, j] = entry(b, h, i, j)
+    return out
+
+
+def content_plus(q: Tensor, k: Tensor, bias: Entry, causal: bool = False) -> Tensor:
+    """Scaled products of queries and keys plus a bias, computed pair by pair."""
+    return q @ k.mT / math.sqrt(q.shape[-1]) + pair_by_pair(q, bias, causal)
+
+
+def channels_of_pair(pair: int, width: int, layout: str) -> list[int]:
+    """Return the two channels that RoPE rotates together."""
+    if layout == "adjacent":
+        return [2 * pair, 2 * pair + 1]
+    assert layout == "half"
+    return [pair, pair + width // 2]
+
+
+def rotation_by_complex(
+    q: Tensor, k: Tensor, factors: Iterable[complex], layout: str
+) -> float:
+    """Logit of one query and one key (head_dim,): Re(q conj(k) factor) over pairs."""
+    total, width = 0.0, len(q)
+    for pair, factor in enumerate(factors):
+        two = channels_of_pair(pair, width, layout)
+        one, other = complex(*q[two].tolist()), complex(*k[two].tolist())
+        total += (one * other.conjugate() * factor).real
+    return total / math.sqrt(width)
+
+
+# --- Checks --------------------------------------------------------------------------
+
+
+def close(got: Tensor, expected: Tensor, atol: float = 1e-12) -> None:
+    torch.testing.assert_close(got, expected, rtol=0, atol=atol)
+
+
+def on_paths(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    paths: Sequence[Path | Literal["auto"]] = ("dense", "flex", "plain"),
+    **call: Any,
+) -> list[Tensor]:
+    """Run attention on each path; FlexAttention may warn that it is not compiled."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="flex_attention called without")
+        return [attention(q, k, v, path=path, **call) for path in paths]
+
+
+def decoded(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    steps: Iterable[int],
+    *,
+    scheme: Scheme,
+    positions: Tensor,
+    x: Tensor | None = None,
+) -> Tensor:
+    """Attend in steps, each over all keys so far, and join the outputs.
+
+    Args:
+        q: queries (batch, heads, length, head_dim).
+        k: keys, shaped like `q`.
+        v: values, shaped like `q`.
+        steps: how many queries each step adds; their sum is the length.
+        scheme: the scheme.
+        positions: (..., length), or (..., length, axes) for two or more axes.
+        x: hidden states (batch, length, model_dim) of a scheme with a token state.
+    """
+    outs, start, state = [], 0, None
+    axis = list(positions.shape).index(q.shape[2])
+    for step in steps:
+        stop = start + step
+        if x is not None:
+            state = scheme.token_state(x[:, start:stop], state)
+        if step:
+            out = attention(
+                q[:, :, start:stop],
+                k[:, :, :stop],
+                v[:, :, :stop],
+                scheme=scheme,
+                positions=positions.narrow(axis, start, step),
+                key_positions=positions.narrow(axis, 0, stop),
+                state=state,
+            )
+            outs.append(out)
+        start = stop
+    return torch.cat(outs, dim=2)
+
+
+def check_gradients(
+    scheme: Scheme,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Tensor,
+    x: Tensor | None = None,
+) -> None:
+    """Compare the gradients of attention with finite differences."""
+
+    def run(*_: Tensor) -> Tensor:
+        state = None if x is None else scheme.token_state(x)
+        return attention(q, k, v, scheme=scheme, positions=positions, state=state)
+
+    assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
+
+
+def check_position_ids_are_not_used(
+    scheme: Scheme, q: Tensor, k: Tensor, x: Tensor | None = None
+) -> None:
+    run = torch.arange(q.shape[2])
+    state = None if x is None else scheme.token_state(x)
+    here, there = (
+        attention_logits(q, k, scheme=scheme, positions=ids, state=state)
+        for ids in (run, 3 * run + 15_962)
+    )
+    assert torch.equal(here, there)
+
+
+def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
+    heads = scheme.geometry.heads
+    x, ids = normal(1, heads, 3, width), torch.arange(3)
+    message = f"^{scheme.name}: needs a causal mask"
+    with pytest.raises(ConfigError, match=message):
+        attention(x, x, x, scheme=scheme, positions=ids, causal=False)
+    with pytest.raises(ConfigError, match=message):
+        attention_logits(x, x, scheme=scheme, positions=ids, causal=False)
+
+
+def check_rotation_keeps_close_positions_apart(
+    rotate: Callable[[Tensor, Tensor], Tensor], positions: Tensor = CLOSE_POSITIONS
+) -> None:
+    """Check that a bfloat16 rotation has exact angles and is rounded once."""
+    x = normal(1, 2, 1, 16).bfloat16().expand(1, 2, 3, 16)
+    got, wide = rotate(x, positions), rotate(x.double(), positions)
+    assert got.dtype == torch.bfloat16
+    assert got[0, 0].unique(dim=0).shape[0] == 3
+    torch.testing.assert_close(got.double(), wide, rtol=2**-8, atol=1e-6)
+
+
+def check_bias_keeps_close_positions_apart(
+    scheme: Scheme, x: Tensor, atol: float
+) -> None:
+    """Check that bfloat16 logits hold the bias of float64, to within `atol`."""
+    low, wide = (
+        attention_logits(y, y, scheme=scheme, positions=CLOSE_POSITIONS, causal=False)
+        for y in (x, x.double())
+    )
+    assert low.dtype == torch.float32
+    close(low.double(), wide, atol)
+    assert (wide[0, 0, 2, 0] - wide[0, 0, 2, 1]).abs() > 100 * atol
