@@ -138,8 +138,8 @@ def sketches() -> dict[str, type[Scheme]]:
     }
 
 
-def test_there_are_sketches():
-    assert len(sketches()) >= 7
+def test_there_are_two_sketches():
+    assert sorted(sketches()) == ["FoX", "XPos"]
 
 
 @pytest.mark.parametrize("name", sketches())
@@ -152,9 +152,6 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
     q, k, v = torch.randn(3, 2, 2, 7, 16, dtype=torch.float64)
     x = torch.randn(2, 7, 32, dtype=torch.float64)
     ids = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [3, 4, 5, 9, 10, 11, 40]])
-    if name == "MRope":
-        ids = torch.stack([ids, ids // 2, ids % 3], dim=-1)
-    ids = scheme.positions(ids)
     whole = attention(
         q, k, v, scheme=scheme, positions=ids, state=scheme.token_state(x)
     )

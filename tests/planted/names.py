@@ -29,6 +29,13 @@ FAULTS = [
         f"{NAMES}only_regular_files_of_a_fair_size_are_read",
     ),
     Fault(
+        "validate.py",
+        "true is a number",
+        "whole = isinstance(value, int) and not isinstance(value, bool)",
+        "whole = isinstance(value, int)",
+        "tests/training/test_training.py::test_bad_settings_are_refused",
+    ),
+    Fault(
         "registry.py",
         "a name taken twice",
         "known.module != module or name in names",

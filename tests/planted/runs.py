@@ -7,7 +7,6 @@ FILES = (
     "analysis/core/__init__.py",
     "analysis/core/canonical.py",
     "analysis/core/files.py",
-    "analysis/core/sanitize.py",
     "analysis/engine/[!p]*.py",
     "analysis/engine/provenance.py",
     "analysis/records/__init__.py",
