@@ -16,7 +16,7 @@ from posenc_compare.registry import SCHEMES
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
-FAULTY = str(Path(__file__).with_name("faulty_conformance.py"))
+FAULTY = str(Path(__file__).parent / "support" / "nonconforming_schemes.py")
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +128,7 @@ def test_facts_are_those_of_the_built_scheme() -> None:
 def test_facts_of_what_cannot_be_built_are_those_of_the_class() -> None:
     assert outcome("faulty_unbuilt", "C14").state == "not applicable"
     found = outcome("faulty_unbuilt", "C01")
-    assert found.cause.startswith("RuntimeError in __init__ (faulty_conformance.py:")
+    assert found.cause.startswith("RuntimeError in __init__ (nonconforming_schemes.py:")
 
 
 def test_a_wrong_gradient_is_told_in_one_line() -> None:
@@ -143,7 +143,7 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     lines = Path(FAULTY).read_text().splitlines()
     line = next(i for i, text in enumerate(lines, 1) if "raise IndexError" in text)
     found = [outcome("faulty_raises", code) for code in ("C05", "C12", "C13", "C24")]
-    start = f"IndexError in embed (faulty_conformance.py:{line}): too many lines and"
+    start = f"IndexError in embed (nonconforming_schemes.py:{line}): too many lines and"
     assert {o.cause for o in found[:3]} == {found[0].cause}
     assert found[0].cause.startswith(start)
     assert found[0].cause.endswith(" and ...")

@@ -1,7 +1,7 @@
 """How two records differ, in words."""
 
 import pytest
-from handmade import record
+from support.records import record
 
 from posenc_compare.analysis.records.diff import difference, same_cell
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import HOSTILE, PORTRAIT, hostile, record
 from hypothesis import given
 from hypothesis import strategies as st
+from support.records import HOSTILE, PORTRAIT, hostile, record
 
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import sound, tell_apart

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import HOSTILE, PORTRAIT, curve, hostile, record
+from support.records import HOSTILE, PORTRAIT, curve, hostile, record
 
 from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.load import load_records, sound, tell_apart
@@ -182,7 +182,7 @@ def test_every_plot_has_a_caption() -> None:
 
 def test_a_report_runs_no_scheme_and_needs_no_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from handmade import record\n"
+        "import sys; from pathlib import Path; from support.records import record\n"
         "from posenc_compare.analysis.records.load import sound\n"
         "from posenc_compare.analysis.show.report import write_report\n"
         "write_report(sound([record()]), 'title', Path(sys.argv[1]))\n"

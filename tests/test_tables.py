@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from handmade import curve, fact, record, row
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.records import curve, fact, record, row
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.format import csv_text, unguard

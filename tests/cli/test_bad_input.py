@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import handmade
 import pytest
+from support.records import record
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
@@ -520,7 +520,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(tmp_path_factory.mktemp("records"))
     store.create()
     for seed in range(20):
-        store.write({**handmade.record(seed=seed), "schema": 2})
+        store.write({**record(seed=seed), "schema": 2})
     return store.folder
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import record
+from support.records import record
 
 from posenc_compare.analysis.records.store import Store
 

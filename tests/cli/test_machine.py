@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import handmade
 import pytest
+from support.records import record
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine.local import WorkerProcess
@@ -137,7 +137,7 @@ def test_a_stranger_s_record_that_cannot_be_computed_here_is_refused(
     header = Cell(Variant("rope"), "smoothness", setting, 1).header()
     store = Store(tmp_path)
     store.create()
-    key = store.write({**handmade.record(), **header})
+    key = store.write({**record(), **header})
     done = posenc("rerun", key, tmp_path)
     assert done.returncode == 2
     assert said in done.stderr

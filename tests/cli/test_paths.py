@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import handmade
 import pytest
+from support.records import curve
 from test_bad_input import SCHEME, keep_registry
 
 from posenc_compare.analysis.records.store import Store
@@ -17,7 +17,7 @@ SHOWN = r"\x1b]0;pwn\x07\x9b31m\u202e"
 
 def drawn(seed: int) -> dict[str, Any]:
     """Return a record that there is a plot of."""
-    text = json.dumps(handmade.curve("rope", [2.0, 1.0], seed=seed))
+    text = json.dumps(curve("rope", [2.0, 1.0], seed=seed))
     return json.loads(text.replace('"gain"', '"bits_per_byte"'))
 
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import handmade
 import pytest
+from support.records import record
 
 from posenc_compare.analysis.records.store import Store
 
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     store = Store(tmp_path_factory.mktemp("records"))
     store.create()
     for seed in range(2):
-        store.write(handmade.record("schéma", seed=seed))
+        store.write(record("schéma", seed=seed))
     return str(store.folder)
 
 
@@ -90,7 +90,7 @@ def test_what_is_not_ascii_is_shown_as_an_escape(folder: str, few: dict) -> None
 def test_json_is_json_whatever_the_letters(folder: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
-    store.write(handmade.record("schéma", seed=5))
+    store.write(record("schéma", seed=5))
     code, shown, _ = shell(f"$PC diff $D {tmp_path} --format json", D=folder, **ASCII)
     assert code == 1
     assert len(json.loads(shown)) == 3

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from faulty import KINDS, Crash, Seam, become, sealed, snapshot, within
 from safetensors.torch import save as to_bytes
+from support.filesystem import KINDS, Crash, Seam, become, sealed, snapshot, within
 
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.progress import Progress

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import CELL, body, sealed
+from support.filesystem import CELL, body, sealed
 
 import posenc_compare
 from posenc_compare.analysis.core.canonical import canonical

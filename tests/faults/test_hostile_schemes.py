@@ -1,7 +1,7 @@
 """Schemes of strangers that raise, lie, hang, die and meddle; each in real workers.
 
-`hostile.py` holds them. They run together, so that a worker is started as seldom as
-can be, and beside built-in schemes that must not notice.
+`support/hostile_schemes.py` holds them. They run together, so that few workers are
+started, and beside built-in schemes that must not notice.
 """
 
 import csv
@@ -32,7 +32,8 @@ from posenc_compare.errors import DoorError
 from posenc_compare.schemes import Call, Geometry, Scheme
 
 HERE = Path(__file__).parent
-PLUGIN = str(HERE / "hostile.py")
+SUPPORT = HERE.parent / "support"
+PLUGIN = str(SUPPORT / "hostile_schemes.py")
 MEBI = 1 << 20
 DOORS = ("embed", "query", "key", "offset_bias", "pair_bias")
 WRONG = ("scalar", "column", "row", "short", "meta", "sparse", "whole", "bool")
@@ -224,7 +225,7 @@ def test_what_is_raised_is_a_failed_record_with_type_and_calls(records) -> None:
         assert record["error"].startswith(TYPES[options.get("what", "value")])
         assert len(record["error"].encode()) <= 2048
         assert 1 <= len(record["trace"]) <= 20
-        assert record["trace"][-1].startswith("hostile.py:")
+        assert record["trace"][-1].startswith("hostile_schemes.py:")
         assert record["provenance"]["attempts"] == 1
     deep = [r for o, r in found.items() if o.startswith("deep")]
     assert [len(record["trace"]) for record in deep] == [20, 20]
@@ -240,7 +241,7 @@ def test_what_is_raised_at_import_is_a_failed_record(records) -> None:
 
 def test_nothing_private_is_in_a_record(zoo) -> None:
     folder = zoo[0]
-    private = [str(Path.home()) + "/", str(HERE), str(Path.cwd()), sys.prefix]
+    private = [str(Path.home()) + "/", str(SUPPORT), str(Path.cwd()), sys.prefix]
     private += [str(folder), folder.name]
     private += [name for name in (platform.node(),) if len(name) > 5]
     for path in (folder / "run" / "cells").iterdir():

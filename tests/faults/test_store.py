@@ -14,10 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import CELL, KINDS, Crash, Seam, become, body, sealed, snapshot, within
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.filesystem import (
+    CELL,
+    KINDS,
+    Crash,
+    Seam,
+    become,
+    body,
+    sealed,
+    snapshot,
+    within,
+)
 
 from posenc_compare.analysis.core.canonical import canonical, spec_key
 from posenc_compare.analysis.core.files import write_file
@@ -145,7 +155,7 @@ def test_signals_do_not_interrupt_a_write(store: Store) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from faulty import body
+from support.filesystem import body
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
 
@@ -766,7 +776,7 @@ def test_no_two_cells_have_one_key() -> None:
 
 
 SAY_KEYS = """
-from faulty import CELL
+from support.filesystem import CELL
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.variants import parse_variants
 print(CELL.key(), spec_key({name: hash for hash, name in enumerate("abc")}))

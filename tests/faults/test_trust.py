@@ -38,7 +38,7 @@ from posenc_compare.fresh import python, search_path
 from posenc_compare.variants import Variant
 
 HERE = Path(__file__).parent
-EVIL = str(HERE / "evil.py")
+EVIL = str(HERE.parent / "support" / "attacking_schemes.py")
 
 
 def run(
