@@ -146,7 +146,7 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     start = f"IndexError in embed (nonconforming_schemes.py:{line}): too many lines and"
     assert {o.cause for o in found[:3]} == {found[0].cause}
     assert found[0].cause.startswith(start)
-    assert found[0].cause.endswith(" and ...")
+    assert found[0].cause.endswith((" and ...", " words ..."))
     assert found[0].detail == f"{found[0].cause} (smallest input: 0 tokens)"
     assert len(found[0].detail) <= 300
     assert found[3].state == "passed"  # what fails in a call is not its import's fault
