@@ -11,7 +11,7 @@ import torch
 
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.conformance.checks import ContractError, expect_close
-from posenc_compare.global_state import process_state, put_back
+from posenc_compare.global_state import preserve_state, process_state
 from posenc_compare.registry import SCHEMES
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
@@ -74,7 +74,7 @@ def test_what_a_scheme_changes_is_put_back() -> None:
 
 def test_every_part_of_the_process_is_put_back(tmp_path: Path) -> None:
     before = process_state()
-    with put_back():
+    with preserve_state():
         for draw in (torch.rand, random.randbytes, np.random.bytes):
             draw(1)
         torch.set_default_dtype(torch.float64)
@@ -166,9 +166,7 @@ def test_every_outcome_reaches_the_tests_of_authors() -> None:
         case.values[0]()
 
     run("faulty_row", "C01")
-    said = (
-        "^faulty_row: C13 treats every row of a batch alone: expected row 1 of packed"
-    )
+    said = "^faulty_row: C13 treats the rows of a batch independently: expected row 1"
     with pytest.raises(AssertionError, match=said):
         run("faulty_row", "C13")
     with pytest.raises(pytest.skip.Exception, match="not applicable: mixes heads"):
