@@ -51,7 +51,7 @@ class Subject:
                 return scheme
 
     def build(self, length: int = 256, *, noise: float = 0.5, **sizes: int) -> Scheme:
-        """Return a scheme in float64 whose parameters have normal noise of that size."""
+        """Return a scheme in float64 with normal noise on its parameters."""
         geometry = Geometry(
             **{"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
         )
