@@ -1,7 +1,7 @@
 """The errors this package raises on purpose.
 
-Every message reads: who, what must hold, what came, and what would work. The
-command line prints it as one line and exits with code 2, or 3 for a StoreError.
+Every message says who raised it, what must hold, what came, and what would work. The
+command line prints it on one line and exits with code 2, or 3 for a StoreError.
 """
 
 
@@ -14,43 +14,43 @@ class ConfigError(PosencError):
 
 
 class CorpusError(ConfigError):
-    """A text cannot be read, is too small, or is not the one that was planned."""
+    """A corpus cannot be read, is too small, or differs from the planned one."""
 
 
 class ShapeError(PosencError):
-    """A tensor does not have the axes, sizes or dtype it must have."""
+    """A tensor has the wrong axes, sizes or dtype."""
 
 
 class DoorError(ShapeError):
-    """A door of a scheme returned what attention must not go on with."""
+    """A door of a scheme returned a result that attention cannot use."""
 
 
 class PluginError(PosencError):
-    """A plugin cannot be imported, or does not declare what it promises."""
+    """A plugin cannot be imported, or its declarations are wrong."""
 
 
 class StoreError(PosencError):
-    """A folder of records, or a place to write to, cannot be used."""
+    """A folder of records, or an output path, cannot be used."""
 
 
 class NonFiniteError(PosencError):
-    """A number came out as NaN or infinite where it must be finite."""
+    """A result is NaN or infinite where it must be finite."""
 
 
 class NoCodeError(PosencError):
-    """A scheme turns neither positions nor distances into codes of their own."""
+    """A scheme has no code for positions or distances alone."""
 
 
 class UndefinedPositionError(PosencError):
-    """A position lies outside what the scheme defines.
+    """A position is outside the range that the scheme defines.
 
     Args:
         scheme: registry name of the scheme.
-        limit: number of positions the scheme defines; `least ... limit - 1` are valid.
-        got: the offending position.
-        what: what is counted.
-        advice: what would work.
-        least: the first that is valid.
+        limit: end of the range; `least ... limit - 1` are valid.
+        got: the invalid position.
+        what: the quantity that is out of range.
+        advice: a change that would work.
+        least: start of the range.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Start Python in a process of its own, with this package and nothing else's code.
+"""Starting Python in a process of its own, without code from the current folder.
 
-The current folder may be a stranger's: a file `json.py` in it must not run. So Python
-is started with `-P`, and this package is taken from where it lies, installed or not.
+The current folder may belong to a stranger: a file `json.py` in it must not run. So
+Python starts with `-P`, and imports this package from its own path, installed or not.
 """
 
 import sys
@@ -19,13 +19,13 @@ spec.loader.exec_module(package)
 
 
 def python(code: str, *arguments: str) -> list[str]:
-    """Return the command that runs code in which `posenc_compare` can be imported."""
+    """Return a command that runs `code`, which can import `posenc_compare`."""
     return [sys.executable, "-P", "-c", BOOT + code, *arguments]
 
 
 def search_path() -> list[str]:
-    """Return the folders in which that process may look.
+    """Return the import path for that process.
 
-    The current one is among them only if somebody put it there by name.
+    It contains the current folder only if someone added it by name.
     """
     return [place for place in sys.path if place not in ("", ".")]

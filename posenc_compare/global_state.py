@@ -1,4 +1,7 @@
-"""What a scheme shares with the rest of its process, and must leave as it was."""
+"""Global state of a process: reading it, comparing it and restoring it.
+
+A scheme shares this state with other code and must leave it unchanged.
+"""
 
 import os
 import random
@@ -37,7 +40,7 @@ def _set_environment(variables: dict[str, str]) -> None:
 def _folder() -> Path | None:
     try:
         return Path.cwd()
-    except FileNotFoundError:  # somebody has removed it
+    except FileNotFoundError:  # the folder was removed
         return None
 
 
@@ -80,7 +83,7 @@ def _set_autocast(state: tuple[bool, torch.dtype, bool]) -> None:
 
 def _set_warnings(filters: list[Any]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
-    warnings.simplefilter("ignore", append=True)  # which makes Python look again
+    warnings.simplefilter("ignore", append=True)  # invalidates Python's cache
     warnings.filters[:] = filters  # type: ignore[index]
 
 
@@ -119,25 +122,25 @@ STATE: dict[str, Pair] = {
     "working folder": (_folder, _set_folder),
     "environment": (lambda: dict(os.environ), _set_environment),
     "search path": (lambda: list(sys.path), _set_search_path),
-    "threads": (threading.active_count, lambda count: None),  # none can be ended
+    "threads": (threading.active_count, lambda count: None),  # cannot be restored
 }
-"""What a scheme must not change: how to read it, and how to put it back."""
+"""The parts of the global state, each with a function to read and one to set it."""
 
 
 def process_state() -> dict[str, Any]:
-    """Return what a scheme must not change."""
+    """Return the global state by part."""
     return {name: read() for name, (read, _) in STATE.items()}
 
 
 def changes(before: dict[str, Any], *but: str) -> list[str]:
-    """Return what is not as it was, apart from some."""
+    """Return the parts that differ from `before`, except those in `but`."""
     after = process_state()
     return [name for name in before if before[name] != after[name] and name not in but]
 
 
 @contextmanager
-def put_back() -> Iterator[None]:
-    """Put back afterwards what a scheme changed, so that it tells on no other check."""
+def preserve_state() -> Iterator[None]:
+    """Restore the global state on exit so that checks stay independent."""
     before = process_state()
     try:
         yield
@@ -146,6 +149,6 @@ def put_back() -> Iterator[None]:
 
 
 def restore(before: dict[str, Any]) -> None:
-    """Put back what is not as it was, as far as that can be done."""
+    """Restore the parts that differ from `before`; threads cannot be restored."""
     for name in changes(before):
         STATE[name][1](before[name])

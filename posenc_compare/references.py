@@ -1,7 +1,7 @@
 """The papers of the schemes, as BibTeX.
 
-`schemes/references.bib` holds one entry for each paper that is named in a header of
-`schemes/` or whose figures `reproduce` computes again, under its arXiv id.
+`schemes/references.bib` holds one entry, under its arXiv id, for each paper that a
+header in `schemes/` cites or whose figures `reproduce` computes again.
 """
 
 import re
@@ -12,14 +12,14 @@ ARXIV = re.compile(r"\d{4}\.\d{4,5}")
 
 
 def entries() -> dict[str, str]:
-    """Return all entries, as they are written, by arXiv id."""
+    """Return the text of all entries by arXiv id."""
     path = Path(__file__).parent / "schemes" / "references.bib"
     text = path.read_text(encoding="utf-8")
     return {found[1]: found[0] for found in ENTRY.finditer(text)}
 
 
 def cited(text: str) -> list[str]:
-    """Return the entries of the papers named by arXiv id in a text, each once."""
+    """Return the entries of the papers whose arXiv ids are in a text, each once."""
     known = entries()
     keys = dict.fromkeys(ARXIV.findall(text))
     return [known[key] for key in keys if key in known]

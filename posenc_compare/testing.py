@@ -1,6 +1,6 @@
 """Conformance checks for the test files of scheme authors.
 
-In a test file of your own:
+Use it in a test file of your own:
 
     from posenc_compare.testing import parametrize_schemes
 
@@ -26,14 +26,14 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
 
     Args:
         schemes: names, families, globs or variants, as on the command line.
-        plugin: file or module that registers them, unless they are installed; a file
-            may be given from the folder of the test file.
+        plugin: file or module that registers the schemes, if they are not installed;
+            a file may be relative to the folder of the test file.
 
     Returns:
-        A decorator for a test with one argument, `conform`. Calling it runs the
-        check: it raises AssertionError with what was expected and what came, skips
-        what does not apply by what the scheme declares, and marks what the scheme
-        says it fails as expected.
+        A decorator for a test with one argument, `conform`. Calling `conform()` runs
+        the check. If the check fails, it raises AssertionError with the expected and
+        the actual result. It skips a check that does not apply to the scheme, and
+        xfails a fault that the scheme declares in `known_faults`.
     """
 
     def parametrize(test: Any) -> Any:
@@ -54,7 +54,7 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
 
 def _conform(subject: Subject, code: str) -> Callable[[], None]:
     def conform() -> None:
-        if subject.plugin:  # another test may have forgotten it since
+        if subject.plugin:  # another test may have removed it
             add_plugin(subject.plugin)
         outcome = run_check(subject, code)
         said = f"{subject.variant.label}: {code} {outcome.check.title}"

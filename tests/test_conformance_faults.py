@@ -11,7 +11,7 @@ import torch
 
 from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
 from posenc_compare.conformance.checks import ContractError, expect_close
-from posenc_compare.global_state import process_state, put_back
+from posenc_compare.global_state import preserve_state, process_state
 from posenc_compare.registry import add_plugin
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
@@ -74,7 +74,7 @@ def test_what_a_scheme_changes_is_put_back() -> None:
 
 def test_every_part_of_the_process_is_put_back(tmp_path: Path) -> None:
     before = process_state()
-    with put_back():
+    with preserve_state():
         for draw in (torch.rand, random.randbytes, np.random.bytes):
             draw(1)
         torch.set_default_dtype(torch.float64)
@@ -146,7 +146,7 @@ def test_an_error_inside_a_scheme_names_its_line() -> None:
     start = f"IndexError in embed (nonconforming_schemes.py:{line}): too many lines and"
     assert {o.cause for o in found[:3]} == {found[0].cause}
     assert found[0].cause.startswith(start)
-    assert found[0].cause.endswith(" and ...")
+    assert found[0].cause.endswith((" and ...", " words ..."))
     assert found[0].detail == f"{found[0].cause} (smallest input: 0 tokens)"
     assert len(found[0].detail) <= 300
     assert found[3].state == "passed"  # what fails in a call is not its import's fault
@@ -167,9 +167,7 @@ def test_every_outcome_reaches_the_tests_of_authors() -> None:
         case.values[0]()
 
     run("faulty_row", "C01")
-    said = (
-        "^faulty_row: C13 treats every row of a batch alone: expected row 1 of packed"
-    )
+    said = "^faulty_row: C13 treats the rows of a batch independently: expected row 1"
     with pytest.raises(AssertionError, match=said):
         run("faulty_row", "C13")
     with pytest.raises(pytest.skip.Exception, match="not applicable: mixes heads"):

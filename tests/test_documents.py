@@ -47,6 +47,29 @@ def test_links_in_documents_lead_somewhere(root: Path) -> None:
             assert (document.parent / target).exists(), (document.name, target)
 
 
+def test_paths_in_documents_are_there(root: Path) -> None:
+    # Paths of the package may be written without its name, as in `schemes/NAME.py`.
+    package, rooms = root / "posenc_compare", "analysis|schemes|attention|conformance"
+    pattern = rf"\b((?:posenc_compare|tests|{rooms})/[\w./-]*\w)"
+    named = 0
+    for document in [*root.glob("*.md"), *root.glob("[!.]*/*.md")]:
+        for path in re.findall(pattern, document.read_text("utf-8")):
+            if "NAME" not in path:
+                named += 1
+                there = (root / path).exists() or (package / path).exists()
+                assert there, (document.name, path)
+    assert named > 20
+
+
+def test_file_names_of_the_architecture_are_there(root: Path) -> None:
+    folders = ("posenc_compare", "tests", "tools", "examples")
+    names = {path.name for folder in folders for path in (root / folder).rglob("*")}
+    text = (root / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"\b([a-z]\w*\.(?:py|bib))\b", text))
+    assert len(named) > 20
+    assert named - names == set()
+
+
 def test_constraints_pin_torch_alone(root: Path) -> None:
     assert (root / "constraints.txt").read_text().split() == ["torch==2.13.0"]
 

@@ -1,12 +1,11 @@
-"""Conformance: what every scheme must do, its own or a newcomer's, by what it declares.
+"""24 contract checks for any scheme, built-in or third-party, from its declared facts.
 
-Twenty-four checks, each on the smallest input that can show a fault: a check goes up
-a ladder of sizes, and a failure names the first rung that shows it. Parameters are
-moved away from their start, because a check at initialisation alone misses real
-faults. No check knows any scheme by name.
+Each check runs on inputs of increasing size, and a failure names the smallest input
+that shows it. Parameters are perturbed, because a check at initialisation alone misses
+real faults. No check depends on the name of a scheme.
 
-They stand in `shapes`, `side_effects`, `precision` and `equivariance`, which register
-them in `checks` when they are imported.
+The modules `shapes`, `side_effects`, `precision` and `equivariance` define the checks
+and register them in `checks` when they are imported.
 """
 
 from posenc_compare.conformance import (  # noqa: F401

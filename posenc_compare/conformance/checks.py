@@ -1,4 +1,4 @@
-"""The catalogue of checks: filing one, running one, and saying what it found."""
+"""Registration of checks, running one, and describing its outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 from posenc_compare.conformance.harness import Subject
-from posenc_compare.global_state import put_back
+from posenc_compare.global_state import preserve_state
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme
 
-EXACT = 1e-10  # of float64, on values of order one
-LONGEST = 230  # characters that a cause may take of a line
+EXACT = 1e-10  # absolute error in float64, for values of order one
+LONGEST = 230  # characters of a cause in a message
 
 Run = Callable[[Subject, Any], None]
 
 
 class ContractError(AssertionError):
-    """What was expected, what came."""
+    """A scheme breaks its contract; the message has the expected and actual result."""
 
 
 def expect(condition: Any, expected: str, got: Any) -> None:
@@ -39,22 +39,22 @@ def expect_close(got: Tensor, wanted: Tensor, bound: float, what: str) -> None:
     for values in (got, wanted):
         for wrong, name in ((values.isnan(), "NaN"), (values.isposinf(), "inf")):
             expect(not wrong.any(), f"{what} without {name}", name)
-    apart = (got.double() - wanted.double()).abs().masked_fill(got == wanted, 0)
-    worst = apart.max().item() if apart.numel() else 0.0
+    difference = (got.double() - wanted.double()).abs().masked_fill(got == wanted, 0)
+    worst = difference.max().item() if difference.numel() else 0.0
     expect(worst <= bound, f"{what} within {bound:.1e}", f"{worst:.1e} apart")
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that every scheme must do.
+    """A requirement that every scheme must meet.
 
     Attributes:
         code: C01 to C24.
-        title: what is checked.
-        run: `(subject, rung)`; raises an error where it does not hold.
-        ladder: rungs from the smallest input up.
-        say: puts a rung into words.
-        not_for: returns why a scheme is exempt by what it declares, or nothing.
+        title: the requirement.
+        run: `(subject, rung)`; raises an error if the requirement is not met.
+        ladder: inputs (rungs) from the smallest up.
+        say: describes a rung in words.
+        not_for: returns the reason why a scheme is exempt by its facts, or "".
     """
 
     code: str
@@ -67,13 +67,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found: passed, failed, expected to fail, or not applicable.
+    """The outcome of a check.
 
     Attributes:
-        check: which was run.
-        state: one of these four.
-        cause: why it did not pass, on one line; the same cause reads the same.
-        where: the smallest input that shows it, in words, if inputs differ in size.
+        check: the check that was run.
+        state: passed, failed, expected to fail, or not applicable.
+        cause: the reason if it did not pass, on one line; equal causes have equal text.
+        where: the smallest input that shows the cause, in words; "" if the check has
+            one input only.
     """
 
     check: Check
@@ -83,21 +84,21 @@ class Outcome:
 
     @property
     def detail(self) -> str:
-        """Return the cause, and the input that shows it."""
+        """Return the cause and the input that shows it."""
         return self.cause + (f" (smallest input: {self.where})" if self.where else "")
 
 
 FILED: dict[str, Check] = {}
-"""Checks by their codes, as the modules file them."""
+"""Registered checks by code."""
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return how a message writes a dtype."""
+    """Return the name of a dtype for messages, such as `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
 def count(number: int, thing: str = "token") -> str:
-    """Return a number of things in words.
+    """Return a count in words.
 
     Example:
         >>> count(1), count(7, "position")
@@ -113,7 +114,7 @@ def check(
     say: Callable[[Any], str] = count,
     not_for: Callable[[Facts], str] = lambda facts: "",
 ) -> Callable[[Run], Run]:
-    """File a check under its code; rungs are numbers of tokens unless it says."""
+    """Register a check under its code; by default a rung is a number of tokens."""
 
     def file(run: Run) -> Run:
         FILED[code] = Check(code, title, run, ladder or (None,), say, not_for)
@@ -123,8 +124,8 @@ def check(
 
 
 def run_check(subject: Subject, code: str) -> Outcome:
-    """Run one check; the first rung that fails is the smallest that shows the fault."""
-    with put_back():
+    """Run a check on growing inputs, up to the first that fails."""
+    with preserve_state():
         return _run(subject, FILED[code])
 
 
@@ -147,7 +148,7 @@ def _run(subject: Subject, found: Check) -> Outcome:
 
 
 def explain(fault: Exception, scheme: type[Scheme]) -> str:
-    """Return one line that says what went wrong, and where in the scheme's own file."""
+    """Return one line with the error, and its line in the scheme's own file."""
     said = " ".join(str(fault).split())
     if not isinstance(fault, ContractError):
         said = f"{type(fault).__name__}{place(fault, scheme)}: {said}"
@@ -157,7 +158,7 @@ def explain(fault: Exception, scheme: type[Scheme]) -> str:
 
 
 def place(fault: Exception, scheme: type[Scheme]) -> str:
-    """Return the innermost method and line of the scheme's own file, or nothing."""
+    """Return the innermost method and line in the scheme's own file, or ""."""
     found = ""
     for frame, line in walk_tb(fault.__traceback__):
         if frame.f_globals.get("__name__") == scheme.__module__:

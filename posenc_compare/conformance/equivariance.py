@@ -1,4 +1,4 @@
-"""Checks of how outputs hang together: C13, C14 and C18 to C21."""
+"""Checks of invariance and equivariance: C13, C14 and C18 to C21."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,11 +21,11 @@ from posenc_compare.validate import near
 
 SHIFTS = (1, 63, 64, 4096, 50_000)
 FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
-MANY = 5  # heads
+MANY_HEADS = 5
 
 
-@check("C13", "treats every row of a batch alone", 1, 2, 9)
-def _batches(subject: Subject, length: int) -> None:
+@check("C13", "treats the rows of a batch independently", 1, 2, 9)
+def _batch_rows_are_independent(subject: Subject, length: int) -> None:
     positions, segments = subject.rows(length)
     for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         layer = Layer(subject.build(600).to(dtype))
@@ -41,12 +41,12 @@ def _batches(subject: Subject, length: int) -> None:
 
 @check(
     "C14",
-    "keeps its heads apart",
+    "treats the heads independently",
     2,
     5,
     not_for=lambda facts: "mixes heads" if facts.mixes_heads else "",
 )
-def _heads(subject: Subject, length: int) -> None:
+def _heads_are_independent(subject: Subject, length: int) -> None:
     width = 3 * DIM
     scheme = subject.build(model_dim=width, heads=3)
     given = [normal(1, 3, length, DIM, seed=seed) for seed in range(3)]
@@ -68,13 +68,13 @@ def _heads(subject: Subject, length: int) -> None:
 
 @check(
     "C18",
-    "gives a prefix the outputs it has in the whole",
+    "gives a prefix the same outputs as the whole sequence",
     *((length, 65) for length in (1, 2, 3, 7, 64)),
     (129, 600),
     (300, 600),
     say=lambda rung: f"{count(rung[0])} of {rung[1]}",
 )
-def _prefix(subject: Subject, rung: tuple[int, int]) -> None:
+def _prefix_has_the_same_outputs(subject: Subject, rung: tuple[int, int]) -> None:
     length, total = rung
     layer = Layer(subject.build(600))
     x, positions = tokens(total, batch=1), subject.positions(total, length=600)
@@ -84,8 +84,8 @@ def _prefix(subject: Subject, rung: tuple[int, int]) -> None:
     expect_close(got, whole[:, :, :length], 1e-11, "output of a prefix")
 
 
-@check("C19", "takes positions as they are given", 1, 2, 7, 40)
-def _given(subject: Subject, length: int) -> None:
+@check("C19", "uses the given positions, not the indices", 1, 2, 7, 40)
+def _given_positions_are_used(subject: Subject, length: int) -> None:
     layer = Layer(subject.build(4096))
     x = tokens(length)
     positions = 2 * subject.positions(length, length=600) + 1
@@ -95,29 +95,31 @@ def _given(subject: Subject, length: int) -> None:
     order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
     mixed = layer(x, torch.stack([positions[order], positions]))
     expect_close(mixed[1:], shared[1:], 1e-12, "output of a row beside another order")
-    if not _reads_text(layer.scheme):
+    if not _depends_on_tokens_between(layer.scheme):
         left = [index for index in range(length) if index % 10 not in (1, 2, 3)]
         got = layer.logits(x[:, left], positions[left])
         wanted = layer.logits(x, positions)[:, :, left][..., left]
         expect_close(got, wanted, EXACT, "logits of the tokens left of a text")
 
 
-def _reads_text(scheme: Scheme) -> bool:
-    """Return whether the tokens between two may change what the two share."""
+def _depends_on_tokens_between(scheme: Scheme) -> bool:
+    """Return whether a logit may depend on the tokens between query and key."""
     parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
     return any(part.family == "contextual" or part.facts.by_order for part in parts)
 
 
 @check(
     "C20",
-    "decodes with a cache as in one pass",
+    "gives the same outputs with a cache as in one pass",
     *((steps, noise) for steps in ([1, 1], [3, 4, 4], [1] * 11) for noise in (0, 1)),
     ([590, 1, 9], 1),
     say=lambda rung: (
         f"{' + '.join(map(str, rung[0]))} tokens, parameters moved by {rung[1]}"
     ),
 )
-def _decoding(subject: Subject, rung: tuple[list[int], float]) -> None:
+def _cached_decoding_equals_one_pass(
+    subject: Subject, rung: tuple[list[int], float]
+) -> None:
     steps, noise = rung
     length = sum(steps)
     layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 600 else 1
@@ -133,18 +135,18 @@ def _decoding(subject: Subject, rung: tuple[list[int], float]) -> None:
 
 @check(
     "C21",
-    "is related to positions and tokens as it declares",
+    "depends on positions and tokens as it declares",
     2,
     9,
     300,
     say=lambda reach: count(reach) if reach < 10 else f"10 tokens up to {reach} apart",
 )
-def _relations(subject: Subject, reach: int) -> None:
+def _declared_relations_hold(subject: Subject, reach: int) -> None:
     steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
-    scheme = subject.build(8192, model_dim=MANY * DIM, heads=MANY)
-    _acts(scheme)
+    scheme = subject.build(8192, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
+    _expect_an_overridden_door(scheme)
     layer = Layer(scheme)
-    x, positions = tokens(len(steps), width=MANY * DIM), subject.places(steps)
+    x, positions = tokens(len(steps), width=MANY_HEADS * DIM), subject.places(steps)
     here = layer.logits(x, positions)
     seen = here.isfinite()
     shifts = list(_shifts(subject, x, positions))
@@ -158,7 +160,7 @@ def _relations(subject: Subject, reach: int) -> None:
     if scheme.facts.by_order:
         other = layer.logits(x, 3 * positions + 11)
         expect_close(other, here, 0, "logits at other ids (`by_order`)")
-    elif scheme.family != "none" and reach > 9:  # a window may hold all that is near
+    elif scheme.family != "none" and reach > 9:  # a window may cover short distances
         spread = (layer.logits(x, 2 * positions) - here)[seen].abs().max().item()
         expect(spread > 1e-6, "logits that the distance changes", spread)
     other = x.clone()
@@ -167,13 +169,13 @@ def _relations(subject: Subject, reach: int) -> None:
     expect_close(after[:, :, :-1], before[:, :, :-1], 0, "output before a later token")
     change = (after - before)[:, :, -1].abs().max().item()
     expect(change > 1e-6, "an output that its own token changes", change)
-    _documents(layer, subject, x, positions)
+    _expect_documents_to_be_independent(layer, subject, x, positions)
     if not scheme.facts.causal_only:
-        _unmasked(layer, x, 2 * positions)
+        _expect_full_attention_without_mask(layer, x, 2 * positions)
 
 
-def _acts(scheme: Scheme) -> None:
-    """A door is overridden; one that is misspelt is a method like any other."""
+def _expect_an_overridden_door(scheme: Scheme) -> None:
+    """Expect an overridden door, and suggest one for a method with a similar name."""
     if scheme.family == "none" or any(scheme.acts_at(door) for door in DOORS):
         return
     own = [name for name in dir(type(scheme)) if name not in dir(Scheme)]
@@ -185,15 +187,15 @@ def _acts(scheme: Scheme) -> None:
 def _shifts(
     subject: Subject, x: Tensor, positions: Tensor
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield what is compared, and logits after and before a shift that is defined.
+    """Yield a description, and the logits after and before a shift.
 
-    Something may start beyond the length that a scheme is built for, or short of it.
+    A fault may begin only beyond the length of a scheme, or only within it. So one
+    scheme has a short length and one a long length. Undefined shifts are skipped.
     """
     for length in (64, 8192):
-        layer = Layer(subject.build(length, model_dim=MANY * DIM, heads=MANY))
-        axes = torch.arange(
-            1, layer.scheme.facts.axes + 1
-        )  # each moves by another shift
+        scheme = subject.build(length, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
+        layer = Layer(scheme)
+        axes = torch.arange(1, scheme.facts.axes + 1)  # each moves by another shift
         with suppress(UndefinedPositionError):
             rested = layer.logits(x, positions)
             for shift in SHIFTS:
@@ -203,8 +205,10 @@ def _shifts(
                     yield f"{said} {shift}", moved, rested
 
 
-def _documents(layer: Layer, subject: Subject, x: Tensor, positions: Tensor) -> None:
-    """Padding before a document, and documents beside it, change nothing."""
+def _expect_documents_to_be_independent(
+    layer: Layer, subject: Subject, x: Tensor, positions: Tensor
+) -> None:
+    """Expect equal outputs after padding and beside another document."""
     alone = layer(x, positions)
     both = torch.cat([5 * tokens(3, seed=8, width=x.shape[-1]), x], 1)
     segments = torch.tensor([[0] * 3 + [1] * x.shape[1]] * 2)
@@ -213,8 +217,10 @@ def _documents(layer: Layer, subject: Subject, x: Tensor, positions: Tensor) -> 
         expect_close(padded[:, :, 3:], alone, EXACT, "output after padding")
 
 
-def _unmasked(layer: Layer, x: Tensor, positions: Tensor) -> None:
-    """Without a mask a query sees the whole of its document, and no other."""
+def _expect_full_attention_without_mask(
+    layer: Layer, x: Tensor, positions: Tensor
+) -> None:
+    """Expect a query to attend to all of its document, and to no other."""
     length = x.shape[1]
     whole = layer(x, positions, causal=False)
     masked = layer(x, positions)

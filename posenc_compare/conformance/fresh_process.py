@@ -1,4 +1,4 @@
-"""What a fresh process finds out about a scheme."""
+"""Importing and building a scheme in a fresh process, to observe side effects."""
 
 import functools
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 from posenc_compare.conformance.checks import ContractError, expect
 from posenc_compare.conformance.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
-from posenc_compare.global_state import changes, process_state, put_back
+from posenc_compare.global_state import changes, preserve_state, process_state
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import parse_variants
 
@@ -28,22 +28,23 @@ with contextlib.redirect_stdout(sys.stderr):  # a scheme may print
     found = look_from_inside(request)
 print(json.dumps(found))
 """
-PATIENCE = 120.0  # seconds until that process is given up
+TIMEOUT = 120.0  # seconds that the process may take
 
 
 def elsewhere(subject: Subject) -> dict[str, Any]:
     """Import and build a scheme in a fresh process.
 
     Returns:
-        Seconds and acts of the import, threads after it, what it changed in the
-        process, what the first build changed, and a digest, or none if it fails.
+        Seconds and audited events of the import, threads after it, the changes of the
+        global state by the import and by the first build, and a digest of the outputs,
+        "" if they cannot be computed.
     """
     return _elsewhere(subject.plugin, subject.variant.label)[subject.variant.label]
 
 
 @functools.cache
 def _elsewhere(plugin: str, label: str) -> dict[str, dict[str, Any]]:
-    """Return what is found by label; the built-in schemes share a process."""
+    """Return the findings by label; the built-in schemes share a process."""
     names = [label] if plugin else dict.fromkeys([*built_in(), label])
     request = json.dumps({"path": search_path(), "plugin": plugin, "labels": [*names]})
     try:
@@ -52,11 +53,11 @@ def _elsewhere(plugin: str, label: str) -> dict[str, dict[str, Any]]:
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        said = f"a process that ends within {PATIENCE:g} s"
+        said = f"a process that ends within {TIMEOUT:g} s"
         raise ContractError(f"expected {said}, got none") from error
     last = ["nothing", *done.stderr.split("\n")]
     said = next(line for line in reversed(last) if line.strip())
@@ -72,7 +73,7 @@ def built_in() -> list[str]:
 
 
 def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Import schemes here, watching what that does; the other end of `elsewhere`."""
+    """Import and build schemes in this process; `elsewhere` calls it in a fresh one."""
     acts: list[str] = []
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -87,7 +88,7 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for label in request["labels"]:
         (variant,) = parse_variants(label)
         subject = Subject(variant)
-        with put_back():
+        with preserve_state():
             before = process_state()
             acts.clear()
             start = time.monotonic()
@@ -96,7 +97,7 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
             facts |= {"acts": list(acts), "threads": threading.active_count()}
             facts |= {"import": changes(before), "digest": ""}
             before = process_state()
-            with suppress(Exception):  # other checks look at what fails here
+            with suppress(Exception):  # other checks report failures
                 subject.build()
             facts["build"] = changes(before)
             with suppress(Exception):
@@ -106,7 +107,7 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def digest(subject: Subject) -> str:
-    """Return a hash of what the scheme computes."""
+    """Return a hash of the outputs and logits of the scheme."""
     layer = Layer(subject.build())
     x, positions = tokens(9), subject.positions(9)
     parts = (layer(x, positions), layer.logits(x, positions))

@@ -1,4 +1,4 @@
-"""What is under check: a scheme with its options, and one attention layer over it."""
+"""The test harness: a scheme with its options, and one attention layer that uses it."""
 
 import functools
 import math
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import UndefinedPositionError
-from posenc_compare.global_state import put_back
+from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.facts import Facts
@@ -26,7 +26,8 @@ class Subject:
 
     Attributes:
         variant: the scheme with its options.
-        plugin: where it was given from, for a process of its own; or nothing.
+        plugin: file or module of the scheme, for checks in a fresh process; "" for
+            built-in schemes.
     """
 
     variant: Variant
@@ -34,16 +35,16 @@ class Subject:
 
     @property
     def scheme(self) -> type[Scheme]:
-        """Return the class."""
+        """Return the class of the scheme."""
         return SCHEMES.get(self.variant.name)
 
     @functools.cached_property
     def declared(self) -> Facts:
         """Return the facts of a built scheme, since options may change them.
 
-        If it cannot be built, those of the class.
+        If the scheme cannot be built, return those of its class.
         """
-        with put_back():
+        with preserve_state():
             scheme = self.scheme
             try:
                 return self.build(noise=0).facts
@@ -51,7 +52,7 @@ class Subject:
                 return scheme.facts
 
     def build(self, length: int = 256, *, noise: float = 0.5, **sizes: int) -> Scheme:
-        """Return a scheme in float64, its parameters moved by noise of that size."""
+        """Return a scheme in float64 with normal noise on its parameters."""
         geometry = Geometry(
             **{"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
         )
@@ -64,9 +65,9 @@ class Subject:
         return scheme
 
     def limit(self, length: int, dtype: torch.dtype) -> int:
-        """Return how many positions a scheme built for `length` defines, at most that.
+        """Return the number of defined positions of a scheme built for `length`.
 
-        A scheme that defines fewer says so by `UndefinedPositionError`.
+        It is `length`, or less if the scheme raises `UndefinedPositionError`.
         """
         layer = Layer(self.build(length, noise=0, model_dim=64, heads=8).to(dtype))
         last = self.positions(1, start=length - 1, length=length)
@@ -77,11 +78,11 @@ class Subject:
         return length
 
     def positions(self, count: int, *, start: int = 0, length: int = 256) -> Tensor:
-        """Return positions of a sequence; of several axes, those of a square's rows."""
+        """Return `count` positions; several axes count along the rows of a square."""
         return self.places(torch.arange(start, start + count), length)
 
     def places(self, steps: Tensor, length: int = 256) -> Tensor:
-        """Return positions so many steps from the start, as `positions` does."""
+        """Return the positions of these steps from the start, as in `positions`."""
         axes = self.declared.axes
         if axes == 1:
             return steps
@@ -89,10 +90,10 @@ class Subject:
         return torch.stack([steps // side, *[steps % side] * (axes - 1)], -1)
 
     def rows(self, count: int, batch: int = 3) -> tuple[Tensor, Tensor]:
-        """Return positions and segments that differ from row to row of a batch.
+        """Return positions and segments that differ between the rows of a batch.
 
-        Of at most three rows, the second skips every other position, and the third
-        starts later. A scheme built for 600 positions defines them.
+        There are at most three rows. The second skips every other position, and the
+        third starts later. A scheme built for 600 positions defines all of them.
         """
         steps = torch.arange(count)
         positions = [self.places(s, 600) for s in (steps, 2 * steps, steps + 100)]
@@ -102,7 +103,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Layer:
-    """One attention layer over a scheme: embed, project, attend; weights are fixed."""
+    """One attention layer with a scheme and fixed weights: embed, project, attend."""
 
     scheme: Scheme
 
@@ -187,12 +188,12 @@ class Layer:
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
-    """Return standard normal numbers in float64, a function of the seed."""
+    """Return standard normal numbers in float64; they depend on the seed alone."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def tokens(count: int, *, batch: int = 2, seed: int = 0, width: int = WIDTH) -> Tensor:
-    """Return token vectors `(batch, count, width)`, a prefix of those of more."""
+    """Return token vectors `(batch, count, width)`; a prefix has the same vectors."""
     drawn = normal(batch, 128, width, seed=seed)
     return drawn.repeat(1, math.ceil(count / 128) or 1, 1)[:, :count].clone()

@@ -1,4 +1,4 @@
-"""Checks of arithmetic: C15 to C17."""
+"""Checks of gradients and rounding: C15 to C17."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ from posenc_compare.conformance.checks import (
 )
 from posenc_compare.conformance.harness import DIM, WIDTH, Layer, Subject, tokens
 
-LONG = 16_384  # positions, more than bfloat16 can tell apart
+LONG = 16_384  # positions; bfloat16 rounds many of them to the same number
 
 
 class Halves(TorchDispatchMode):
-    """Notes the operations that return half precision.
+    """Records the operations that return half precision.
 
     Attributes:
-        seen: their names.
+        seen: their names and dtypes.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Halves(TorchDispatchMode):
         return out
 
 
-@check("C15", "has the gradient of what it computes", 3)
-def _gradients(subject: Subject, length: int) -> None:
+@check("C15", "has gradients that equal finite differences", 3)
+def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
     scheme = subject.build()
     layer, positions = Layer(scheme), subject.positions(length)
     trained = [p for p in scheme.parameters() if p.requires_grad]
@@ -53,19 +53,20 @@ def _gradients(subject: Subject, length: int) -> None:
 
     try:
         torch.autograd.gradcheck(output, (x, *trained), fast_mode=True)
-    except GradcheckError as error:  # its first line says which; then come tables
+    except GradcheckError as error:  # the first line names the input; tables follow
         first = str(error).partition("\n")[0].rstrip(",:")
         raise ContractError(f"expected equal gradients, got {first}") from error
 
 
-@check("C16", "is as right in float32 as float32 allows", 1, 3, 24, 100)
-def _single(subject: Subject, length: int) -> None:
+@check("C16", "is accurate to rounding in float32", 1, 3, 24, 100)
+def _float32_is_accurate(subject: Subject, length: int) -> None:
     x, positions = tokens(length).float().double(), subject.positions(length)
     exact = subject.build(noise=0.1)
     wide = exact.to(torch.float32).double()  # parameters that float32 can hold
     wanted = Layer(wide)(x, positions)
     got = Layer(wide.float())(x.float(), positions)
-    # Rounding of a few hundred sums and products of order one, and of angles.
+    # The bound allows for rounding of a few hundred operations of order one, and of
+    # the angles.
     expect_close(got, wanted, 2e-5 + 8 * length * 2.0**-24, "output in float32")
 
 
@@ -76,16 +77,16 @@ def _single(subject: Subject, length: int) -> None:
     15_950,
     say=lambda start: f"3 tokens from position {start}",
 )
-def _half(subject: Subject, start: int) -> None:
-    # 15962 and 15966 are one number in bfloat16: arithmetic on positions in it would
-    # give both the same code.
+def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
+    # bfloat16 rounds 15962 and 15966 to the same number. Arithmetic on positions in
+    # bfloat16 would give both the same code.
     layer = Layer(subject.build(LONG, noise=0))
     start = max(0, min(start, subject.limit(LONG, torch.bfloat16) - 17))
     x = tokens(1).bfloat16().expand(2, 2, WIDTH)
     places = torch.cat(
         [subject.positions(1, start=start + n, length=LONG) for n in (0, 12, 16)]
     )
-    _no_half(layer, places)
+    _expect_no_half_precision(layer, places)
     for pair in ([0, 1], [0, 2], [1, 2]):
         positions = layer.ids(places[pair])
         wide = layer.scheme.embed(torch.zeros_like(x).double(), positions)
@@ -98,14 +99,14 @@ def _half(subject: Subject, start: int) -> None:
         got = attention_logits(q, k, **sent, state=state)
         state = layer.scheme.token_state(x.double())
         wanted = attention_logits(q.double(), k.double(), **sent, state=state)
-        # Queries and keys may be rounded once each after their doors.
+        # Queries and keys may each be rounded once, after their doors.
         size = q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()
         bound = 2.0**-6 * (size * layer.scheme.scale(DIM) + 1).item()
         expect_close(got.double(), wanted, bound, "logits in bfloat16")
 
 
-def _no_half(layer: Layer, positions: Tensor) -> None:
-    """Nothing is rounded to half precision where no input has it."""
+def _expect_no_half_precision(layer: Layer, positions: Tensor) -> None:
+    """Expect no rounding to half precision if no input has half precision."""
     for dtype in (torch.float64, torch.float32):
         x = tokens(len(positions)).to(dtype)
         with Halves() as halves:

@@ -1,4 +1,4 @@
-"""Checks of what a scheme is, and of the sizes it takes: C01 to C08, C22 and C23."""
+"""Checks of declarations, shapes, sizes and cost: C01 to C08, C22 and C23."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from posenc_compare.variants import Variant, option_types, parse_variants
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 HALVES = (torch.float32, torch.bfloat16, torch.float16)
-COST = 10.0  # seconds of one core that one call over 4096 positions may take
+COST = 10.0  # seconds on one core that a call with 4096 positions may take
 
 
 def _batch(rung: tuple[int, torch.dtype, int]) -> str:
@@ -33,7 +33,7 @@ def _batch(rung: tuple[int, torch.dtype, int]) -> str:
     512,
     say=lambda length: f"a length of {length}",
 )
-def _builds(subject: Subject, length: int) -> None:
+def _builds_with_defaults(subject: Subject, length: int) -> None:
     scheme = subject.build(length, noise=0)
     expect(isinstance(scheme, Scheme), "an instance of Scheme", type(scheme).__name__)
     start = scheme.query_start(DIM)
@@ -42,8 +42,8 @@ def _builds(subject: Subject, length: int) -> None:
     expect(0 < product <= 1, "a scale in (0, 1]", product)
 
 
-@check("C02", "has a valid name, declared once, with its facts")
-def _named(subject: Subject, _: None) -> None:
+@check("C02", "has a valid name, a docstring and a source")
+def _is_declared(subject: Subject, _: None) -> None:
     name = subject.variant.name
     entry = SCHEMES.entry(name)
     expect(NAME.fullmatch(name), "a valid name", name)
@@ -52,8 +52,8 @@ def _named(subject: Subject, _: None) -> None:
     expect(subject.scheme.source, "a source", "none")
 
 
-@check("C03", "options can be typed, read back and kept as JSON")
-def _options(subject: Subject, _: None) -> None:
+@check("C03", "options survive the command line and JSON")
+def _options_can_be_read_back(subject: Subject, _: None) -> None:
     name = subject.variant.name
     for key, (kind, default) in option_types(name).items():
         expect(isinstance(default, bool | int | float | str), "a default", default)
@@ -76,7 +76,9 @@ def _options(subject: Subject, _: None) -> None:
     *((batch, dtype, cast) for batch in (1, 3) for dtype in DTYPES for cast in (0, 1)),
     say=_batch,
 )
-def _shapes(subject: Subject, rung: tuple[int, torch.dtype, int]) -> None:
+def _shapes_and_dtypes_are_kept(
+    subject: Subject, rung: tuple[int, torch.dtype, int]
+) -> None:
     batch, dtype, cast = rung
     name = dtype_name(dtype)
     scheme = subject.build(noise=0).to(dtype if cast else torch.float32)
@@ -100,11 +102,11 @@ def _shapes(subject: Subject, rung: tuple[int, torch.dtype, int]) -> None:
         logits.dtype == wide, f"logits of {dtype_name(wide)}", dtype_name(logits.dtype)
     )
     future = torch.ones(5, 5).triu(1).bool().expand_as(logits)
-    expect((logits.isneginf() == future).all(), "-inf in the future alone", "other")
+    expect((logits.isneginf() == future).all(), "-inf in the future alone", "others")
 
 
-@check("C05", "takes sequences of no token and of one", 0, 1)
-def _short(subject: Subject, length: int) -> None:
+@check("C05", "accepts sequences of zero tokens and of one token", 0, 1)
+def _short_sequences_are_accepted(subject: Subject, length: int) -> None:
     layer = Layer(subject.build())
     x, positions = tokens(length), subject.positions(length)
     embedded = layer.scheme.embed(x, positions)
@@ -117,8 +119,8 @@ def _short(subject: Subject, length: int) -> None:
     expect(out.isfinite().all(), "finite outputs", "others")
 
 
-@check("C06", "takes any length it is built for", 2, 3, 7, 127, 128, 129, 1000)
-def _lengths(subject: Subject, length: int) -> None:
+@check("C06", "accepts every length it is built for", 2, 3, 7, 127, 128, 129, 1000)
+def _every_length_is_accepted(subject: Subject, length: int) -> None:
     try:
         layer = Layer(subject.build(length))
     except ConfigError:  # too short to be built for
@@ -130,14 +132,14 @@ def _lengths(subject: Subject, length: int) -> None:
 
 @check(
     "C07",
-    "is right for an odd head size and any head count, or refuses",
+    "accepts odd head sizes and any number of heads, or refuses them",
     1,
     2,
     3,
     7,
     say=lambda size: f"heads of {count(size, 'channel')}",
 )
-def _sizes(subject: Subject, size: int) -> None:
+def _every_head_size_is_accepted_or_refused(subject: Subject, size: int) -> None:
     for heads, head_dim in ((1, size), (3, size), (12, 8)):
         width = heads * head_dim
         try:
@@ -154,13 +156,13 @@ def _sizes(subject: Subject, size: int) -> None:
 
 @check(
     "C08",
-    "is finite as far as it is defined",
-    (16, 4.0),  # parameters far from their start, where a logarithm may fail
+    "is finite wherever it is defined",
+    (16, 4.0),  # large parameters, where a logarithm may fail
     (1000, 0.01),
     (131_072, 0.01),
     say=lambda rung: f"a length of {rung[0]}, parameters moved by {rung[1]:g}",
 )
-def _far(subject: Subject, rung: tuple[int, float]) -> None:
+def _outputs_are_finite(subject: Subject, rung: tuple[int, float]) -> None:
     length, noise = rung
     for dtype in HALVES if noise < 1 else (torch.float64,):
         layer = Layer(
@@ -174,24 +176,28 @@ def _far(subject: Subject, rung: tuple[int, float]) -> None:
         expect(seen.isfinite().all(), f"finite logits in {dtype_name(dtype)}", "others")
 
 
-@check("C22", "is kept whole by its state", 9)
-def _state(subject: Subject, length: int) -> None:
+@check("C22", "is restored from its state dict", 9)
+def _state_dict_restores_the_scheme(subject: Subject, length: int) -> None:
     one, other = subject.build(), subject.build(noise=0)
     x, positions = tokens(length), subject.positions(length)
     wanted = Layer(one)(x, positions)
     other.load_state_dict(load(save(dict(one.state_dict()))), strict=True)
-    expect(torch.equal(Layer(other)(x, positions), wanted), "the same bits", "others")
+    expect(
+        torch.equal(Layer(other)(x, positions), wanted),
+        "the same bits",
+        "different ones",
+    )
     names = {name for name, _ in one.named_parameters()}
     expect(set(one.state_dict()) == names, "parameters alone", set(one.state_dict()))
 
 
-@check("C23", "answers for 4096 positions in time", 4096)
-def _cost(subject: Subject, length: int) -> None:
+@check("C23", "handles 4096 positions in time", 4096)
+def _long_sequences_are_fast(subject: Subject, length: int) -> None:
     layer = Layer(subject.build(length).float())
     x = tokens(length, batch=1).float()
     positions = subject.positions(length, length=length)
     took = _seconds(layer, x, positions)
-    if took > COST:  # others may be busy
+    if took > COST:  # the machine may be busy
         took = min(took, _seconds(layer, x, positions))
     expect(took <= COST, f"at most {COST:g} s of one core", f"{took:.1f} s")
 

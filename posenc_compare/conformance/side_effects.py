@@ -1,4 +1,4 @@
-"""Checks of what a scheme leaves behind: C09 to C12 and C24."""
+"""Checks of determinism and side effects: C09 to C12 and C24."""
 
 import random
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import changes, process_state
 from posenc_compare.schemes.call import Geometry
 
-IMPORT = 2.0  # seconds that the scheme's own import may take
-BUILT = 64  # positions that a scheme is built for that is asked beyond them
+IMPORT = 2.0  # seconds that importing the scheme may take
+BUILT = 64  # length of the scheme that is called with later positions
 
 
-@check("C09", "gives the same bits twice, also in another process")
-def _repeats(subject: Subject, _: None) -> None:
+@check("C09", "is deterministic, also in another process")
+def _results_are_deterministic(subject: Subject, _: None) -> None:
     first, second = digest(subject), digest(subject)
-    expect(first == second, "the same bits", "others")
+    expect(first == second, "the same bits", "different ones")
     x, positions = tokens(9), subject.positions(9, length=BUILT)
     wanted = Layer(subject.build(BUILT))(x, positions)
     texts = {"in float32": (x.float(), positions)}
@@ -42,14 +42,16 @@ def _repeats(subject: Subject, _: None) -> None:
         with suppress(UndefinedPositionError):
             layer(*text)
         got = layer(x, positions)
-        expect(got.equal(wanted), f"the same bits after a text {said}", "others")
+        expect(
+            got.equal(wanted), f"the same bits after a text {said}", "different ones"
+        )
     facts = elsewhere(subject)
-    expect(facts["digest"] == first, "the same bits in another process", "others")
+    expect(facts["digest"] == first, "the same bits in another process", "different")
 
 
-@check("C10", "leaves the process as it found it")
-def _clean(subject: Subject, _: None) -> None:
-    # A generator that something else has seeded is moved on, so that seeding shows.
+@check("C10", "leaves the global state of the process unchanged")
+def _global_state_is_unchanged(subject: Subject, _: None) -> None:
+    # Advance every generator, so that seeding one again changes its state.
     for draw in (torch.rand, random.randbytes, np.random.bytes):
         draw(1)
     before = process_state()
@@ -58,7 +60,7 @@ def _clean(subject: Subject, _: None) -> None:
     changed = changes(before, "random numbers of torch")
     expect(not changed, "no change of the process by building", ", ".join(changed))
     drawn = [_draw_after_building(subject, seed) for seed in (1, 2)]
-    expect(not torch.equal(*drawn), "building to leave the seed of torch", "a new one")
+    expect(not torch.equal(*drawn), "building to leave the seed of torch", "a new seed")
     layer = Layer(subject.build())
     before = process_state()
     x, positions = tokens(6), subject.positions(6)
@@ -77,7 +79,7 @@ def _draw_after_building(subject: Subject, seed: int) -> Tensor:
 
 @check(
     "C11",
-    "leaves its inputs as they were",
+    "does not modify its inputs",
     (0, False),
     (0, True),
     (4, False),
@@ -87,9 +89,10 @@ def _draw_after_building(subject: Subject, seed: int) -> Tensor:
         + (" in two segments" if rung[1] else "")
     ),
 )
-def _inputs(subject: Subject, rung: tuple[int, bool]) -> None:
+def _inputs_are_not_modified(subject: Subject, rung: tuple[int, bool]) -> None:
     past, packed = rung
-    scheme = subject.build().requires_grad_(False)  # with gradients torch may refuse
+    # With gradients torch itself refuses many changes in place.
+    scheme = subject.build().requires_grad_(False)
     layer = Layer(scheme)
     x, positions = tokens(7), subject.positions(7)
     with _unchanged({"x": x, "positions": positions}):
@@ -128,8 +131,8 @@ def _unchanged(given: dict[str, Tensor | None]) -> Iterator[None]:
     expect(not changed, "unchanged inputs", f"others in {', '.join(changed)}")
 
 
-@check("C12", "does not care how its inputs lie in memory")
-def _strides(subject: Subject, _: None) -> None:
+@check("C12", "is independent of the memory layout of its inputs")
+def _memory_layout_has_no_effect(subject: Subject, _: None) -> None:
     layer = Layer(subject.build())
     wide = normal(9, 2, 2 * WIDTH)
     x = wide.transpose(0, 1)[..., ::2]
@@ -139,8 +142,8 @@ def _strides(subject: Subject, _: None) -> None:
     expect_close(got, tidy, EXACT, "output of strided input")
 
 
-@check("C24", "is imported quickly, and imported and built without a trace")
-def _import(subject: Subject, _: None) -> None:
+@check("C24", "is imported quickly and without side effects")
+def _import_has_no_side_effects(subject: Subject, _: None) -> None:
     facts = elsewhere(subject)
     expect(facts["seconds"] <= IMPORT, f"at most {IMPORT:g} s", facts["seconds"])
     expect(not facts["acts"], "no file, process or connection", facts["acts"])

@@ -1,1 +1,1 @@
-"""Figures that papers have published, computed again."""
+"""Published figures, computed again."""

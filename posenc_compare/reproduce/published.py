@@ -1,7 +1,7 @@
 """Exact figures that papers have published, computed again with the schemes here.
 
-Each is cheap, needs no training, and is compared with what the paper prints. A figure
-that only a drawing shows is computed and given without a verdict.
+Each figure is cheap, needs no training, and is compared with the number in the paper.
+If the paper only draws a figure, it is computed and shown without a verdict.
 """
 
 import math
@@ -23,11 +23,11 @@ class Figure:
     """A published figure and ours.
 
     Attributes:
-        what: is computed.
-        source: paper.
-        published: as printed there; None if only drawn.
-        ours: computed here.
-        note: what a reader must know where they could differ.
+        what: name of the figure.
+        source: the paper.
+        published: the number in the paper; None if the paper only draws it.
+        ours: the number computed here.
+        note: a reason why the two could differ.
     """
 
     what: str
@@ -51,19 +51,19 @@ def figures() -> Iterator[Figure]:
 
 
 def smallest_base(context: int, head_dim: int = 128) -> float:
-    """Return the smallest base of two digits for which RoPE keeps apart what it should.
+    """Return the smallest base of RoPE, to two digits, for a context length.
 
-    That is: the sum over pairs of `cos(m theta_i)` is negative at no distance `m` from
-    0 to `context`.
+    For this base the sum over pairs of `cos(m theta_i)` is not negative for any
+    distance `m` from 0 to `context`.
     """
     distances = torch.arange(context + 1, dtype=torch.float64)
 
     def holds(base: float) -> bool:
-        speeds = inverse_frequencies(head_dim // 2, base, CPU)
-        return bool((torch.cos(distances[:, None] * speeds).sum(1) >= 0).all())
+        inv_freq = inverse_frequencies(head_dim // 2, base, CPU)
+        return bool((torch.cos(distances[:, None] * inv_freq).sum(1) >= 0).all())
 
-    ladder = (d * 10.0**e for e in range(2, 7) for d in range(10, 100))
-    return next(base for base in ladder if holds(base))
+    candidates = (d * 10.0**e for e in range(2, 7) for d in range(10, 100))
+    return next(base for base in candidates if holds(base))
 
 
 def _base_bounds() -> Iterator[Figure]:
@@ -81,12 +81,12 @@ def _base_bounds() -> Iterator[Figure]:
 
 
 def _decay() -> Iterator[Figure]:
-    """Give RoFormer's bound of a logit: the mean size of partial sums of rotations."""
-    speeds = inverse_frequencies(64, 10_000.0, CPU)
+    """Compute RoFormer's bound of a logit: the mean absolute partial sum of phasors."""
+    inv_freq = inverse_frequencies(64, 10_000.0, CPU)
     bound = []
     for distance in (0, 10, 50, 100, 250):
-        turns = torch.polar(torch.ones_like(speeds), distance * speeds)
-        bound.append(round(turns.cumsum(0).abs().mean().item(), 2))
+        phasors = torch.polar(torch.ones_like(inv_freq), distance * inv_freq)
+        bound.append(round(phasors.cumsum(0).abs().mean().item(), 2))
     yield Figure(
         "relative upper bound of a logit at distances 0, 10, 50, 100, 250",
         "Su et al. 2021, arXiv:2104.09864, section 3.4.3",
@@ -121,7 +121,7 @@ def _slopes() -> Iterator[Figure]:
 
 
 def _rule(heads: int) -> list[float]:
-    """Write out the rule for head counts that are no powers of two."""
+    """Return the slopes of the rule in the paper, also for other head counts."""
     if math.log2(heads).is_integer():
         return [2.0 ** (-8 * (head + 1) / heads) for head in range(heads)]
     below = 2 ** math.floor(math.log2(heads))

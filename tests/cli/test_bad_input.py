@@ -479,9 +479,9 @@ def test_a_corpus_larger_than_memory_is_refused_unread(posenc, tmp_path: Path) -
     for i in range(4):
         with (folder / f"{i}").open("wb") as file:
             file.truncate(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 7)
-    assert "must fit twice into" in refused(posenc(*TRAIN, "--corpus", folder))
+    assert "must fit twice in" in refused(posenc(*TRAIN, "--corpus", folder))
     line = refused(posenc(*DRY, "--measures", "all", "--corpus", folder))
-    assert "must fit twice into" in line
+    assert "must fit twice in" in line
 
 
 def test_another_text_is_another_cell(posenc, tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_older_one_used(
     path = generation(folder, 20)
     for damaged in DAMAGE[name](path.read_bytes()):
         path.write_bytes(damaged)
-        says = "checkpoint of step 20: its checksum is another"
+        says = "checkpoint of step 20: its checksum does not match"
         assert resumed(folder) == (10, [says])
 
 
@@ -280,7 +280,7 @@ def test_without_an_older_one_training_begins_from_zero(folder: Path) -> None:
     generation(folder, 10).unlink()
     step, (newer, older) = resumed(folder)
     assert step == 0
-    assert newer == "checkpoint of step 20: its checksum is another"
+    assert newer == "checkpoint of step 20: its checksum does not match"
     assert older.startswith("checkpoint of step 10: [Errno 2] No such file")
 
 
@@ -572,7 +572,7 @@ def test_a_record_says_what_was_refused_and_its_result_is_the_same(
     facts = again.pop("provenance")
     assert whole.pop("provenance")["resumed_from_step"] == 0
     assert facts["resumed_from_step"] == 2
-    wanted = "checkpoint of step 3: its checksum is another"
+    wanted = "checkpoint of step 3: its checksum does not match"
     assert facts["checkpoints_refused"] == wanted
     assert again == whole
     assert again["status"] == "ok"

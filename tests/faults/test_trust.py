@@ -686,7 +686,7 @@ def test_a_checkpoint_larger_than_the_training_is_not_read(
     tensors = interrupted(training, folder, 4)
     plant(folder, 4, {**tensors, "model.mine": torch.zeros(1 << 20)})
     again = compute(training, Progress(checkpoints=Checkpoints(folder)))
-    assert "of a size that is read" in again["provenance"]["checkpoints_refused"]
+    assert "regular file of at most" in again["provenance"]["checkpoints_refused"]
 
 
 # --- H4, M5, M6: records -----------------------------------------------------------

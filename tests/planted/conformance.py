@@ -34,7 +34,7 @@ FAULTS = [
     fault(
         "equivariance",
         "other documents unseen",
-        "    _documents(layer, subject, x, positions)\n",
+        "    _expect_documents_to_be_independent(layer, subject, x, positions)\n",
         "",
     ),
     fault("side_effects", "few texts", "((0, 100), (200, 9),", "((200, 9),"),
@@ -42,7 +42,9 @@ FAULTS = [
     fault(
         "side_effects", "seeds may change", "for seed in (1, 2)]", "for seed in (1, 1)]"
     ),
-    fault("precision", "half unseen", "    _no_half(layer, places)\n", ""),
+    fault(
+        "precision", "half unseen", "    _expect_no_half_precision(layer, places)\n", ""
+    ),
     fault("shapes", "NaN far away", "if noise < 1 else (torch.float64,)", "[:0]"),
     fault(
         "checks",

@@ -1,1 +1,1 @@
-"""What every room may use: settings, seeds, progress, files and canonical JSON."""
+"""Shared by all rooms: settings, seeds, progress, files and canonical JSON."""

@@ -1,4 +1,4 @@
-"""One text for each value: JSON as records, manifests and answers are written."""
+"""Canonical JSON: equal values have equal text, in records, manifests and answers."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """Return the one JSON text of a value: sorted, compact, without NaN."""
+    """Return the canonical JSON text of a value: sorted, compact, without NaN."""
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
     )
@@ -15,7 +15,7 @@ def canonical(value: Any) -> bytes:
 
 
 def spec_key(spec: dict[str, Any]) -> str:
-    """Return the hash of a specification, whatever the order of its fields."""
+    """Return the hash of a specification; the order of its fields has no effect."""
     return hashlib.sha256(canonical(spec)).hexdigest()[:32]
 
 
@@ -23,7 +23,7 @@ def parse_strictly(data: bytes) -> Any:
     """Return the value of a JSON text without repeated keys, NaN or infinity.
 
     Raises:
-        ValueError: if it is anything else.
+        ValueError: if the text is not such JSON.
     """
     return json.loads(
         data, object_pairs_hook=_once, parse_constant=_refuse, parse_float=_finite
@@ -38,7 +38,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a finite number")
 
 
 def _finite(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and read without trust."""
+"""Atomic writing of files, and reading of untrusted files."""
 
 import os
 import secrets
@@ -8,15 +8,15 @@ from typing import Any
 
 
 def write_file(path: Path, data: bytes, files: Any = os) -> None:
-    """Make `path` hold `data`: whole or as it was before, also through a crash.
+    """Write `data` to `path` atomically: after a crash the file is the old or new one.
 
     Args:
-        path: in a folder that exists.
-        data: all of the file.
-        files: module `os`, or what stands in for it.
+        path: file in an existing folder.
+        data: the whole content.
+        files: module `os`, or a stand-in for tests.
 
     Raises:
-        OSError: if that is not possible; nothing is left behind.
+        OSError: if the file cannot be written; no temporary file is left.
     """
     token = f".{path.stem}.{os.getpid()}.{secrets.token_hex(8)}"
     temporary = path.with_name(token)
@@ -42,15 +42,15 @@ def write_file(path: Path, data: bytes, files: Any = os) -> None:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """Return what a regular file of at most `limit` bytes holds.
+    """Return the content of a regular file of at most `limit` bytes.
 
     Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is a link, a device, a pipe, or longer.
+        OSError: if the file cannot be read, or is a link.
+        ValueError: if it is a device or a pipe, or has more bytes.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(path, flags), "rb") as file:  # noqa: PTH123
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
-            raise ValueError("not a regular file of a size that is read")
+            raise ValueError(f"not a regular file of at most {limit} bytes")
         return file.read(facts.st_size)

@@ -1,4 +1,4 @@
-"""The sizes a comparison starts from, by name."""
+"""Named presets of sizes for a comparison."""
 
 from posenc_compare.analysis.core.settings import Training
 
@@ -24,4 +24,4 @@ PRESETS: dict[str, tuple[Training, int]] = {
         10,
     ),
 }
-"""Setting and number of seeds of each preset."""
+"""Training setting and number of seeds by preset."""

@@ -1,4 +1,4 @@
-"""How a measure tells what it has done, and where a training keeps its state."""
+"""Progress of a measure, and the protocol of a checkpoint store."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
 
 
 class CheckpointStore(Protocol):
-    """Where a training keeps what it would lose if its process died.
+    """A store for the state of a training, so that it can resume after a crash.
 
     Attributes:
-        refused: why files of an earlier checkpoint were not used.
-        resumed_from: step of the checkpoint that was used, 0 for none.
-        resumed_elsewhere: whether another run had written it.
-        raised: the exception by which `save` ends a training, once it has.
+        refused: reasons why earlier checkpoint files were not used.
+        resumed_from: step of the checkpoint in use, 0 for none.
+        resumed_elsewhere: whether another run wrote this checkpoint.
+        raised: the exception with which `save` ended the training, if it did.
     """
 
     refused: list[str]
@@ -27,7 +27,7 @@ class CheckpointStore(Protocol):
         ...
 
     def save(self, step: int, tensors: "dict[str, Tensor]") -> None:
-        """Keep the state of a training after `step` steps."""
+        """Save the state of a training after `step` steps."""
         ...
 
     def load(
@@ -38,7 +38,7 @@ class CheckpointStore(Protocol):
 
 
 class NoCheckpoints:
-    """Keeps nothing; a training that is cut off begins again."""
+    """A store that saves nothing; an interrupted training starts from zero."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
@@ -65,7 +65,7 @@ class Progress:
 
     Args:
         advance: called with the units of work just done.
-        checkpoints: where a training keeps its state; none by default.
+        checkpoints: store for the state of a training; by default nothing is saved.
     """
 
     def __init__(
@@ -77,5 +77,5 @@ class Progress:
         self.checkpoints: CheckpointStore = checkpoints or NoCheckpoints()
 
     def __call__(self, units: int) -> None:
-        """Tell that so many more of the units of `setting.work` are done."""
+        """Report that `units` more of the units of `setting.work` are done."""
         self.advance(units)

@@ -1,16 +1,16 @@
-"""Texts of strangers, made harmless: for a record, and for a reader's eyes."""
+"""Sanitizing of untrusted text, for records and for display."""
 
 import hashlib
 import re
 from typing import Any
 
-MESSAGE = 2000  # characters of an error message that a record keeps
-# A folder, up to the last part of a path: what a message tells of a machine.
+MESSAGE = 2000  # characters of an error message in a record
+# The folders of a path, without its last part: they identify a machine.
 FOLDERS = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][^/\\\s'\":,;()]+)+[/\\](?=\S)")
 
 
 def one_line(text: str) -> str:
-    """Return text in one line, without the folders of this machine, cut if long."""
+    """Return text on one line without folders, cut to `MESSAGE` characters."""
     return FOLDERS.sub("", " ".join(text[: 4 * MESSAGE].split()))[:MESSAGE]
 
 
@@ -21,15 +21,15 @@ NAMES = {"label", "family", "name", "quantity", "case"}
 
 
 def clean(value: Any, limit: int = LONG) -> Any:
-    """Return a value from JSON with every text in it visible and not too long.
+    """Return a JSON value whose texts are printable and of bounded length.
 
-    Characters that do not print, such as line breaks, terminal escapes and marks
-    that turn the direction of text, are written as `repr` writes them.
+    Characters that do not print, such as line breaks, terminal escapes and marks of
+    text direction, are escaped as in `repr`.
 
     Args:
-        value: text, or lists and dicts that hold some.
-        limit: characters of a text; those that are cut end with a hash of the whole,
-            so that what differs still does.
+        value: text, or lists and dicts that contain text.
+        limit: most characters of a text; a longer text is cut and ends with a hash of
+            the whole, so that different texts stay different.
     """
     if isinstance(value, str):
         shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)

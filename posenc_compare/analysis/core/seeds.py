@@ -1,7 +1,7 @@
 """Independent streams of random numbers, one for each purpose.
 
-A stream's seed is a hash of all that it is for, so that no two purposes share
-numbers and none depends on what was drawn before.
+The seed of a stream is a hash of its purpose. So no two purposes share numbers, and no
+stream depends on earlier draws of another.
 """
 
 import hashlib

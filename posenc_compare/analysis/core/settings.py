@@ -1,7 +1,7 @@
 """The settings of cells.
 
-A setting knows how much memory it needs at the least, so that what cannot fit is
-refused before anything is computed.
+A setting knows a lower bound of its memory, so that a cell which cannot fit is refused
+before anything is computed.
 """
 
 import math
@@ -22,21 +22,21 @@ STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
-CELLS = 1024  # of a grid: every cell attends to every other
+CELLS = 1024  # most cells of a grid; every cell attends to every other
 
 
 @dataclass(frozen=True)
 class ProbeSetting:
-    """Everything that a number without training depends on beside the scheme.
+    """All settings of a measure without training, except the scheme.
 
     Attributes:
         width: channels of a token vector.
         heads: attention heads.
-        positions: positions a scheme is looked at, and the length it is built for.
-        tokens: length of the sequence shown to attention.
-        seed: of tokens, projections and a scheme's own parameters.
-        dtype: of everything computed.
-        device: where it is computed.
+        positions: number of positions, and the length that the scheme is built for.
+        tokens: length of the sequence in attention.
+        seed: seed of tokens, projections and the scheme's own parameters.
+        dtype: dtype of the computation.
+        device: device of the computation.
         grid: `ROWSxCOLUMNS`, or three sizes, of a grid that holds the positions in
             raster order; empty for a sequence.
     """
@@ -64,29 +64,29 @@ class ProbeSetting:
                 f"got {self.positions}"
             )
 
-    work = 5  # units of progress that one measure counts for
+    work = 5  # units of progress of one measure
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """Return the sizes of the grid; of a sequence, its positions alone."""
+        """Return the sizes of the grid, or the length of the sequence."""
         return sides_of(self.grid) if self.grid else (self.positions,)
 
     @property
     def memory(self) -> int:
-        """Return the bytes that one measure needs at the least: the codes, twice."""
+        """Return a lower bound of the bytes of one measure: two copies of the codes."""
         return 2 * 8 * self.positions * self.width
 
     def spec(self) -> dict[str, Any]:
-        """Return what a cell's key is made of; of a sequence, no grid."""
+        """Return the fields for a cell's key; `grid` is omitted for a sequence."""
         spec = asdict(self)
         return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
 
 
 def sides_of(grid: str) -> tuple[int, ...]:
-    """Return the sizes that a grid is written with, two or three.
+    """Return the two or three sizes of a grid such as `16x16`.
 
     Raises:
-        ConfigError: if it is not written so, or the grid is too small or too large.
+        ConfigError: if the text has another form, or the grid is too small or large.
     """
     fits = isinstance(grid, str) and GRID.fullmatch(grid)
     sides = tuple(map(int, grid.split("x"))) if fits else (0,)
@@ -100,27 +100,27 @@ def sides_of(grid: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that a trained number depends on beside the scheme.
+    """All settings of a trained measure, except the scheme.
 
     Attributes:
-        task: what the network is trained on and tested by.
-        layers: of the decoder.
+        task: the task that the network is trained and tested on.
+        layers: layers of the decoder.
         width: channels of a token vector.
         heads: attention heads.
         length: tokens per training sequence, and the shortest test length.
         steps: optimiser steps.
         batch: sequences per step.
         learning_rate: peak rate of AdamW.
-        weight_decay: of the network's matrices.
-        longest: the longest test length, in multiples of `length`; the lengths
-            between double.
-        test_bytes: tokens that every length is tested on.
+        weight_decay: weight decay of the network's matrices.
+        longest: the longest test length, in multiples of `length`; test lengths
+            double from `length` up to it.
+        test_bytes: held-out tokens that are predicted at every length.
         dtype: float32, or bfloat16 for autocast.
-        compiled: compile the network.
-        seed: of initial weights and batches.
-        device: where it runs.
-        corpus_sha256: of the corpus; empty if the task reads none.
-        corpus: file, folder or `stdlib`; where this machine finds the corpus.
+        compiled: whether to compile the network.
+        seed: seed of initial weights and batches.
+        device: device of the training.
+        corpus_sha256: hash of the corpus; empty if the task reads none.
+        corpus: file, folder or `stdlib`; the place of the corpus on this machine.
     """
 
     task: str = "language"
@@ -159,21 +159,22 @@ class Training:
         check_choice("compiled", self.compiled, (True, False))
         if not isinstance(self.corpus, str):
             raise ConfigError(f"corpus must be text, got {self.corpus!r}")
-        # 1 and 1.0 are one rate, and must be one key.
+        # 1 and 1.0 are the same rate, so they must give the same key.
         object.__setattr__(self, "learning_rate", float(self.learning_rate))
         object.__setattr__(self, "weight_decay", float(self.weight_decay))
 
     @property
     def work(self) -> int:
-        """Return the units of progress that one cell counts for: its steps."""
+        """Return the units of progress of one cell: its steps."""
         return self.steps
 
     @property
     def memory(self) -> int:
-        """Return the bytes that training and testing need at the least.
+        """Return a lower bound of the bytes of training and testing.
 
-        Weights, gradients and AdamW's two moments; of a step, what the backward pass
-        keeps of each layer, and logits; of a test, one layer and logits.
+        It counts weights, gradients and AdamW's two moments. For a step it adds the
+        saved activations of each layer and the logits, or for a test one layer and the
+        logits, if these are more.
         """
         tokens = TASKS.entry(self.task).facts["vocabulary"]
         weights = self.layers * 12 * self.width**2 + tokens * self.width
@@ -192,7 +193,7 @@ class Training:
         return [self.length << i for i in range(self.longest.bit_length())]
 
     def spec(self) -> dict[str, Any]:
-        """Return what a cell's key is made of: all but where the corpus lies."""
+        """Return the fields for a cell's key: all except the place of the corpus."""
         spec = asdict(self)
         del spec["corpus"]
         return spec

@@ -1,13 +1,13 @@
-"""Checkpoints: what a training needs to go on as if it had never stopped.
+"""Checkpoints: the state from which a training resumes with the same result.
 
-A checkpoint is a safetensors file. The manifest beside it, written last, lists the
-last two with their checksums; a file that it does not list, or that has changed, is
-not read. Resuming never depends on how the training ended.
+A checkpoint is a safetensors file. The manifest beside it is written last. It lists the
+last two checkpoints with their checksums; a file that is not listed or has changed is
+not read. Resuming does not depend on how the training ended.
 
-A checksum is no signature: whoever can write the folder can put anything there. So
-what is read must fit the training in every name, shape and number, and what another
-run wrote is said to be so. The folder is named by the cell's key, which the code is
-part of: no training goes on under other code, another torch or another package.
+A checksum is not a signature: anyone who can write to the folder can forge a file. So a
+checkpoint must match the training in every name, shape and number, and a record states
+if another run wrote its checkpoint. The folder is named by the cell's key, which covers
+the code: no training resumes with other code, another torch or another package.
 """
 
 import contextlib
@@ -30,32 +30,32 @@ from posenc_compare.errors import StoreError
 FORMAT = 2
 KEPT = 2
 NAME = re.compile(r"[0-9]+-[0-9a-f]{8}\.safetensors")
-# Of a save that was cut off, as `write_file` names it.
+# Temporary files of an interrupted save, as `write_file` names them.
 LITTER = re.compile(r"\.([0-9]+-[0-9a-f]{8}|manifest)\.[0-9]+\.[0-9a-f]{16}")
 
 Tensors = dict[str, Tensor]
 
 
 class Stopped(BaseException):
-    """The run was asked to stop, and what was done so far is safe."""
+    """The run was asked to stop, and the state of the training is saved."""
 
 
 class Checkpoints:
-    """The checkpoints of one training, or none of them.
+    """The checkpoints of one training.
 
     Args:
-        folder: of this training alone, named by its key; None keeps nothing.
+        folder: folder of this training alone, named by its key; None saves nothing.
         interval: seconds between two checkpoints.
-        stop: whether the run was asked to stop.
-        files: module `os`, or what stands in for it.
-        run: a word that no other run knows.
+        stop: returns whether the run was asked to stop.
+        files: module `os`, or a stand-in for tests.
+        run: a secret that identifies the run.
 
     Attributes:
-        refused: why files of an earlier checkpoint were not used.
-        resumed_from: step of the checkpoint that was used, 0 for none.
-        resumed_elsewhere: whether another run had written it.
-        raised: the exception by which `save` ends a training, once it has.
-        size: bytes of the last checkpoint that was written, or tried.
+        refused: reasons why earlier checkpoint files were not used.
+        resumed_from: step of the checkpoint in use, 0 for none.
+        resumed_elsewhere: whether another run wrote this checkpoint.
+        raised: the exception with which `save` ended the training, if it did.
+        size: bytes of the last checkpoint that was written or attempted.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Checkpoints:
         return self.folder is not None and passed >= self.interval
 
     def save(self, step: int, tensors: Tensors) -> None:
-        """Keep what a training needs to go on after `step` steps.
+        """Save the state of a training after `step` steps.
 
         Raises:
             Stopped: if the run was asked to stop.
-            StoreError: if the folder does not take it.
+            StoreError: if the checkpoint cannot be written.
         """
         try:
             self._save(step, tensors)
@@ -123,20 +123,20 @@ class Checkpoints:
     def load(
         self, restore: Callable[[int, Tensors], None], limit: int
     ) -> tuple[int, Tensors]:
-        """Go on from the newest checkpoint that is intact and fits.
+        """Load the newest checkpoint that is intact and matches the training.
 
         Args:
-            restore: takes step and tensors, or raises ValueError if they do not fit.
-            limit: bytes of a file that is read.
+            restore: uses step and tensors; raises ValueError if they do not match.
+            limit: most bytes of a checkpoint file.
 
         Returns:
-            Step and tensors; 0 and none if there is no such checkpoint.
+            Step and tensors; 0 and {} if there is no such checkpoint.
         """
         for entry in self._listed():
             try:
                 data = read_file(self._path(entry), limit)
                 if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-                    raise ValueError("its checksum is another")
+                    raise ValueError("its checksum does not match")
                 tensors = load(data)
                 restore(entry["step"], tensors)
             except (OSError, ValueError, KeyError, SafetensorError) as error:
@@ -149,7 +149,8 @@ class Checkpoints:
         return 0, {}
 
     def _publish(self, folder: Path, step: int, data: bytes) -> None:
-        for place in (folder.parent, folder):  # the run's own folder is there, or lost
+        # The run's own folder exists already; if it is gone, the run has lost it.
+        for place in (folder.parent, folder):
             place.mkdir(exist_ok=True)
         if folder.is_symlink():
             raise NotADirectoryError("it is a link")
@@ -158,7 +159,7 @@ class Checkpoints:
         for path in list(folder.iterdir()):
             ours = NAME.fullmatch(path.name) or LITTER.fullmatch(path.name)
             if ours and path.name not in names:
-                with contextlib.suppress(FileNotFoundError):  # another run was faster
+                with contextlib.suppress(FileNotFoundError):  # removed by another run
                     self.files.unlink(path)
         digest = hashlib.sha256(data).hexdigest()
         entry = {"step": step, "sha256": digest, "run": self.run}
@@ -174,21 +175,21 @@ class Checkpoints:
         return self.folder / f"{entry['step']:d}-{entry['sha256'][:8]}.safetensors"
 
     def _listed(self) -> list[dict[str, Any]]:
-        """Return what the manifest lists, newest first."""
+        """Return the entries of the manifest, newest first."""
         if self.folder is None:
             return []
         try:
             manifest = parse_strictly(read_file(self.folder / "manifest.json", 1 << 16))
             body = manifest["body"]
             if manifest["sha256"] != hashlib.sha256(canonical(body)).hexdigest():
-                raise ValueError("its checksum is another")
+                raise ValueError("its checksum does not match")
             if (body["format"], body["key"]) != (FORMAT, self.folder.name):
                 raise ValueError("it belongs to another training or format")
             listed = list(body["checkpoints"])
             for entry in listed:
                 known = NAME.fullmatch(self._path(entry).name)
                 if not known or not isinstance(entry["run"], str):
-                    raise ValueError("it lists what is no checkpoint")
+                    raise ValueError("it lists a file that is not a checkpoint")
             return listed
         except FileNotFoundError:
             return []

@@ -1,7 +1,7 @@
 """Real text for training and testing, as bytes, split by document.
 
 The default corpus is the source of the Python standard library that runs this code:
-about ten megabytes, on every machine. Any file or folder can take its place.
+about ten megabytes, present on every machine. Any other file or folder can be used.
 """
 
 import functools
@@ -20,20 +20,20 @@ from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.errors import CorpusError
 from posenc_compare.validate import read_regular
 
-HELD_OUT = 0.1  # least share of all bytes that is held out
-# Not source that people read, or not the same on every installation.
+HELD_OUT = 0.1  # least fraction of all bytes that is held out
+# Folders of generated code or tests, or that differ between installations.
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"}
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents as bytes, some for training and the others held out.
+    """Documents as bytes, divided into training documents and held-out documents.
 
     Attributes:
-        name: file or folder name, or the standard library with its version.
-        sha256: of all documents, in order, each with its length.
+        name: name of the file or folder, or the standard library with its version.
+        sha256: hash of all documents, in order, each with its length.
         train: training documents joined by one zero byte, `(byte,)` uint8.
-        held_out: documents never trained on.
+        held_out: documents for testing only.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Corpus:
     held_out: tuple[bytes, ...]
 
     def facts(self) -> dict[str, str | int]:
-        """Return what a record says of the corpus."""
+        """Return the facts about the corpus for a record."""
         return {
             "name": self.name,
             "sha256": self.sha256,
@@ -51,7 +51,7 @@ class Corpus:
         }
 
     def batch(self, size: int, length: int, seed: int, step: int) -> NDArray[np.int64]:
-        """Return `(size, length + 1)` int64 bytes, a pure function of seed and step."""
+        """Return bytes `(size, length + 1)` int64; seed and step alone decide them."""
         last = len(self.train) - length - 1
         if last < 0:
             raise CorpusError(
@@ -66,11 +66,11 @@ class Corpus:
         """Return held-out windows, each from one document.
 
         Args:
-            length: bytes in one window, without the one that is only predicted.
-            total: bytes wanted over all windows.
+            length: input bytes of a window; one more byte is only predicted.
+            total: predicted bytes of all windows together.
 
         Returns:
-            `(window, length + 1)` int64; spread evenly over the documents.
+            Bytes `(window, length + 1)` int64, spread evenly over the documents.
         """
         window = length + 1
         places = [
@@ -100,7 +100,7 @@ def load_corpus(source: str) -> Corpus:
 
     Raises:
         CorpusError: if the source is not a readable file or folder, is empty, or does
-            not fit into memory.
+            not fit in memory.
     """
     try:
         name, named = _read(source)
@@ -120,9 +120,9 @@ def load_corpus(source: str) -> Corpus:
 
 
 def _read(source: str) -> tuple[str, dict[str, bytes]]:
-    """Return the name of a corpus, and its documents by theirs.
+    """Return the name of a corpus, and its documents by name.
 
-    They must fit into memory twice, since they are joined.
+    Two copies of the documents must fit in memory, because they are joined.
     """
     if source == STDLIB:
         folder = Path(sysconfig.get_path("stdlib"))
@@ -144,14 +144,14 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
             paths = [path for path in folder.rglob("*") if path.is_file()]
         else:
             raise CorpusError(
-                f"corpus {source!r}: must be a file or a folder, and is neither"
+                f"corpus {source!r}: must be a file or a folder, got neither"
             )
     size = sum(path.stat().st_size for path in paths)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if 2 * size > memory:
         raise CorpusError(
-            f"corpus {source!r}: must fit twice into {memory / 2**30:.1f} GiB of "
-            f"memory, and has {size / 2**30:.1f} GiB"
+            f"corpus {source!r}: must fit twice in {memory / 2**30:.1f} GiB of "
+            f"memory, got {size / 2**30:.1f} GiB"
         )
     return name, {
         path.relative_to(folder).as_posix(): read_regular(path, size) for path in paths
@@ -159,9 +159,9 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
 
 
 def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Hold out whole documents, in an order that depends on their bytes alone.
+    """Hold out whole documents, chosen by a hash of their bytes.
 
-    A single document is cut: its end is held out.
+    Of a single document, the end is held out.
     """
     if len(documents) == 1:
         cut = round(len(documents[0]) * (1 - HELD_OUT))
