@@ -18,7 +18,7 @@ BUILT_IN = [
     if entry.module.startswith("posenc_compare.")
 ]
 SOURCES = {name: SCHEMES.entry(name).facts["source"] for name in BUILT_IN}
-FILES = sorted((Path(published.__file__).parent.parent / "schemes").glob("*.py"))
+FILES = sorted((Path(published.__file__).parent.parent / "schemes").rglob("*.py"))
 
 
 def docstrings(path: Path) -> str:
