@@ -305,7 +305,11 @@ def test_errors_name_the_scheme_that_uses_the_rule() -> None:
     class Mine(Rope):
         name = "mine"
 
-    for options in ({"scaling": "pi", "factor": 0.5}, {"fraction": 2.0}):
+    wrong: list[dict[str, Any]] = [
+        {"scaling": "pi", "factor": 0.5},
+        {"fraction": 2.0},
+    ]
+    for options in wrong:
         with pytest.raises(ConfigError, match=r"^mine: (factor|fraction) must be"):
             Mine(Geometry(model_dim=32, heads=2), **options)
 
