@@ -36,8 +36,8 @@ def _batch(rung: tuple[int, torch.dtype, int]) -> str:
 def _builds_with_defaults(subject: Subject, length: int) -> None:
     scheme = subject.build(length, noise=0)
     expect(isinstance(scheme, Scheme), "an instance of Scheme", type(scheme).__name__)
-    start = scheme.query_start(DIM)
-    expect(0 < start <= 1, "query_start in (0, 1]", start)
+    start = scheme.query_init_gain(DIM)
+    expect(0 < start <= 1, "query_init_gain in (0, 1]", start)
     product = start * scheme.scale(DIM)
     expect(0 < product <= 1, "a scale in (0, 1]", product)
 

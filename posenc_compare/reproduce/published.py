@@ -137,5 +137,5 @@ def _temperatures() -> Iterator[Figure]:
             f"YaRN's sqrt(1/t) at factor {factor:g}",
             source,
             round(0.1 * math.log(factor) + 1, 6),
-            round(rope.scaling.heat, 6),
+            round(rope.scaling.attention_factor, 6),
         )

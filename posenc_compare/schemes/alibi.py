@@ -2,6 +2,7 @@
 
 Every head subtracts a fixed multiple of the query-key distance from its logits.
 
+Formula: `bias[h, i, j] = -m_h * |i - j|` with the slopes m of the heads.
 Source: Press et al. 2022, arXiv:2108.12409, section 3; slopes as in the authors'
 released code.
 Direction: the paper defines the past only. Symmetric uses the distance |query - key|

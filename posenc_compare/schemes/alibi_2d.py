@@ -2,6 +2,7 @@
 
 Every head subtracts a fixed multiple of the distance in the plane from its logits.
 
+Formula: `bias[h, i, j] = -m_h * |i - j|`, a length in the plane, with slopes m.
 Source: Fuller et al. 2023, arXiv:2311.00566 (CROMA, 2D-ALiBi); slopes and distance as
 in the authors' released code (antofuller/CROMA, get_2dalibi).
 Metric: l2 as released; other repositories take l1 or linf. On one row all three are

@@ -2,6 +2,7 @@
 
 Adds the bits of the position, least significant first, repeated over the channels.
 
+Formula: `x_p[c] + bit c mod bits of p`.
 Source: no primary source; the step between integers and sinusoids in textbooks.
 Convention: the bits are repeated as whole copies as often as they fit, and the
 channels left over get 0; a position that needs more bits is an error, not a wrap.

@@ -20,14 +20,16 @@ AXES = {
 }
 
 
-def readers_at(schemes: Sequence[Scheme], length: int) -> dict[str, list[Scheme]]:
-    """Return what `at_length` offers for each of several schemes, by name.
+def schemes_for_length(
+    schemes: Sequence[Scheme], length: int
+) -> dict[str, list[Scheme]]:
+    """Return, by name, the lists of schemes that may replace `schemes` at a length.
 
-    A scheme that offers nothing of a name stays itself under it.
+    A scheme that offers none of a name stays itself in that list.
     """
-    found = [scheme.at_length(length) for scheme in schemes]
-    names = dict.fromkeys(name for readers in found for name in readers)
-    pairs = list(zip(schemes, found, strict=True))
+    offered = [scheme.schemes_for_length(length) for scheme in schemes]
+    names = dict.fromkeys(name for others in offered for name in others)
+    pairs = list(zip(schemes, offered, strict=True))
     return {name: [of.get(name, own) for own, of in pairs] for name in names}
 
 
@@ -54,7 +56,9 @@ def ask(scheme: Scheme, door: str, x: Tensor, positions: Tensor) -> Tensor:
 def check_returned(
     scheme: Scheme, door: str, got: Any, shape: Sequence[int], like: Tensor
 ) -> None:
-    """Refuse what would broadcast, or be rounded, where nobody sees it.
+    """Check shape, dtype, device and layout of a door's result.
+
+    Nothing is broadcast or rounded silently.
 
     Args:
         scheme: whose door it is.

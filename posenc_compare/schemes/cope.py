@@ -4,6 +4,7 @@ The distance to a key is counted by content: each token from the key to the quer
 counts as much as a gate, opened by query and token, lets it. The query is compared
 with trained vectors of the whole distances and interpolated between them.
 
+Formula: logit + `q_i e(place)`, `place = sum of sigmoid(logit(i, t)), t = j ... i`.
 Source: Golovneva et al. 2024, arXiv:2405.18719; gates, clamping, initial values and
 the default number of positions from the authors' released code (RAM, projects/cope).
 Direction: the token itself counts, so the nearest key is at its own gate, not at 0.

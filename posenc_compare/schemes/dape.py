@@ -3,10 +3,10 @@
 A small network looks at the logits and at the biases of all heads for a pair of
 tokens, and corrects the biases by what it sees.
 
+Formula: logits `A + B + f(A, B)` of products A and biases B.
 Source: Zheng et al. 2024, arXiv:2405.14722; width, LeakyReLU and initial values
 (torch's defaults) from the authors' released code (DAPE.py).
-Layout: the network reads the logits of all heads, then the biases of all heads. It is
-added to logits and bias: `A + B + f(A, B)`.
+Layout: the network reads the logits of all heads, then the biases of all heads.
 Layers: each has a network and a base of its own, and so parameters of a base such as
 T5's are not shared between layers.
 """
@@ -68,8 +68,8 @@ class Dape(Scheme):
     def scale(self, head_dim: int) -> float:
         return self.base.scale(head_dim)
 
-    def query_start(self, head_dim: int) -> float:
-        return self.base.query_start(head_dim)
+    def query_init_gain(self, head_dim: int) -> float:
+        return self.base.query_init_gain(head_dim)
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
         bias = self.base_bias(call).to(logits.dtype).expand_as(logits)

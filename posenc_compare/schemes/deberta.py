@@ -3,6 +3,7 @@
 Content and position are compared crosswise: the query with a trained vector of the
 clipped distance, and the key with another.
 
+Formula: logits `(q_i k_j + q_i K(i - j) + k_j Q(i - j)) / sqrt(3 d)`.
 Source: He et al. 2020, arXiv:2006.03654, section 3.1, equations 3 and 4; the second
 index convention and the log buckets from the authors' released code
 (disentangled_attention.py, da_utils.py). Initial values are BERT's.
@@ -102,9 +103,9 @@ class Deberta(Scheme):
 
     def pair_bias(self, call: Call) -> PairBias:
         distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        turned = distance if self.p2c_index == "code" else -distance
+        of_key = distance if self.p2c_index == "code" else -distance
         on_q = self._products(call.q, distance, self.to_keys)
-        on_k = self._products(call.k, turned, self.to_queries)
+        on_k = self._products(call.k, of_key, self.to_queries)
         (to_row, row), (to_column, column) = on_q, on_k
         return lambda b, h, i, j: (
             to_row[b, h, i, row[b, i, j]] + to_column[b, h, j, column[b, i, j]]

@@ -3,12 +3,12 @@
 Adds to each logit a small perceptron of the distance, measured on a logarithmic scale
 as a share of how far back the query can look at all.
 
+Formula: `f(s(i - j) / (s(max(i, L)) + epsilon))`, `s(x) = log(|c x| + 1)`, f trained.
 Source: Li et al. 2023, arXiv:2310.04418; constants as in the code that is passed on
 publicly (mcleish7/arithmetic, chuanyang-Zheng/DAPE), no release by the authors found.
 Direction: causal. The share is that of the query's position, counted from 0, once it
 exceeds the threshold; up to there the bias depends on the distance alone.
-The scale is `log(|c * distance| + 1)`; epsilon is added after the logarithm. That
-each layer has its own perceptron is unverified, and its start is torch's own.
+That each layer has its own perceptron is unverified, and its start is torch's own.
 """
 
 import torch
@@ -66,8 +66,8 @@ class Fire(Scheme):
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         """Return the bias of every pair, `(batch or 1, query, key, head)`."""
         distance = (q_positions[:, :, None] - k_positions[:, None, :]).abs().double()
-        reach = q_positions.double().maximum((self.stretch * self.threshold).abs())
-        share = self._log(distance) / (self._log(reach)[:, :, None] + EPSILON)
+        normalizer = q_positions.double().maximum((self.stretch * self.threshold).abs())
+        share = self._log(distance) / (self._log(normalizer)[:, :, None] + EPSILON)
         wide = torch.promote_types(self.rise.weight.dtype, torch.float32)
         units = F.relu(apply_wide(self.rise, share.to(wide)[..., None]))
         return apply_wide(self.fall, units)

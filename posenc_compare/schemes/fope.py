@@ -1,20 +1,15 @@
 """Fourier position embedding (FoPE).
 
-Turns each pair of channels by a mixture of frequencies, different for every head,
+Rotates each pair of channels by a mixture of frequencies, different for every head,
 and leaves out the frequencies that make no full turn within the training length.
 
+Formula: pair m at position p is multiplied by
+`sum_n C[h, n, m] cos(p w_n) + i sum_n S[h, n, m] sin(p w_n)`.
 Source: Hua et al. 2024, arXiv:2412.17739, section 4, equations 11 to 13, and the
 listing of appendix B; start values and shapes follow the authors' released code
-(olmo/model.py).
+(olmo/model.py), docs/schemes.md says where the three disagree.
 Layout: half pairs channel i with i + d/2, as released; adjacent the channels (0, 1),
-(2, 3), ...
-Pad: the pairs left over keep their cosine, 1, in both. Their sine is 0 as in the
-paper's equation 13, so they do not turn; its listing and the released code pad it with
-1 too, which turns them by 45 degrees at every position and doubles what they add to
-the logits.
-Norm: the paper's listing divides each mixture by the sum of its coefficients; the
-released runs leave that out, and so does this.
-Outputs: as released, at most a quarter of the head's channels gets a mixture each.
+(2, 3), ... At most a quarter of the head's channels gets a mixture each, as released.
 Convention: a mixture keeps neither norms nor the invariance under a shift.
 """
 

@@ -3,6 +3,7 @@
 Adds what a small perceptron makes of cosines and sines of the position, whose
 frequencies are trained along with it.
 
+Formula: `x_p + f([cos(p W), sin(p W)] / sqrt(features))`, f and W trained.
 Source: Li et al. 2021, arXiv:2106.02795; the formula agrees in several public ports,
 the paper itself was not opened.
 Layout: all cosines before all sines, divided by the root of their number; no 2 pi.

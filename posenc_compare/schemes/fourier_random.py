@@ -3,6 +3,7 @@
 Adds cosines and sines of the position at fixed random frequencies, so that the inner
 product of two codes is near a Gaussian of the distance.
 
+Formula: `x_p + [cos(2 pi B p / length), sin(2 pi B p / length)]`.
 Source: Tancik et al. 2020, arXiv:2006.10739, written for coordinates of a perceptron;
 as a code added to tokens it is our transfer.
 Layout: all cosines before all sines. Frequencies are drawn once, kept with the

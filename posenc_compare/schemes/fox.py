@@ -4,6 +4,7 @@ Every token carries a gate between 0 and 1 per head, and the weight of a key is
 multiplied by the gates of all tokens after it up to the query: ALiBi with a slope that
 the text decides.
 
+Formula: `bias[h, i, j]` is the sum of `log gate_h(t)` over `t = j + 1 ... i`.
 Source: Lin et al. 2025, arXiv:2503.02130; initial values from the authors' released
 code (modeling_forgetting_transformer.py), which starts all gates near 1/2. Others
 start them nearly open: x-transformers with a bias of 5.

@@ -1,8 +1,9 @@
 """High-frequency rotary positions (HoPE).
 
-Turns only the pairs of channels that make at least one full turn within the training
+Rotates only the pairs of channels that make at least one full turn within the training
 length, so that no angle is met for the first time in a longer text.
 
+Formula: pair m rotates by `p * base ** (-2 m / d)`, slow pairs not at all.
 Source: Chen et al. 2024, arXiv:2410.21216.
 Unverified: the paper says that it keeps high frequencies and replaces other
 components by ones that do not depend on the position; its text was not at hand. One
@@ -30,11 +31,11 @@ class Hope(Rotation):
     """Rotate by the frequencies with a full turn in training. Has no parameters.
 
     Args:
-        geometry: `head_dim` is the width of what is turned.
+        geometry: `head_dim` channels are rotated.
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
-        length: longest wavelength that turns, in positions; at least 7, so that the
-            fastest pair turns. 0 means the geometry's length.
+        length: longest wavelength that rotates, in positions; at least 7, so that the
+            fastest pair rotates. 0 means the geometry's length.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 Adds the position itself, the same number, to every channel of the token vector.
 
+Formula: `x_p + p / length`, or `x_p + p`, in every channel.
 Source: no primary source; the first idea of every textbook, kept as a baseline.
 Convention: normalised divides by the length the scheme was built for, so the code
 of a position changes with that length; raw adds the integer, which dwarfs the token.

@@ -3,6 +3,7 @@
 Subtracts from each logit a multiple of the logarithm of the distance; how steep and
 from where on it bends is trained, per head.
 
+Formula: `bias[h, i, j] = -a_h * log(1 + b_h * |i - j|)`.
 Source: Chi et al. 2022, arXiv:2205.09921; start and bounds follow the authors' code
 (chijames/KERPLE, megatron/mpu/layers.py), which also shares one instance among all
 layers.

@@ -3,6 +3,7 @@
 Subtracts from each logit a multiple of a power of the distance; factor and exponent
 are trained, per head. With exponent 1 it is ALiBi with these factors as slopes.
 
+Formula: `bias[h, i, j] = -a_h * |i - j| ** b_h`.
 Source: Chi et al. 2022, arXiv:2205.09921; start and bounds follow the authors' code
 (chijames/KERPLE, megatron/mpu/layers.py), which also shares one instance among all
 layers.

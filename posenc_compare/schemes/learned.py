@@ -2,6 +2,7 @@
 
 Adds one trained vector per position, read from a table.
 
+Formula: `x_p + table[p]`.
 Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5 (as the alternative to
 sinusoids); Devlin et al. 2018, arXiv:1810.04805, section 3.
 Convention: positions past the table are an error, never wrapped or clamped.

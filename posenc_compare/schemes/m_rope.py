@@ -1,8 +1,9 @@
 """Multimodal rotary positions (M-RoPE).
 
-A position has a time, a height and a width. Each pair of query and key channels turns
+A position has a time, a height and a width. Each pair of query and key channels rotates
 with one of the three, so that text, images and video share one rotation.
 
+Formula: pair m rotates by `ids[axis(m)] * base ** (-2 m / d)`.
 Source: Wang et al. 2024, arXiv:2409.12191 (Qwen2-VL); both orders as in transformers'
 qwen2_vl and qwen3_vl, the paper was not opened.
 Order: sections gives the fastest pairs to time, the next to height, the slowest to
@@ -28,7 +29,7 @@ SHARES = {"sections": (3, 8), "interleaved": (5, 16)}  # of height, and of width
 
 
 def axis_of_pairs(counts: list[int], order: str) -> list[int]:
-    """Return the axis, 0 to 2, that each pair turns with.
+    """Return the axis, 0 to 2, that each pair rotates with.
 
     Args:
         counts: pairs wanted for each axis.
@@ -47,10 +48,10 @@ class MRope(Rotation):
     """Rotate each pair by time, height or width. Has no parameters.
 
     Args:
-        geometry: `head_dim` is the width of what is turned.
+        geometry: `head_dim` channels are rotated.
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
-        order: which pairs turn with which axis.
+        order: which pairs rotate with which axis.
         sections: pairs of time, height and width, as `16/24/24`; empty means in the
             proportions of the released networks, rounded down for height and width.
     """

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
-from posenc_compare.schemes.contract import check_axes, readers_at
+from posenc_compare.schemes.contract import check_axes, schemes_for_length
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
@@ -46,7 +46,7 @@ class Heads(Scheme):
         self.counts = [first.geometry.heads, second.geometry.heads]
         names = f"{first.name} and {second.name}"
         width = geometry.head_dim
-        if len({(s.scale(width), s.query_start(width)) for s in self._both}) > 1:
+        if len({(s.scale(width), s.query_init_gain(width)) for s in self._both}) > 1:
             raise ConfigError(
                 f"mix: schemes of one layer must scale products alike, got {names}"
             )
@@ -77,8 +77,8 @@ class Heads(Scheme):
     def scale(self, head_dim: int) -> float:
         return self.first.scale(head_dim)
 
-    def query_start(self, head_dim: int) -> float:
-        return self.first.query_start(head_dim)
+    def query_init_gain(self, head_dim: int) -> float:
+        return self.first.query_init_gain(head_dim)
 
     def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
         owner = self.first if self.first.acts_at("token_state") else self.second
@@ -124,12 +124,12 @@ class Heads(Scheme):
         both = zip(found, zeros, strict=True)
         return torch.cat([zero if part is None else part for part, zero in both], dim=1)
 
-    def at_length(self, length: int) -> dict[str, Scheme]:
-        readers: dict[str, Scheme] = {}
-        for name, both in readers_at(self._both, length).items():
-            readers[name] = reader = deepcopy(self)
-            reader.first, reader.second = both
-        return readers
+    def schemes_for_length(self, length: int) -> dict[str, Scheme]:
+        found: dict[str, Scheme] = {}
+        for name, both in schemes_for_length(self._both, length).items():
+            found[name] = other = deepcopy(self)
+            other.first, other.second = both
+        return found
 
     @property
     def _both(self) -> tuple[Scheme, Scheme]:

@@ -3,13 +3,14 @@
 Adds to each logit what a small perceptron makes of the signed distance, so that it is
 defined at distances never seen.
 
+Formula: `bias[h, i, j] = 16 * sigmoid(f_h(s(i - j)))` with a trained f.
 Source: Liu et al. 2021, arXiv:2111.09883 (Swin Transformer V2), here on one axis;
 input, perceptron, bound and start follow the released code
 (microsoft/Swin-Transformer, models/swin_transformer_v2.py).
-Sign: query minus key, as in the released code. log is
-`sign * log2(1 + 8 |distance| / reach) / 3`, linear `distance / reach`, where the reach
-is the largest distance of training. bounded is `16 * sigmoid`, as released. Swin V2
-has it beside cosine attention, which is left out: this is the bias alone.
+Sign: query minus key, as in the released code. s is
+`sign * log2(1 + 8 |distance| / most) / 3` for log and `distance / most` for linear,
+where most is the largest distance of training. Without bounded the sigmoid is left
+out. Swin V2 has cosine attention beside it; this is the bias alone.
 """
 
 import math
@@ -31,7 +32,7 @@ class MlpBias(Scheme):
     """Add a perceptron of the signed distance.
 
     Args:
-        geometry: `heads` outputs; `length - 1` is the reach.
+        geometry: `heads` outputs; `length - 1` is the maximum distance.
         inputs: how the distance enters.
         hidden: units of the perceptron.
         bounded: keep the bias between 0 and 16.

@@ -1,8 +1,9 @@
 """Rotary positions for the highest frequencies only (p-RoPE).
 
-Turns queries and keys as RoPE does, except for the slowest pairs of channels, which
+Rotates queries and keys as RoPE does, except for the slowest pairs of channels, which
 are left alone and so carry content whatever the distance.
 
+Formula: pair m rotates by `p * base ** (-2 m / d)`, slow pairs not at all.
 Source: Barbero et al. 2024, arXiv:2410.06205; which pairs are kept follows the code
 in its appendix and transformers' rope_type proportional, `int(p * head_dim // 2)`.
 Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
@@ -26,7 +27,7 @@ class PRope(Rotation):
     """Rotate by the highest frequencies of RoPE alone. Has no parameters.
 
     Args:
-        geometry: `head_dim` is the width of what is turned.
+        geometry: `head_dim` channels are rotated.
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         fraction: share of the frequencies that are kept, rounded down; 1 is RoPE, 0

@@ -3,18 +3,15 @@
 On its way to the query, a key is changed by every token in between: each takes off
 part of what the key has along a direction of its own, or reflects it.
 
-Source: Yang et al. 2025, arXiv:2505.16381, section 2.2: logits `q_i H_i ... H_{j+1} k_j
-/ sqrt(d)` with `H_t = I - beta_t w_t w_t'`; beta is twice a sigmoid, and w is made by
-two thin layers, a convolution over 3 tokens and division by its length. The rank, SiLU
-after the convolution and no bias in it are from the authors' released code
-(flash-linear-attention, layers/path_attn.py). Initial values are torch's defaults; the
-paper's were not found.
-Direction: the query's own matrix counts, the key's own does not.
-Gate: `forget` gives PaTH-FoX as the released code has it, which divides the logarithm
-of FoX's gates by sqrt(d) along with the product. FoX itself does not.
-Only the order of the tokens is used, no position ids. This is the full matrix form of
-section 3.2, with one triangular system for all pairs; the authors' kernel goes by
-blocks.
+Formula: logits `q_i H_i ... H_{j+1} k_j / sqrt(d)` with `H_t = I - beta_t w_t w_t'`.
+Source: Yang et al. 2025, arXiv:2505.16381, section 2.2; rank, SiLU and convolution
+from the authors' released code (flash-linear-attention, layers/path_attn.py), initial
+values are torch's, as the paper's were not found.
+Direction: the query's own matrix counts, the key's own does not. Only the order of the
+tokens is used, no position ids.
+Gate: `forget` gives PaTH-FoX as released, which divides the logarithm of FoX's gates
+by sqrt(d) along with the product; FoX itself does not. One triangular system solves
+all pairs, as in section 3.2; the authors' kernel goes by blocks.
 """
 
 import torch

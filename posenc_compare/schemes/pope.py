@@ -1,18 +1,16 @@
 """Polar coordinate position embedding (PoPE).
 
 Each channel of a query or key becomes a length, which the content alone sets, at an
-angle, which the position alone sets: what a token is and where it stands no longer
-mix, as they do where a pair of channels is turned.
+angle, which the position alone sets. Content and position do not mix, as they do
+where a pair of channels is rotated.
 
-Source: Gopalakrishnan et al. 2025, arXiv:2509.10534, section 3, equations 3 to 8:
-`logit = scale * sum_c softplus(q_c) softplus(k_c) cos((j - i) w_c + phase_c)`.
+Formula: `logit = scale * sum_c softplus(q_c) softplus(k_c) cos((j - i) w_c + phase_c)`.
+Source: Gopalakrishnan et al. 2025, arXiv:2509.10534, section 3, equations 3 to 8. The
+paper shows no scale; the usual one is in two public codes (lucidrains/PoPE-pytorch and
+x-transformers) and here.
 Convention: one frequency for each channel, `w_c = base ** (-c / head_dim)`, where RoPE
 has one for two. The trained phase, one per head and channel, is added to the key and
-held in [-2 pi, 0], by a clamp as in lucidrains' code; the paper starts it at 0 or
-uniformly in that range. A clamp cuts the gradient off where it holds: of phases that
-start at 0, about half stay there from the first step on. start=uniform avoids that.
-Scale: the paper's equations show none; it is the usual one here, as in two public codes
-(lucidrains/PoPE-pytorch and x-transformers).
+clamped to [-2 pi, 0], as in lucidrains' code; docs/schemes.md says what that costs.
 Logits are computed for whole rows: lengths and angles need two channels for one.
 """
 

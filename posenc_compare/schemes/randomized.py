@@ -1,9 +1,9 @@
 """Randomized positions.
 
 Gives the tokens of a sequence random ids in rising order from a range longer than any
-sequence, so that a test length brings no id that training has not shown. Position p
-becomes the p-th smallest of a sample without replacement.
+sequence, so that a test length brings no id that training has not shown.
 
+Formula: position p becomes the p-th smallest of a sample without replacement.
 Source: Ruoss et al. 2023, arXiv:2305.16843; the rule is that of the authors' released
 code (models/positional_encodings.py), ids from 0 to `longest` - 1, in training and in
 testing alike.

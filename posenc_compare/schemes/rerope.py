@@ -3,13 +3,13 @@
 Rotates as RoPE does up to a window; beyond it the relative position stands still, or
 grows more slowly if it leaks, so that no angle is larger than training has shown.
 
+Formula: RoPE's logit at `r < window`, else at `window + leak * (r - window)`.
 Source: Su 2023, github.com/bojone/rerope (rerope_patch.py, leaky_rerope_patch.py); a
 repository and a blog, no paper.
 Direction: causal; the released code takes `window` for far keys on both sides.
-Convention: a relative position r from `window` on becomes
-`window + leak * (r - window)`; the code's scaling_factor is 1 / leak. `stretched`
-multiplies queries by `max(1, log(position + 1) / log(length))`, as the code does on
-top of the idea; it makes the logits depend on the absolute position.
+Convention: the code's scaling_factor is 1 / leak. `stretched` multiplies queries by
+`max(1, log(position + 1) / log(length))`, as the code does on top of the idea; it
+makes the logits depend on the absolute position.
 It is meant for reading a network trained with RoPE; training with it is our use. Two
 products are made for every pair, so it runs on the plain path.
 """
@@ -33,7 +33,7 @@ class Rerope(Wrapper):
     """Rotate by the relative position, held at a window. Has no parameters.
 
     Args:
-        geometry: `head_dim` is the width of what is turned, `length` that of training.
+        geometry: `head_dim` channels are rotated; `length` is that of training.
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         window: first relative position that is held; 0 means a quarter of the
@@ -79,7 +79,7 @@ class Rerope(Wrapper):
         past = call.q_positions[:, :, None] - call.k_positions[:, None, :]
         return torch.where((past < self.window)[:, None], logits, far)
 
-    def at_length(self, length: int) -> dict[str, Scheme]:
+    def schemes_for_length(self, length: int) -> dict[str, Scheme]:
         return {}
 
     def _stretch(self, q: Tensor, positions: Tensor) -> Tensor:

@@ -1,17 +1,18 @@
 """Rotary positions in the plane (2-D RoPE), axial and mixed.
 
-Turns pairs of query and key channels by the row and the column of an image patch:
+Rotates pairs of query and key channels by the row and the column of an image patch:
 each pair by one of the two (axial), or each by both, along a trained direction of its
 own (mixed).
 
+Formula: a pair rotates by `row * w` or `column * w` (axial), `row * a + column * b`.
 Source: Heo et al. 2024, arXiv:2403.13298; bases and start values follow the authors'
 released code (rope-vit, models/vit_rope.py), the paper was not opened.
-Axes: ids are (row, column). Order: axial turns the first half of the pairs by the
+Axes: ids are (row, column). Order: axial rotates the first half of the pairs by the
 column (first=w), as rope-vit, or by the row (first=h), as timm's RotaryEmbeddingCat.
 Layout: adjacent pairs (0, 1), (2, 3), ... in both; half pairs channel i with i + d/2.
 Frequencies: `base ** (-4 m / d)` for `m = 0 ... d / 4 - 1`, with a base of 100 for
 axial and 10 for mixed. Mixed starts with two directions at right angles, each with
-all frequencies, turned by one random angle per head.
+all frequencies, rotated by one random angle per head.
 """
 
 import math
@@ -35,11 +36,11 @@ class Rope2d(Rotation):
     """Rotate by row and column. Mixed has `heads * head_dim` parameters.
 
     Args:
-        geometry: `head_dim`, a multiple of 4, is the width of what is turned; `heads`
+        geometry: `head_dim` channels, a multiple of 4, are rotated; `heads`
             have frequencies of their own if mixed.
         kind: axial, one axis per pair and fixed; mixed, both and trained.
         base: of the frequencies; 0 means 100 for axial and 10 for mixed.
-        first: of axial, the axis that turns the first half of the pairs.
+        first: of axial, the axis that rotates the first half of the pairs.
         layout: which two channels make a pair.
     """
 

@@ -4,6 +4,7 @@ Adds to each logit the inner product of the sinusoids of query and key positions
 which is a sum of cosines of the distance; each head weighs it less than the one
 before.
 
+Formula: `bias[h, i, j] ~ sum_m cos((i - j) * base ** (-m / pairs))`.
 Source: Chi et al. 2022, arXiv:2212.10356; the paper itself was not opened.
 Indices: frequencies run over `m = 0 ... pairs - 1` in attention-gym, over
 `m = 1 ... pairs` in NeMo, and the two are not the same after a softmax. Which one is

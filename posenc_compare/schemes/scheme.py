@@ -93,10 +93,10 @@ class Scheme(nn.Module):
         """Return the factor that multiplies every product of query and key."""
         return head_dim**-0.5
 
-    def query_start(self, head_dim: int) -> float:
-        """Return how large the paper starts the query projection, 1 being usual.
+    def query_init_gain(self, head_dim: int) -> float:
+        """Return the initial gain of the query projection, 1 by default.
 
-        Not a door: a network that trains from scratch heeds it.
+        Not a door. It is used only when training from scratch.
         """
         return 1.0
 
@@ -151,11 +151,11 @@ class Scheme(nn.Module):
         Not a door: attention asks before it opens any.
         """
 
-    def at_length(self, length: int) -> dict[str, "Scheme"]:
-        """Return other schemes that may read a trained network at another length.
+    def schemes_for_length(self, length: int) -> dict[str, "Scheme"]:
+        """Return schemes that may replace this one at another length, by name.
 
-        Not a door: a test beyond the training length tries each, by its name, with
-        the weights as they are. They have no parameters of their own.
+        Not a door. A test beyond the training length tries each of them with the
+        trained weights. They have no parameters of their own.
 
         Args:
             length: positions of the text to be read; `geometry.length` were trained.

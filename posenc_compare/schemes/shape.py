@@ -3,6 +3,7 @@
 Moves all positions of a sequence by one random offset while training, so that the
 network cannot hold on to absolute positions.
 
+Formula: position p becomes `p + offset`.
 Source: Kiyono et al. 2021, arXiv:2109.05644; offsets follow the authors' released code
 (onmt/modules/embeddings.py): from 0 to `reach` - 1 in training, and `reach` itself in
 testing, an offset that training never drew; `test_offset` may be zero instead.

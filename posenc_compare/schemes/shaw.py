@@ -3,6 +3,7 @@
 Every offset, clipped to a reach, has one trained vector that is added to the key and
 another that is added to the value.
 
+Formula: logits `q_i (k_j + a_(j-i)) / sqrt(d)`, output `sum_j w_ij (v_j + b_(j-i))`.
 Source: Shaw et al. 2018, arXiv:1803.02155, equations 3 and 4 (values, keys) and
 section 3.2 (clipping); a reach of 16 is that of the paper's base model, section 4.1.
 Direction: rows go by key minus query, from -reach to reach, past before future.

@@ -3,6 +3,7 @@
 Adds sines and cosines of the position at geometrically spaced frequencies, so that
 a shift of the position is a rotation, the same for all positions.
 
+Formula: `x_p + sin(p w_m), cos(p w_m)` with `w_m = base ** (-2 m / width)`.
 Source: Vaswani et al. 2017, arXiv:1706.03762, section 3.5.
 Layout: interleaved (sin, cos, sin, cos, ...) as in the paper; concatenated puts all
 sines before all cosines. The exponent is `m / (width / 2)` in both; t2t, concatenated

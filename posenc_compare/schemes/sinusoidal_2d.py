@@ -1,12 +1,9 @@
-"""Sinusoidal encoding of two axes.
-
-Adds sines and cosines of the row to one half of the channels, and of the column to
-the other half.
+"""Sinusoidal encoding of two axes, (row, column).
 
 Source: no primary source; the extension of Vaswani et al. 2017, arXiv:1706.03762,
 section 3.5, to images, as released with MoCo v3, big_vision, timm and tensor2tensor.
-Layout: four blocks, each of a quarter of the channels, whose order and exponents
-differ between implementations. Positions are (row, column).
+Layout: sines and cosines of the row in one half of the channels, of the column in the
+other, as four blocks; frequencies are `base ** -exponent`.
 
 | layout     | blocks                                     | exponent           |
 |------------|--------------------------------------------|--------------------|
@@ -14,8 +11,6 @@ differ between implementations. Positions are (row, column).
 | moco_v3    | sin column, cos column, sin row, cos row   | m / quarter        |
 | big_vision | the same; so vit-pytorch                   | m / (quarter - 1)  |
 | t2t        | sin row, cos row, sin column, cos column   | m / (quarter - 1)  |
-
-With a quarter of one channel the only frequency is 1, where big_vision divides by 0.
 """
 
 from typing import Literal

@@ -3,6 +3,7 @@
 Puts sines and cosines of the position next to the token vector instead of on top of
 it, and lets a trained layer bring both back to the model's width.
 
+Formula: `W [x_p, code_p]` with a trained W.
 Source: no primary source; the alternative to the sum that is asked about in Vaswani
 et al. 2017, arXiv:1706.03762, whose sinusoids of section 3.5 it takes.
 Layout: token before code; sines and cosines interleaved, which the layer cannot tell

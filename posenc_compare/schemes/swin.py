@@ -3,6 +3,7 @@
 Adds to each logit a trained number per head, looked up by how many rows and columns
 lie between the two places of a window.
 
+Formula: `bias[h, i, j] = table[rows_i - rows_j, columns_i - columns_j, h]`.
 Source: Liu et al. 2021, arXiv:2103.14030 (Swin Transformer); index and start follow
 the released code (microsoft/Swin-Transformer, models/swin_transformer.py).
 Sign: query minus key. Positions are (row, column); only their differences count, and
@@ -70,9 +71,9 @@ class Swin(Scheme):
     def _check(self, q_positions: Tensor, k_positions: Tensor) -> None:
         q_low, q_high = q_positions.aminmax(dim=1)  # (batch or 1, axis)
         k_low, k_high = k_positions.aminmax(dim=1)
-        apart = torch.maximum(q_high - k_low, k_high - q_low).amax(dim=0).tolist()
+        distances = torch.maximum(q_high - k_low, k_high - q_low).amax(dim=0).tolist()
         sides = ("rows", "height", self.height), ("columns", "width", self.width)
-        for (what, option, limit), got in zip(sides, apart, strict=True):
+        for (what, option, limit), got in zip(sides, distances, strict=True):
             if got >= limit:
                 between = f"{what} between two cells"
                 advice = f"`{option}={got + 1}`"

@@ -3,6 +3,7 @@
 Adds to each logit a trained number per head, looked up by the offset in buckets that
 are exact nearby and grow logarithmically with the distance.
 
+Formula: `bias[h, i, j] = table[bucket(j - i), h]`.
 Source: Raffel et al. 2020, arXiv:1910.10683, section 2.1; bucket rule and scale from
 the authors' released code (mesh_tensorflow, transformer_layers.py).
 Direction: causal buckets put all keys in the future into bucket 0, as T5's decoder;
@@ -79,7 +80,7 @@ class T5Bias(Scheme):
     def scale(self, head_dim: int) -> float:
         return 1.0
 
-    def query_start(self, head_dim: int) -> float:
+    def query_init_gain(self, head_dim: int) -> float:
         return head_dim**-0.5
 
     def buckets(self, offsets: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ The key is compared with the query once by content and once by distance: the dis
 speaks through a trained projection of its sinusoids, and two trained vectors stand in
 for the query's own position.
 
+Formula: logits `((q_i + u) k_j + (q_i + v) W r(i - j)) / sqrt(d)`.
 Source: Dai et al. 2019, arXiv:1901.02860, section 3.3; layout, clamping and initial
 values from the authors' released code (mem_transformer.py, train.py).
 Layout: sinusoids of query minus key over model_dim channels, all sines first.

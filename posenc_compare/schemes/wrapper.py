@@ -48,8 +48,8 @@ class Wrapper(Scheme):
     def scale(self, head_dim: int) -> float:
         return self.inner.scale(head_dim)
 
-    def query_start(self, head_dim: int) -> float:
-        return self.inner.query_start(head_dim)
+    def query_init_gain(self, head_dim: int) -> float:
+        return self.inner.query_init_gain(head_dim)
 
     def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
         return self.inner.token_state(x, past)
@@ -69,12 +69,12 @@ class Wrapper(Scheme):
     def check_call(self, call: Call) -> None:
         self.inner.check_call(call)
 
-    def at_length(self, length: int) -> dict[str, Scheme]:
+    def schemes_for_length(self, length: int) -> dict[str, Scheme]:
         if type(self).positions is not Wrapper.positions:
             return {}  # trained on other ids than the geometry's length says
-        readers: dict[str, Scheme] = {}
-        for name, reader in self.inner.at_length(length).items():
+        found: dict[str, Scheme] = {}
+        for name, inner in self.inner.schemes_for_length(length).items():
             outer = deepcopy(self)
-            outer.inner = reader
-            readers[name] = outer
-        return readers
+            outer.inner = inner
+            found[name] = outer
+        return found

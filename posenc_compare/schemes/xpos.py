@@ -1,18 +1,15 @@
 """Extrapolatable positions (xPos).
 
-Turns queries and keys as RoPE does, and lets each pair of channels fade with the
+Rotates queries and keys as RoPE does, and lets each pair of channels fade with the
 distance between the two tokens, fast pairs sooner than slow ones.
 
+Formula: a product of RoPE's pair m is multiplied by
+`zeta_m ** ((query - key) / scale_base)`, `zeta_m = (2 m / d + gamma) / (1 + gamma)`.
 Source: Sun et al. 2022, arXiv:2212.10554, section 3.2, equations 9 and 10; gamma and
-scale base as in the authors' torchscale (component/xpos_relative_position.py).
-Scale base: the paper raises zeta to the position itself. torchscale divides the
-position by 512 first, and so does this; a `scale_base` of 1 is the paper's.
-Direction: queries grow with the position as keys shrink, so a product carries
-`zeta ** ((query - key) / scale_base)`. Keys in the future would be amplified; xPos
-is refused without a causal mask.
-Centre: growth counts from a fixed position, which cancels in every product.
-torchscale counts from the middle of the piece it is given, which moves as a text
-grows, and so must keep raw keys; the products are the same.
+scale base as in the authors' torchscale (component/xpos_relative_position.py). A
+`scale_base` of 1 is the paper's. Growth counts from a fixed centre, which cancels.
+Direction: queries grow with the position as keys shrink. Keys in the future would be
+amplified; xPos is refused without a causal mask.
 Layout: adjacent pairs (0, 1), (2, 3), ... in the paper and all ports; half pairs
 channel i with i + d/2.
 """
@@ -36,7 +33,7 @@ class Xpos(Rotation):
     """Rotate, and fade with the distance, pair by pair. Has no parameters.
 
     Args:
-        geometry: `head_dim` is the width of what is turned.
+        geometry: `head_dim` channels are rotated.
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         gamma: pair m of n fades by `(m / n + gamma) / (1 + gamma)`.

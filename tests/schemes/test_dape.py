@@ -80,7 +80,7 @@ def test_equals_the_slow_reference_over_t5() -> None:
     got = attention_logits(q, k, scheme=scheme, positions=positions)
     seen = got.isfinite()
     close(got[seen], expected[seen])
-    assert scheme.query_start(WIDTH) == WIDTH**-0.5
+    assert scheme.query_init_gain(WIDTH) == WIDTH**-0.5
 
 
 class Pairs(Scheme):

@@ -20,7 +20,7 @@ from posenc_compare.analysis.training.decoder import Decoder, Layer
 from posenc_compare.attention import Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
-from posenc_compare.schemes.contract import readers_at
+from posenc_compare.schemes.contract import schemes_for_length
 
 GEOMETRY = Geometry(model_dim=32, heads=4, length=64)
 
@@ -129,7 +129,7 @@ def test_by_layers_with_one_scheme_twice_is_that_scheme(name: str, layer: int) -
     ]
     assert torch.equal(*results)
     assert scheme.scale(8) == alone.scale(8)
-    assert scheme.query_start(8) == alone.query_start(8)
+    assert scheme.query_init_gain(8) == alone.query_init_gain(8)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,11 @@ def test_under_a_scaling_each_layer_stays_what_it_is() -> None:
         return [layer.scheme.query(q, places) for layer in layers]
 
     before = turned()
-    readers = readers_at(model.own, 2 * GEOMETRY.length)
-    assert readers.keys() == build("rope").at_length(2 * GEOMETRY.length).keys()
-    with model.read_with(readers["pi"]):
+    readers = schemes_for_length(model.own, 2 * GEOMETRY.length)
+    assert (
+        readers.keys() == build("rope").schemes_for_length(2 * GEOMETRY.length).keys()
+    )
+    with model.use_schemes(readers["pi"]):
         expected = build("rope", scaling="pi", factor=2.0).query(q, places)
         *firsts, last = turned()
         assert all(torch.equal(got, expected) for got in firsts)
@@ -192,7 +194,7 @@ def test_under_a_scaling_each_layer_stays_what_it_is() -> None:
 def test_by_heads_the_heads_that_can_be_scaled_are() -> None:
     q, places = normal(1, 4, 5, 8), torch.arange(5) * 100
     scheme = build("mix", by="heads", second="rope")
-    reader = scheme.at_length(2 * GEOMETRY.length)["pi"]
+    reader = scheme.schemes_for_length(2 * GEOMETRY.length)["pi"]
     got = reader.query(q, places)
     expected = build("rope", scaling="pi", factor=2.0).query(q, places)
     assert torch.equal(got[:, :2], q[:, :2])

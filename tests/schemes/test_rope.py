@@ -188,7 +188,7 @@ def test_odd_part() -> None:
 def test_fraction_out_of_range(fraction: float) -> None:
     with pytest.raises(
         ConfigError,
-        match=rf"rope: fraction must be in \(0, 1\] and turn at least one pair of 8 "
+        match=rf"rope: fraction must be in \(0, 1\] and rotate at least one pair of 8 "
         rf"channels, got {fraction}",
     ):
         make(8, fraction=fraction)

@@ -268,7 +268,7 @@ def test_an_index_ramp_whose_ends_cross_keeps_the_fastest_pair_alone(
 @every_rule
 def test_at_length_offers_every_rule(rule: str) -> None:
     rope = make(base=5e3, layout="half", fraction=0.5, trained=64)
-    found = rope.at_length(160)
+    found = rope.schemes_for_length(160)
     assert tuple(found) == (*RULES[:-1], "longrope (ntk factors)")
     other = found.get(rule, found["longrope (ntk factors)"])
     options = {"base": 5e3, "layout": "half", "fraction": 0.5}
@@ -282,7 +282,7 @@ def test_at_length_offers_every_rule(rule: str) -> None:
 
 def test_readers_keep_the_numbers_that_a_scheme_was_given() -> None:
     rope = make(trained=64, original=32, alpha=4.0)
-    found = rope.at_length(128)
+    found = rope.schemes_for_length(128)
     x, positions = normal(1, 2, 3, 16), torch.tensor([1, 100, 127])
     named = make(trained=64, scaling="yarn", factor=2.0, alpha=4.0)
     assert torch.equal(found["yarn"].query(x, positions), named.query(x, positions))
@@ -291,11 +291,24 @@ def test_readers_keep_the_numbers_that_a_scheme_was_given() -> None:
 
 
 def test_at_length_offers_nothing_within_training_or_once_scaled() -> None:
-    assert make().at_length(64) == make().at_length(10) == {}
-    assert make(scaling="pi", factor=2.0).at_length(128) == {}
-    one_pair = make(head_dim=2).at_length(128)
+    assert make().schemes_for_length(64) == make().schemes_for_length(10) == {}
+    assert make(scaling="pi", factor=2.0).schemes_for_length(128) == {}
+    one_pair = make(head_dim=2).schemes_for_length(128)
     assert tuple(one_pair) == ("pi", "ntk_by_parts", "yarn", "llama3")
-    assert "longrope" in make(factors="1/2/3/4/4/4/4/4").at_length(128)
+    assert "longrope" in make(factors="1/2/3/4/4/4/4/4").schemes_for_length(128)
+
+
+def test_errors_name_the_scheme_that_uses_the_rule() -> None:
+    class Mine(Rope):
+        name = "mine"
+
+    wrong: list[dict[str, Any]] = [
+        {"scaling": "pi", "factor": 0.5},
+        {"fraction": 2.0},
+    ]
+    for options in wrong:
+        with pytest.raises(ConfigError, match=r"^mine: (factor|fraction) must be"):
+            Mine(Geometry(model_dim=32, heads=2), **options)
 
 
 def test_a_subclass_is_read_with_all_that_it_adds() -> None:
@@ -312,7 +325,7 @@ def test_a_subclass_is_read_with_all_that_it_adds() -> None:
     scheme = Fading(Geometry(model_dim=32, heads=2, length=64))
     with torch.no_grad():
         scheme.slope.fill_(2)
-    for reader in scheme.at_length(128).values():
+    for reader in scheme.schemes_for_length(128).values():
         bias = reader.offset_bias(torch.tensor([-3, 0]))
         assert bias is not None
         assert bias.tolist() == [[-6, 0], [-6, 0]]

@@ -100,7 +100,7 @@ def test_equals_the_slow_reference(both: bool) -> None:
 
 def test_products_are_not_scaled() -> None:
     assert make().scale(64) == 1.0
-    assert make().query_start(64) == 1 / 8  # the projection starts smaller instead
+    assert make().query_init_gain(64) == 1 / 8  # the projection starts smaller instead
 
 
 def test_initial_spread_shrinks_with_the_width() -> None:

@@ -55,7 +55,7 @@ def test_facts_are_those_of_the_scheme_inside(name: str) -> None:
     assert outer.facts == inner.facts
     assert [outer.acts_at(d) for d in DOORS] == [inner.acts_at(d) for d in DOORS]
     assert outer.scale(8) == inner.scale(8)
-    assert outer.query_start(8) == inner.query_start(8)
+    assert outer.query_init_gain(8) == inner.query_init_gain(8)
     angles, expected = (rotation_angles(s, torch.arange(5)) for s in (outer, inner))
     assert (angles is None) == (expected is None)
     if angles is not None and expected is not None:
@@ -71,12 +71,12 @@ def test_facts_belong_to_the_instance() -> None:
 def test_readers_at_a_length_are_wrapped_and_share_nothing() -> None:
     outer = Wrapper(GEOMETRY, built("rope"))
     inside = outer.inner
-    readers = outer.at_length(256)
-    assert readers.keys() == inside.at_length(256).keys() != set()
+    readers = outer.schemes_for_length(256)
+    assert readers.keys() == inside.schemes_for_length(256).keys() != set()
     q = normal(1, 2, 3, 8)
     for name, reader in readers.items():
         assert isinstance(reader, Wrapper)
-        expected = inside.at_length(256)[name].query(q, torch.arange(3) * 50)
+        expected = inside.schemes_for_length(256)[name].query(q, torch.arange(3) * 50)
         assert torch.equal(reader.query(q, torch.arange(3) * 50), expected)
     assert outer.inner is inside
 
@@ -84,4 +84,4 @@ def test_readers_at_a_length_are_wrapped_and_share_nothing() -> None:
 @pytest.mark.parametrize("name", ["randomized", "shape"])
 def test_new_ids_are_read_as_they_are(name: str) -> None:
     scheme = Variant(name, {"scheme": "rope"}).build(GEOMETRY)
-    assert scheme.at_length(10 * GEOMETRY.length) == {}
+    assert scheme.schemes_for_length(10 * GEOMETRY.length) == {}

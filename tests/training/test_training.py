@@ -24,7 +24,7 @@ from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant
-from posenc_compare.schemes.contract import readers_at
+from posenc_compare.schemes.contract import schemes_for_length
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
@@ -122,10 +122,10 @@ def test_weights_start_as_large_as_the_document_says() -> None:
 def test_readers_are_gone_when_they_have_read(label: str) -> None:
     model = Decoder(Variant(label), 3, GEOMETRY, seed=0)
     before = [layer.scheme for layer in model.layers]
-    readers = readers_at(model.own, 64)
+    readers = schemes_for_length(model.own, 64)
     assert readers
     for schemes in readers.values():
-        with suppress(ZeroDivisionError), model.read_with(schemes):
+        with suppress(ZeroDivisionError), model.use_schemes(schemes):
             there = [layer.scheme for layer in model.layers]
             assert there == (schemes * 3)[:3] != before
             assert model.scheme is schemes[0]
@@ -137,7 +137,7 @@ def test_readers_are_gone_when_they_have_read(label: str) -> None:
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_logits_of_query_and_key_start_at_one_size(name: str) -> None:
     scheme = Variant(name).build(GEOMETRY)
-    start = scheme.query_start(16) * scheme.scale(16)
+    start = scheme.query_init_gain(16) * scheme.scale(16)
     products = 3 if name == "deberta" else 1  # that share the scale of a logit
     assert start == pytest.approx((16 * products) ** -0.5)
 

@@ -85,7 +85,7 @@ def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     x = ask(scheme, "embed", tokens.expand(-1, count, -1), positions)
     same = probe.heads_of(x, "query")
     logits = attention_logits(
-        same * scheme.query_start(probe.geometry.head_dim),
+        same * scheme.query_init_gain(probe.geometry.head_dim),
         same,
         scheme=scheme,
         positions=positions,

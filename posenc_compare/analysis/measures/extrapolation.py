@@ -19,7 +19,7 @@ from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Geometry, Variant
-from posenc_compare.schemes.contract import readers_at
+from posenc_compare.schemes.contract import schemes_for_length
 
 BITS = Quantity(
     "bits_per_byte",
@@ -134,13 +134,13 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     tested = _tested(tensors, sizes)
     at_positions = torch.empty(0)
     for length in setting.test_lengths:
-        readers = readers_at(model.own, length)
-        for case, schemes in {"": model.own, **readers}.items():
+        others = schemes_for_length(model.own, length)
+        for case, schemes in {"": model.own, **others}.items():
             quantity = read_otherwise if case else read
             name = f"{BITS_AT}{length}.{case}"
             try:
                 if name not in tested:
-                    with model.read_with(schemes):
+                    with model.use_schemes(schemes):
                         batch = task.test(length)
                         tested[name] = evaluate(model, batch, autocast, score)
             except UndefinedPositionError as error:

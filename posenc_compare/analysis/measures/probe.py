@@ -50,7 +50,9 @@ class Probe(ProbeSetting):
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
         """Return `heads_of`, as large as the scheme's paper starts queries."""
-        return self.heads_of(x, purpose) * scheme.query_start(self.geometry.head_dim)
+        return self.heads_of(x, purpose) * scheme.query_init_gain(
+            self.geometry.head_dim
+        )
 
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Return standard normal numbers, the same for every scheme."""

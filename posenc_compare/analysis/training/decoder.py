@@ -31,7 +31,7 @@ class Layer(nn.Module):
     def __init__(self, width: int, scheme: Scheme, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query_factor = scheme.query_start(width // heads)
+        self.query_gain = scheme.query_init_gain(width // heads)
         self.scheme = scheme
         self.attention_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width, bias=False)
@@ -49,7 +49,7 @@ class Layer(nn.Module):
             for project in (self.query, self.key, self.value)
         )
         read = attention(
-            q * self.query_factor,
+            q * self.query_gain,
             k,
             v,
             scheme=self.scheme,
@@ -102,7 +102,7 @@ class Decoder(nn.Module):
         self._initialise(seed)
 
     @contextmanager
-    def read_with(self, schemes: Sequence[Scheme]) -> Iterator[None]:
+    def use_schemes(self, schemes: Sequence[Scheme]) -> Iterator[None]:
         """Use others in place of `schemes`, one for one, with the weights as they are.
 
         The first of them also acts before the first layer.

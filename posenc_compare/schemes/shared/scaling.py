@@ -1,13 +1,15 @@
 """Slower rotations, by which a rotary network reads beyond its training length.
 
-Every rule divides the frequency of each pair by a number of its own, so that a text
-`factor` times as long turns the slow pairs about as far as training did. A factor of 1
-changes nothing.
+Every rule divides the inverse frequency of each pair by a number of its own, so that
+in a text `factor` times as long the slow pairs rotate about as far as in training. A
+factor of 1 changes nothing.
 
-Source: the papers, and where their codes disagree, are named in `rope.py`.
-Convention: the ends of YaRN's ramp over the index are rounded and bounded as released,
-the last one by twice the number of pairs. Where no pair makes alpha rotations, the
-released ends cross and nothing is slowed; here only the fastest pair stays.
+Source: pi: Chen et al. 2023, arXiv:2306.15595, section 2.3. ntk, ntk_by_parts,
+ntk_dynamic and yarn: Peng et al. 2023, arXiv:2309.00071, sections 3.1 to 3.4. llama3:
+Grattafiori et al. 2024, arXiv:2407.21783, rule from Meta's released code
+(llama-models, models/llama3/model.py). longrope: Ding et al. 2024, arXiv:2402.13753,
+rule from the authors' released code (LongRoPE, rope/longrope.py). docs/schemes.md says
+where papers and codes disagree.
 """
 
 import math
@@ -29,6 +31,7 @@ class Scaling:
     """A rule with its numbers, named as the options of `rope`.
 
     Attributes:
+        scheme: name of the scheme that uses it, for messages.
         rule: one of `RULES`, or none.
         factor: how many times as long the text may become.
         original: positions that were trained.
@@ -42,6 +45,7 @@ class Scaling:
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
     """
 
+    scheme: str
     rule: str
     factor: float
     original: int
@@ -55,18 +59,18 @@ class Scaling:
     def __post_init__(self) -> None:
         if self.factor < 1 or (self.rule == "none" and self.factor != 1):
             wanted = "1 without scaling" if self.rule == "none" else "at least 1"
-            raise ConfigError(f"rope: factor must be {wanted}, got {self.factor}")
+            raise self._refused(f"factor must be {wanted}, got {self.factor}")
         if self.original < 1 or self.length < 0:
-            raise ConfigError(
-                f"rope: original and length must be at least 1, or 0 for the default, "
+            raise self._refused(
+                f"original and length must be at least 1, or 0 for the default, "
                 f"got {self.original} and {self.length}"
             )
         if self.rule == "longrope" and self.original < 2:
-            raise ConfigError("rope: longrope needs an original length of 2, got 1")
+            raise self._refused("longrope needs an original length of 2, got 1")
 
     @property
     def attention_factor(self) -> float:
-        """Return what queries and keys are multiplied by, each."""
+        """Return the factor of cosines and sines that makes up for longer texts."""
         if self.rule == "yarn":
             return 0.1 * math.log(self.factor) + 1
         if self.rule == "longrope":
@@ -79,19 +83,19 @@ class Scaling:
         count = len(self._listed())
         if self.rule == "longrope" and count:
             if count != pairs:
-                raise ConfigError(
-                    f"rope: factors must hold one number for each of {pairs} pairs, "
+                raise self._refused(
+                    f"factors must hold one number for each of {pairs} pairs, "
                     f"got {count}"
                 )
         elif self.rule in BY_RANK and pairs < 2:
-            raise ConfigError(f"rope: {self.rule} needs at least 2 pairs, got {pairs}")
+            raise self._refused(f"{self.rule} needs at least 2 pairs, got {pairs}")
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
-        """Return the frequencies of all pairs under this rule.
+        """Return the inverse frequencies of all pairs under this rule.
 
         Args:
             inv_freq: `(pair,)` float64, the unchanged `base ** (-m / pairs)`.
-            base: what they were made of.
+            base: base of these powers.
 
         Returns:
             `(pair,)` float64, radians per position.
@@ -115,10 +119,13 @@ class Scaling:
                 return torch.lerp(inv_freq / self.factor, inv_freq, kept)
         return inv_freq
 
+    def _refused(self, why: str) -> ConfigError:
+        return ConfigError(f"{self.scheme}: {why}")
+
     def _check_ends(self) -> None:
         if not 0 < self.alpha < self._beta:
-            raise ConfigError(
-                f"rope: alpha must be above 0 and below beta, got {self.alpha} and "
+            raise self._refused(
+                f"alpha must be above 0 and below beta, got {self.alpha} and "
                 f"{self._beta}"
             )
 
@@ -130,7 +137,7 @@ class Scaling:
             share = (rotations - self.alpha) / (self._beta - self.alpha)
             return share.clamp(0, 1)
         if base <= 1:
-            raise ConfigError(f"rope: ramp=index needs a base above 1, got {base}")
+            raise self._refused(f"ramp=index needs a base above 1, got {base}")
         first = max(math.floor(self._index(self._beta, inv_freq, base)), 0)
         last = math.ceil(self._index(self.alpha, inv_freq, base))
         last = max(first, min(last, 2 * len(inv_freq) - 1))
@@ -139,7 +146,7 @@ class Scaling:
         return 1 - share.clamp(0, 1)
 
     def _index(self, rotations: float, inv_freq: Tensor, base: float) -> float:
-        """Return which pair turns so often within the original length, as a real."""
+        """Return, as a real number, the pair with so many rotations in training."""
         wavelength = self.original / rotations
         return len(inv_freq) * math.log(wavelength / (2 * math.pi)) / math.log(base)
 
@@ -153,8 +160,8 @@ class Scaling:
         except ValueError:
             numbers = [math.nan]
         if not all(0 < number < math.inf for number in numbers):
-            raise ConfigError(
-                f"rope: factors must be positive numbers parted by /, got "
+            raise self._refused(
+                f"factors must be positive numbers parted by /, got "
                 f"{self.factors[:80]!r}"
             )
         return numbers
