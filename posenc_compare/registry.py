@@ -343,6 +343,9 @@ MEASURES: Registry[Any] = Registry(
     kind="measure",
     package="posenc_compare.analysis.measures",
     decorator="register_measure",
-    groups={"trained": ("trained", (True,)), "untrained": ("trained", (None, False))},
+    groups={
+        "trained": ("setting", ("training",)),
+        "untrained": ("setting", (None, "probe")),
+    },
 )
 """Measures with their facts."""

@@ -86,9 +86,9 @@ def _settled(chosen: dict[str, Any], device: str, threads: int) -> Settings:
         dtype=chosen.pop("probe_dtype", ProbeSetting.dtype),
         width=chosen.get("width", training.width),
         heads=chosen.get("heads", training.heads),
-        device=resolve_device(device, trained=False),
+        device=resolve_device(device, on_gpu=ProbeSetting.on_gpu),
     )
-    place = resolve_device(device, trained=True)
+    place = resolve_device(device, on_gpu=Training.on_gpu)
     training = replace(training, **chosen, device=place)
     return Settings(preset, training, probe, seeds, threads)
 

@@ -167,7 +167,7 @@ def test_planted_files_are_never_run(tmp_path: Path) -> None:
     other = "f" * 32
     (store.cells / f"{other}.json").write_bytes(trap)
     (store.cells / f"{CELL.key()}.json").write_bytes(
-        sealed(canonical({"schema": 2, **body(trap=trap.decode("latin-1"))}))
+        sealed(canonical({"schema": 3, **body(trap=trap.decode("latin-1"))}))
     )
     (checkpoints / "manifest.json").write_bytes(trap)
     with pytest.warns(UserWarning, match="1 damaged records left out"):

@@ -145,7 +145,7 @@ FAULTS = [
     fault(
         "analysis/engine/devices",
         "probes on the GPU",
-        "if trained and graphics()",
+        "if on_gpu and graphics()",
         "if graphics()",
         f"{DEVICES}auto_means_the_gpu_for_trainings_alone",
     ),

@@ -50,7 +50,7 @@ READINGS = 64  # cases at one length, at the most
 
 
 @register_measure(
-    "extrapolation", quantities=(BITS, READ_BITS, TRAIN_BITS), trained=True
+    "extrapolation", quantities=(BITS, READ_BITS, TRAIN_BITS), setting="training"
 )
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
     """Bits per byte of a trained decoder, from its training length to 16 times it.

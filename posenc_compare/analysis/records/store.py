@@ -18,7 +18,7 @@ from posenc_compare.analysis.core.canonical import canonical, parse_strictly, sp
 from posenc_compare.analysis.core.files import read_file, write_file
 from posenc_compare.errors import StoreError
 
-SCHEMA = 2
+SCHEMA = 3
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
 NESTED = 1 << 18  # lists in a record: empty ones take twenty times their text
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
@@ -140,10 +140,10 @@ class Store:
             intact = (
                 data == _sealed(body)  # every byte of it
                 and spec_key(body["spec"]) == key
-                and body["schema"] in (1, SCHEMA)
+                and body["schema"] in range(1, SCHEMA + 1)
                 and isinstance(body["status"], str)
             )
-            if body["schema"] == 1:
+            if body["schema"] != SCHEMA:
                 body = _renewed(body)
         except FileNotFoundError:
             return None
@@ -195,6 +195,14 @@ def _sealed(body: dict[str, Any]) -> bytes:
 
 
 def _renewed(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of the first schema, which kept less of where it came from."""
-    own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
-    return {**body, "trace": [], "provenance": {**own.pop("machine"), **own}}
+    """Return a record of an earlier schema as one of this schema, under its own key.
+
+    The first kept less of where it came from; the first two had settings of no kind.
+    """
+    setting = body["spec"]["setting"]
+    kind = "training" if "corpus_sha256" in setting else "probe"
+    spec = {**body["spec"], "setting": {"kind": kind, **setting}}
+    if body["schema"] == 1:
+        own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
+        body |= {"trace": [], "provenance": {**own.pop("machine"), **own}}
+    return {**body, "spec": spec, "schema": SCHEMA}
