@@ -387,6 +387,22 @@ def diff(
     _finish(inspect.diff(one, other, format.value))
 
 
+@app.command()
+def pack(folder: Folder) -> None:
+    """Put the records of a finished run into one compressed file."""
+    from posenc_compare.cli import pack as packing
+
+    _finish(packing.pack(folder))
+
+
+@app.command()
+def unpack(folder: Folder) -> None:
+    """Give every packed record a file of its own again."""
+    from posenc_compare.cli import pack as packing
+
+    _finish(packing.unpack(folder))
+
+
 @app.command(name="list")
 def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
     """List schemes and measures. Imports none of them."""

@@ -213,13 +213,24 @@ WRITING = set(
 )
 # Every function of the package that changes a file or a folder, and by what call.
 WRITERS = {
-    "analysis/records/store.py": {
-        # Where all files come from.
+    # Where all files come from.
+    "analysis/core/files.py": {
         "write_file: open",
         "write_file: write",
         "write_file: replace",
         "write_file: unlink",
-        # What goes through it, and what it cannot do.
+    },
+    # What goes through it, and what it cannot do.
+    "analysis/records/pack.py": {
+        "pack: write_file",
+        "pack: unlink",
+        "unpack: mkdir",
+        "unpack: write_file",
+        "unpack: unlink",
+        "_keep_aside: mkdir",
+        "_keep_aside: write_file",
+    },
+    "analysis/records/store.py": {
         "create: mkdir",
         "create: write_file",
         "create: unlink",
@@ -245,8 +256,8 @@ WRITERS = {
 # Reading, by flags that have a name; pipes; streams, and where they go if they cannot
 # be used; memory; a folder for a moment.
 OTHERS = {
-    "analysis/records/store.py": {"read_file: open"},
-    "inputs.py": {"_without_waiting: open"},
+    "analysis/core/files.py": {"read_file: open"},
+    "validate.py": {"_without_waiting: open"},
     "analysis/engine/worker.py": {"_answer: write"},
     "analysis/engine/local.py": {
         "send: write",

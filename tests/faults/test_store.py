@@ -736,7 +736,7 @@ def test_any_change_of_any_field_changes_the_key(
 
 
 def test_the_fields_of_a_key_are_these() -> None:
-    assert len(FIELDS) == 16
+    assert len(FIELDS) == 17
     assert ("scheme", "options", "base") in FIELDS
 
 

@@ -105,25 +105,11 @@ FAULTS = [
         f"{TABLES}cells_that_would_be_formulas_get_a_quote",
     ),
     fault(
-        "analysis/core/sanitize",
-        "cut without a hash",
-        "…{digest}",
-        "…",
-        f"{TABLES}long_labels_that_differ_at_the_end_stay_apart",
-    ),
-    fault(
         "analysis/core/settings",
         "lengths grow evenly",
         "self.length << i for",
         "self.length * (i + 1) for",
         "tests/training/test_training.py::test_presets_are_as_large_as_promised",
-    ),
-    fault(
-        "validate",
-        "true is a number",
-        "whole = isinstance(value, int) and not isinstance(value, bool)",
-        "whole = isinstance(value, int)",
-        "tests/training/test_training.py::test_bad_settings_are_refused",
     ),
     fault(
         "analysis/show/report",

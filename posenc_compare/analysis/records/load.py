@@ -62,7 +62,8 @@ def load_records(
         )
     if not records:
         raise ConfigError(
-            f"{folder}: must hold records of a run (cells/*.json), and holds none"
+            f"{folder}: must hold records of a run (cells/*.json, or packed in "
+            f"cells.jsonl.xz), and holds none"
         )
     return tell_apart(records, warn)
 
