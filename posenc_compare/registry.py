@@ -325,7 +325,10 @@ MEASURES: Registry[Any] = Registry(
     package="posenc_compare.analysis.measures",
     decorator="register_measure",
     group="posenc_compare.measures",
-    groups={"trained": ("trained", (True,)), "untrained": ("trained", (None, False))},
+    groups={
+        "trained": ("setting", ("training",)),
+        "untrained": ("setting", (None, "probe")),
+    },
 )
 """Measures with their facts."""
 

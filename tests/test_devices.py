@@ -42,9 +42,9 @@ def test_what_is_there_is_known_by_name_and_memory(present: None) -> None:
 def test_no_answer_is_no_device(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     stand_in(monkeypatch, text)
     assert graphics() is None
-    assert resolve_device("auto", trained=True) == "cpu"
+    assert resolve_device("auto", on_gpu=True) == "cpu"
     with pytest.raises(ConfigError, match=r"`--device cpu` would work"):
-        resolve_device("cuda", trained=False)
+        resolve_device("cuda", on_gpu=False)
 
 
 def test_the_question_is_asked_once(
@@ -52,7 +52,7 @@ def test_the_question_is_asked_once(
 ) -> None:
     stand_in(monkeypatch, f"open({str(tmp_path / 'log')!r}, 'a').write('x')")
     for name, trained in (("auto", True), ("auto", False), ("cpu", True)):
-        resolve_device(name, trained=trained)
+        resolve_device(name, on_gpu=trained)
     assert (tmp_path / "log").read_text() == "x"
 
 
@@ -61,15 +61,15 @@ def test_the_cpu_is_chosen_without_a_question(monkeypatch: pytest.MonkeyPatch) -
         raise AssertionError
 
     monkeypatch.setattr(devices, "_built_for_cuda", ask)
-    assert resolve_device("cpu", trained=True) == "cpu"
-    assert resolve_device("auto", trained=False) == "cpu"
+    assert resolve_device("cpu", on_gpu=True) == "cpu"
+    assert resolve_device("auto", on_gpu=False) == "cpu"
 
 
 def test_auto_means_the_gpu_for_trainings_alone(present: None) -> None:
-    assert resolve_device("auto", trained=True) == "cuda"
-    assert resolve_device("auto", trained=False) == "cpu"
+    assert resolve_device("auto", on_gpu=True) == "cuda"
+    assert resolve_device("auto", on_gpu=False) == "cpu"
     for trained in (True, False):
-        assert resolve_device("cuda", trained=trained) == "cuda"
+        assert resolve_device("cuda", on_gpu=trained) == "cuda"
 
 
 def test_nothing_of_the_current_folder_is_imported(

@@ -20,6 +20,7 @@ from posenc_compare.cli.describe import describe
 from posenc_compare.cli.diff import diff
 from posenc_compare.cli.env import env
 from posenc_compare.cli.list import list_
+from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
@@ -107,6 +108,8 @@ for command in (
     status,
     rerun,
     diff,
+    pack,
+    unpack,
     list_,
     describe,
     check,

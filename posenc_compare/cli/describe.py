@@ -99,7 +99,7 @@ def _describe_measure(name: str) -> None:
     measure = MEASURES.get(name)
     module = inspect.getmodule(measure.compute)
     texts = [inspect.getdoc(part) or "" for part in (module, measure.compute)]
-    _tell_all(f"{name} (measure{', trained' if measure.trained else ''})", *texts)
+    _tell_all(f"{name} (measure, {measure.setting})", *texts)
     body = [[q.name, q.unit, q.better, q.zero] for q in measure.quantities.values()]
     if body:
         show("Quantities", ["quantity", "unit", "better", "0 means"], body)

@@ -520,7 +520,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(tmp_path_factory.mktemp("records"))
     store.create()
     for seed in range(20):
-        store.write({**record(seed=seed), "schema": 2})
+        store.write({**record(seed=seed), "schema": 3})
     return store.folder
 
 

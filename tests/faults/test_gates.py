@@ -167,7 +167,7 @@ def test_planted_files_are_never_run(tmp_path: Path) -> None:
     other = "f" * 32
     (store.cells / f"{other}.json").write_bytes(trap)
     (store.cells / f"{CELL.key()}.json").write_bytes(
-        sealed(canonical({"schema": 2, **body(trap=trap.decode("latin-1"))}))
+        sealed(canonical({"schema": 3, **body(trap=trap.decode("latin-1"))}))
     )
     (checkpoints / "manifest.json").write_bytes(trap)
     with pytest.warns(UserWarning, match="1 damaged records left out"):
@@ -218,6 +218,15 @@ WRITERS = {
         "write_file: write",
         "write_file: replace",
         "write_file: unlink",
+    },
+    "analysis/records/pack.py": {
+        "pack: write_file",
+        "pack: unlink",
+        "unpack: mkdir",
+        "unpack: write_file",
+        "unpack: unlink",
+        "_keep_aside: mkdir",
+        "_keep_aside: write_file",
     },
     "analysis/records/store.py": {
         "create: mkdir",

@@ -521,19 +521,19 @@ def test_any_flipped_bit_of_a_record_is_noticed(store: Store) -> None:
 
 
 def with_schema(**changes: Any) -> bytes:
-    return canonical({"schema": 2, **body(), **changes})
+    return canonical({"schema": 3, **body(), **changes})
 
 
 FINE = with_schema()
 DEEP = b"[" * 100_000 + b"]" * 100_000
 MALFORMED = {
     "schema of before": with_schema(schema=1),
-    "schema to come": with_schema(schema=3),
+    "schema to come": with_schema(schema=4),
     "no schema": canonical(body()),
-    "no spec": canonical({"schema": 2}),
+    "no spec": canonical({"schema": 3}),
     "spec that is text": with_schema(spec="rope"),
     "spec of another cell": with_schema(spec=OTHER.spec()),
-    "no status": canonical({"schema": 2, "spec": CELL.spec()}),
+    "no status": canonical({"schema": 3, "spec": CELL.spec()}),
     "status that is a list": with_schema(status=[]),
     "list": b"[]",
     "text": b'"body"',
@@ -746,7 +746,7 @@ def test_any_change_of_any_field_changes_the_key(
 
 
 def test_the_fields_of_a_key_are_these() -> None:
-    assert len(FIELDS) == 16
+    assert len(FIELDS) == 17
     assert ("scheme", "options", "base") in FIELDS
 
 

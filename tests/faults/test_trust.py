@@ -109,7 +109,7 @@ def test_the_others_are_as_they_are_alone(attacked) -> None:
     assert len(records) == len(WAYS) + 3
     for name in ("rope", "nope"):
         cell = Cell(Variant(name), "shift_error", PROBE, 1)
-        wanted = {"schema": 2, **compute(cell, Progress())}
+        wanted = {"schema": 3, **compute(cell, Progress())}
         assert result(records[name]) == result(wanted)
 
 

@@ -10,7 +10,7 @@ FILES = (
     "analysis/engine/[!p]*.py",
     "analysis/engine/provenance.py",
     "analysis/records/__init__.py",
-    "analysis/records/[cs]*.py",
+    "analysis/records/[cps]*.py",
     "analysis/training/checkpoints.py",
     "fresh.py",
     "global_state.py",
@@ -19,6 +19,7 @@ FILES = (
 SOURCES = "tests/test_sources.py::test_"
 TRUST = "tests/faults/test_trust.py::test_"
 STORE = "tests/faults/test_store.py::test_"
+PACK = "tests/faults/test_pack.py::test_"
 CHECKPOINTS = "tests/faults/test_checkpoints.py::test_"
 RECORDS = "tests/test_records.py::test_"
 PROVENANCE = "tests/test_provenance.py::test_"
@@ -146,7 +147,7 @@ FAULTS = [
     fault(
         "analysis/engine/devices",
         "probes on the GPU",
-        "if trained and graphics()",
+        "if on_gpu and graphics()",
         "if graphics()",
         f"{DEVICES}auto_means_the_gpu_for_trainings_alone",
     ),
@@ -302,9 +303,23 @@ FAULTS = [
     fault(
         "analysis/records/store",
         "any key",
-        '                and spec_key(body["spec"]) == key\n',
+        '        and spec_key(body["spec"]) == key\n',
         "",
         f"{RECORDS}a_record_under_another_key_is_not_read",
+    ),
+    fault(
+        "analysis/records/packed",
+        "any size",
+        "if size > LONG or",
+        "if",
+        f"{PACK}a_packed_file_of_endless_text_is_not_read",
+    ),
+    fault(
+        "analysis/records/pack",
+        "what another run wrote goes",
+        "if read_file(path, LIMIT) == text:",
+        "if True:",
+        f"{PACK}a_record_that_another_run_writes_meanwhile_stays",
     ),
     fault(
         "analysis/core/files",
@@ -403,5 +418,12 @@ FAULTS = [
         "        yield from _with_parents(EXPORTS[name])\n",
         "        yield from _with_parents(OURS)\n",
         f"{API}a_key_covers_what_is_taken_from_the_package_itself",
+    ),
+    fault(
+        "analysis/core/sanitize",
+        "cut without a hash",
+        "…{digest}",
+        "…",
+        "tests/test_tables.py::test_long_labels_that_differ_at_the_end_stay_apart",
     ),
 ]

@@ -106,13 +106,6 @@ FAULTS = [
         f"{TABLES}cells_that_would_be_formulas_get_a_quote",
     ),
     fault(
-        "analysis/core/sanitize",
-        "cut without a hash",
-        "…{digest}",
-        "…",
-        f"{TABLES}long_labels_that_differ_at_the_end_stay_apart",
-    ),
-    fault(
         "analysis/core/settings",
         "lengths grow evenly",
         "self.length << i for",

@@ -80,11 +80,13 @@ def record(
     outer = {"threads": 1, "package": "0.1.0", "torch": "2.13.0", "version": 1}
     outer = {name: spec.pop(name, default) for name, default in outer.items()}
     version = outer.pop("version")
-    setting = {"device": "cpu", "dtype": "float64", "width": 32, "seed": seed, **spec}
+    kind = "training" if "corpus_sha256" in spec else "probe"
+    setting = {"kind": kind, "device": "cpu", "dtype": "float64", "width": 32}
+    setting |= {"seed": seed, **spec}
     fine = status == "ok"
     identity = repr((label, measure, setting, version, outer)).encode()
     return {
-        "schema": 2,
+        "schema": 3,
         "key": hashlib.sha256(identity).hexdigest()[:32],
         "spec": {
             "scheme": {"name": label, "options": {}, "source_sha256": "0" * 64},

@@ -5,6 +5,9 @@ import json
 import math
 from typing import Any
 
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+"""A value that JSON can hold."""
+
 
 def canonical(value: Any) -> bytes:
     """Return the canonical JSON text of a value: sorted, compact, without NaN."""

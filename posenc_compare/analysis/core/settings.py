@@ -1,14 +1,16 @@
-"""The settings of cells.
+"""The settings of cells, by kind.
 
-A setting knows a lower bound of its memory, so that a cell which cannot fit is refused
-before anything is computed.
+A measure declares the kind of its setting. A setting knows a lower bound of its
+memory, so that a cell which cannot fit is refused before anything is computed.
 """
 
 import math
 import re
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import Field, asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal, Protocol, Self
 
+from posenc_compare.analysis.core.canonical import Json
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
 from posenc_compare.validate import (
@@ -23,6 +25,106 @@ SEEDS = (1 << 63) - 1  # the largest seed
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 CELLS = 1024  # most cells of a grid; every cell attends to every other
+
+
+class Text(Protocol):
+    """What a setting asks of a corpus."""
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of all of it."""
+        ...
+
+    def test_windows(self, length: int, total: int) -> object:
+        """Return held-out windows.
+
+        Raises:
+            CorpusError: if it holds out too little.
+        """
+        ...
+
+    def batch(self, size: int, length: int, seed: int, step: int) -> object:
+        """Return a batch to train on.
+
+        Raises:
+            CorpusError: if there is too little to train on.
+        """
+        ...
+
+
+class Setting(Protocol):
+    """Everything that a number depends on beside scheme and measure.
+
+    Attributes:
+        kind: by which measures ask for it.
+        on_gpu: whether the device `auto` is a GPU if there is one.
+        resumes: whether its cells keep checkpoints.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    kind: ClassVar[str]
+    on_gpu: ClassVar[bool]
+    resumes: ClassVar[bool]
+
+    @property
+    def seed(self) -> int:
+        """Return what all random numbers come from."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """Return the dtype of what is computed."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Return where it is computed: `cpu` or `cuda`."""
+        ...
+
+    @property
+    def corpus(self) -> str:
+        """Return where this machine finds its text, or nothing."""
+        ...
+
+    @property
+    def reads_corpus(self) -> bool:
+        """Return whether its cells read the corpus."""
+        ...
+
+    @property
+    def work(self) -> int:
+        """Return the units of progress that one cell counts for."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Return the bytes that one cell needs at the least."""
+        ...
+
+    def spec(self) -> dict[str, Json]:
+        """Return what a cell's key is made of."""
+        ...
+
+    def resolve(self, load: Callable[[str], Text]) -> Self:
+        """Return the setting with all that its text decides.
+
+        Args:
+            load: returns the text of a corpus.
+
+        Raises:
+            CorpusError: if the text is missing or too small.
+        """
+        ...
+
+    @classmethod
+    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+        """Return the setting that `spec` describes; its text lies at `corpus`.
+
+        Raises:
+            TypeError: if a field is missing or unknown.
+            ConfigError: if a value cannot be used.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +166,11 @@ class ProbeSetting:
                 f"got {self.positions}"
             )
 
+    kind: ClassVar[str] = "probe"
+    on_gpu: ClassVar[bool] = False  # small, and in float64
+    resumes: ClassVar[bool] = False
+    reads_corpus = False
+    corpus = ""
     work = 5  # units of progress of one measure
 
     @property
@@ -76,10 +183,19 @@ class ProbeSetting:
         """Return a lower bound of the bytes of one measure: two copies of the codes."""
         return 2 * 8 * self.positions * self.width
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Json]:
         """Return the fields for a cell's key; `grid` is omitted for a sequence."""
-        spec = asdict(self)
+        spec = {"kind": self.kind, **asdict(self)}
         return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
+
+    def resolve(self, load: Callable[[str], Text]) -> Self:
+        """Return it as it is: it needs no text."""
+        return self
+
+    @classmethod
+    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+        """Return the setting that `spec` describes."""
+        return cls(**{n: value for n, value in spec.items() if n != "kind"})
 
 
 def sides_of(grid: str) -> tuple[int, ...]:
@@ -141,6 +257,10 @@ class Training:
     corpus_sha256: str = ""
     corpus: str = field(default=STDLIB, compare=False)
 
+    kind: ClassVar[str] = "training"
+    on_gpu: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_choice("task", self.task, tuple(TASKS.entries()))
         check_whole("layers", self.layers, 1, 1000)
@@ -192,8 +312,33 @@ class Training:
         """Return the test lengths in tokens, from the training length up."""
         return [self.length << i for i in range(self.longest.bit_length())]
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Json]:
         """Return the fields for a cell's key: all except the place of the corpus."""
-        spec = asdict(self)
+        spec = {"kind": self.kind, **asdict(self)}
         del spec["corpus"]
         return spec
+
+    def resolve(self, load: Callable[[str], Text]) -> Self:
+        """Return the setting with the hash of its corpus, which must be large enough.
+
+        Raises:
+            CorpusError: if the corpus is missing or too small.
+        """
+        if not self.reads_corpus:
+            return self
+        text = load(self.corpus)
+        text.test_windows(self.test_lengths[-1], self.test_bytes)
+        text.batch(1, self.length, seed=0, step=0)
+        return replace(self, corpus_sha256=text.sha256)
+
+    @classmethod
+    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+        """Return the setting that `spec` describes; its text lies at `corpus`."""
+        given = {n: value for n, value in spec.items() if n != "kind"}
+        return cls(**given, corpus=corpus)
+
+
+SETTINGS: dict[str, type[Setting]] = {
+    setting.kind: setting for setting in (ProbeSetting, Training)
+}
+"""The kinds of settings, those of quick cells first."""

@@ -160,7 +160,7 @@ def settle(chosen: dict[str, Any], device: str) -> Settings:
         dtype=chosen.pop("probe_dtype", ProbeSetting.dtype),
         width=chosen.get("width", training.width),
         heads=chosen.get("heads", training.heads),
-        device=resolve_device(device, trained=False),
+        device=resolve_device(device, on_gpu=ProbeSetting.on_gpu),
     )
-    place = resolve_device(device, trained=True)
+    place = resolve_device(device, on_gpu=Training.on_gpu)
     return Settings(preset, replace(training, **chosen, device=place), probe, seeds)

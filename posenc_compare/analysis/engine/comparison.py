@@ -30,7 +30,12 @@ from posenc_compare.analysis.engine.plan import (
     shuffled,
 )
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
-from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
+from posenc_compare.analysis.records.cells import (
+    Cell,
+    cell_of,
+    schemes_of,
+    setting_of,
+)
 from posenc_compare.analysis.records.load import Record, Warn
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
@@ -324,7 +329,7 @@ def _fitting(
             f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
             f"{_place_for(axes_of(others[0]))} would work"
         )
-    trained = [m for m in chosen if MEASURES.entry(m).facts.get("trained")]
+    trained = [m for m in chosen if setting_of(m) is not ProbeSetting]
     if probe.grid:
         chosen = [measure for measure in chosen if measure not in trained]
     if not chosen:

@@ -8,6 +8,7 @@ import math
 import resource
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.memory import out_of_memory
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.measures.codes import code_of
@@ -40,6 +41,11 @@ from posenc_compare.variants import Variant
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
+# What a measure is given for a setting, by its kind.
+GIVEN: dict[str, Callable[[Any], Probe | Training]] = {
+    ProbeSetting.kind: lambda setting: Probe(**asdict(setting)),
+    Training.kind: lambda setting: setting,
+}
 BUILDING = {Variant.build.__code__, check_axes.__code__}
 
 
@@ -94,14 +100,10 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
 
 def _measure(cell: Cell, progress: Progress) -> dict[str, Any]:
     measure = MEASURES.get(cell.measure)
-    corpus = None
-    if isinstance(cell.setting, Training):
-        if cell.setting.reads_corpus:
-            corpus = load_corpus(cell.setting.corpus).facts()
-        result: Result = measure.compute(cell.variant, cell.setting, progress)
-    else:
-        probe = Probe(**asdict(cell.setting))
-        result = measure.compute(cell.variant, probe, progress)
+    reads = cell.setting.reads_corpus
+    corpus = load_corpus(cell.setting.corpus).facts() if reads else None
+    given = GIVEN[cell.setting.kind](cell.setting)
+    result: Result = measure.compute(cell.variant, given, progress)
     return {
         "quantities": {
             quantity.name: quantity.facts()

@@ -39,13 +39,12 @@ class Graphics:
     memory: int
 
 
-def resolve_device(name: str, *, trained: bool) -> str:
+def resolve_device(name: str, *, on_gpu: bool) -> str:
     """Return `cpu` or `cuda` for `auto`, `cpu` or `cuda`.
 
     Args:
-        name: what was asked for; `auto` trains on a GPU if there is one, and leaves
-            all else, small and in float64, to the CPU.
-        trained: whether networks are trained there.
+        name: what was asked for.
+        on_gpu: whether `auto` is a GPU if there is one, as for settings of that kind.
 
     Raises:
         ConfigError: if the name is unknown, or CUDA is asked for and not there.
@@ -58,7 +57,7 @@ def resolve_device(name: str, *, trained: bool) -> str:
             f"`--device cpu` would work"
         )
     if name == "auto":
-        return "cuda" if trained and graphics() else "cpu"
+        return "cuda" if on_gpu and graphics() else "cpu"
     return name
 
 

@@ -8,9 +8,14 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.core.settings import (
+    SETTINGS,
+    ProbeSetting,
+    Setting,
+    Training,
+)
 from posenc_compare.analysis.engine.devices import graphics, resolve_device
-from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.cells import Cell, setting_of
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
@@ -18,6 +23,7 @@ from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.variants import Variant
 
 MANY = 100_000  # cells that nobody plans by intention
+ORDER = list(SETTINGS)  # of kinds: quick cells first
 SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
@@ -45,9 +51,8 @@ def plan(
         ConfigError: if a measure is unknown, the corpus is missing or too small, or
             the cells are more than `many`.
     """
-    facts = {name: MEASURES.entry(name).facts for name in measures}
-    trained = {name for name in measures if facts[name].get("trained")}
-    once = {name for name in measures if facts[name].get("once")}
+    kinds = {name: setting_of(name).kind for name in measures}
+    once = {name for name in measures if MEASURES.entry(name).facts.get("once")}
     count = len(variants) * (len(once) + seeds * (len(measures) - len(once)))
     if count > many:
         raise ConfigError(
@@ -55,33 +60,34 @@ def plan(
             f"{len(variants)} variants, {len(measures)} measures, {seeds} seeds; "
             f"`--yes` would compute them all the same"
         )
-    if trained and training.reads_corpus:
-        corpus = load_corpus(training.corpus)
-        corpus.test_windows(training.test_lengths[-1], training.test_bytes)
-        corpus.batch(1, training.length, seed=0, step=0)
-        training = replace(training, corpus_sha256=corpus.sha256)
+    given: tuple[Setting, ...] = (probe, training)
+    settings = {
+        setting.kind: setting.resolve(load_corpus)
+        for setting in given
+        if setting.kind in kinds.values()
+    }
     return [
         Cell(
             variant,
             name,
-            replace(training if name in trained else probe, seed=seed),
+            replace(settings[kinds[name]], seed=seed),
             threads,
-            graphics_of(training if name in trained else probe),
+            graphics_of(settings[kinds[name]]),
         )
         for seed in range(seeds)
-        for name in sorted(measures, key=lambda name: name in trained)
+        for name in sorted(measures, key=lambda name: ORDER.index(kinds[name]))
         if seed == 0 or name not in once
         for variant in variants
     ]
 
 
-def graphics_of(setting: ProbeSetting | Training) -> str:
+def graphics_of(setting: Setting) -> str:
     """Return the name of the GPU of this machine, if a setting is for one.
 
     Raises:
         ConfigError: if it is, and there is none.
     """
-    if resolve_device(setting.device, trained=True) == "cpu":
+    if resolve_device(setting.device, on_gpu=True) == "cpu":
         return ""
     found = graphics()
     return found.name if found else ""
@@ -150,5 +156,5 @@ def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
     Runs that share a folder so seldom compute the same cell at the same time.
     """
     keys = sorted(cells, key=lambda key: secrets.randbits(64))
-    keys.sort(key=lambda key: isinstance(cells[key].setting, Training))
+    keys.sort(key=lambda key: ORDER.index(cells[key].setting.kind))
     return {key: cells[key] for key in keys}

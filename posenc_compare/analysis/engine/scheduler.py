@@ -20,7 +20,6 @@ from typing import Any
 
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.local import Group, Pool, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell, entries_of, modules
@@ -224,13 +223,12 @@ class Scheduler:
 
     def _request(self, job: Job) -> dict[str, Any]:
         setting, folder = job.cell.setting, self.store.checkpoints.resolve() / job.key
-        trained = isinstance(setting, Training)
         return {
             "token": job.token,
             "spec": job.header["spec"],
             "run": self._run,
-            "corpus": setting.corpus if trained else "",
-            "checkpoints": str(folder) if trained else "",
+            "corpus": setting.corpus,
+            "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,
         }
 

@@ -81,7 +81,7 @@ READINGS = 64  # cases at one length, at the most
 @register_measure(
     "extrapolation",
     quantities=tuple(quantity for some in QUANTITIES.values() for quantity in some),
-    trained=True,
+    setting="training",
 )
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
     """Score of a trained decoder, from its training length to 16 times it.

@@ -90,7 +90,7 @@ class Measure:
         name: registry name.
         summary: one line.
         version: raised whenever the same input gives another number.
-        trained: whether it trains a network (and takes `Training`, not `Probe`).
+        setting: kind of setting that it takes: `probe`, as a `Probe`, or `training`.
         once: whether one seed is enough, because it draws rather than ranks.
         exclusive: whether nothing else may compute beside it, because one of its
             quantities is not repeatable.
@@ -102,7 +102,7 @@ class Measure:
     name: str
     summary: str
     version: int
-    trained: bool
+    setting: str
     once: bool
     exclusive: bool
     quantities: dict[str, Quantity]
@@ -114,7 +114,7 @@ def register_measure(
     *,
     quantities: tuple[Quantity, ...],
     version: int = 1,
-    trained: bool = False,
+    setting: str = "probe",
     once: bool = False,
     exclusive: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
@@ -134,9 +134,9 @@ def register_measure(
         summary = (compute.__doc__ or "").partition("\n")[0]
         by_name = {quantity.name: quantity for quantity in quantities}
         measure = Measure(
-            name, summary, version, trained, once, exclusive, by_name, compute
+            name, summary, version, setting, once, exclusive, by_name, compute
         )
-        facts = {"version": version, "trained": trained, "once": once}
+        facts = {"version": version, "setting": setting, "once": once}
         facts["exclusive"] = exclusive
         MEASURES.add(name, measure, compute.__module__, summary, facts)
         return compute

@@ -14,7 +14,12 @@ from typing import Any
 
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.core.settings import (
+    SETTINGS,
+    ProbeSetting,
+    Setting,
+    Training,
+)
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS, Entry
 from posenc_compare.sources import (
     OURS,
@@ -23,7 +28,7 @@ from posenc_compare.sources import (
     constants,
     module_path,
 )
-from posenc_compare.validate import check_whole
+from posenc_compare.validate import check_choice, check_whole
 from posenc_compare.variants import Variant
 
 COMPUTE = "posenc_compare.analysis.engine.compute"  # calls every measure
@@ -43,7 +48,7 @@ class Cell:
 
     variant: Variant
     measure: str
-    setting: ProbeSetting | Training
+    setting: Setting
     threads: int
     graphics: str = ""
 
@@ -91,15 +96,25 @@ def cell_of(spec: dict[str, Any], corpus: str) -> Cell:
     setting = spec["setting"]
     name = spec["measure"]["name"]
     check_whole("threads", spec["threads"], 1, 1024)
+    check_choice(f"setting of {name}", setting["kind"], (setting_of(name).kind,))
     return Cell(
         Variant(spec["scheme"]["name"], spec["scheme"]["options"]),
         name,
-        Training(**setting, corpus=corpus)
-        if MEASURES.entry(name).facts.get("trained")
-        else ProbeSetting(**setting),
+        setting_of(name).of(setting, corpus),
         spec["threads"],
         spec.get("graphics", ""),
     )
+
+
+def setting_of(measure: str) -> type[Setting]:
+    """Return the kind of setting that a measure takes.
+
+    Raises:
+        ConfigError: if there is no such measure, or no such kind.
+    """
+    kind = MEASURES.entry(measure).facts.get("setting", ProbeSetting.kind)
+    check_choice(f"setting of {measure}", kind, tuple(SETTINGS))
+    return SETTINGS[kind]
 
 
 @functools.cache

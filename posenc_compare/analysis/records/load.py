@@ -62,7 +62,8 @@ def load_records(
         )
     if not records:
         raise ConfigError(
-            f"{folder}: must hold records of a run (cells/*.json), and holds none"
+            f"{folder}: must hold records of a run (cells/*.json, or packed in "
+            f"cells.jsonl.xz), and holds none"
         )
     return tell_apart(records, warn)
 
@@ -103,9 +104,8 @@ def _count(value: Any) -> int:
 def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record]:
     """Return the records with differing settings appended to their labels.
 
-    Settings are compared among all trained records, and among all others; the
-    version and the code of a measure among its records; a scheme among those of one
-    label.
+    Settings are compared among all records of one kind of setting; the version and the
+    code of a measure among its records; a scheme among those of one label.
     """
     ages = _ages(records)
     settings = [_settings(r, age) for r, age in zip(records, ages, strict=True)]
@@ -164,15 +164,15 @@ def _code(record: Record) -> str:
     return record["spec"]["measure"].get("source_sha256", "")
 
 
-def trained(record: Record) -> bool:
-    """Say whether a record is of a measure that trains a network."""
-    return "corpus_sha256" in record["spec"]["setting"]
+def kind_of(record: Record) -> str:
+    """Return the kind of a record's setting."""
+    return record["spec"]["setting"]["kind"]
 
 
 def _settings(record: Record, age: str) -> dict[tuple[Any, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
     spec, made = record["spec"], _made(record)
-    kind = trained(record)
+    kind = kind_of(record)
     settings = {
         **spec["setting"],
         "threads": spec["threads"],

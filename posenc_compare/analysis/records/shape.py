@@ -8,6 +8,7 @@ STATUSES = ("ok", "failed", "lost", "unsupported")
 MANY = 10_000  # rows, quantities and facts that a record may have
 COUNTED = ("seconds", "attempts", "resumed_from_step", "peak_memory_bytes")
 ABSENT = object()
+SETTING = {"kind": str, "seed": int}
 
 
 def fault(record: Any) -> str:
@@ -89,7 +90,7 @@ RECORD: dict[str, Any] = {
         "scheme": {"name": str, "options": {str: _scalar}, "source_sha256": str},
         # Records of earlier versions lack the hash of the measure's code.
         "measure": {"name": str, "version": int, "source_sha256": _text_or_absent},
-        "setting": lambda value: not misfit(value, {"seed": int}) and _flat(value),
+        "setting": lambda value: not misfit(value, SETTING) and _flat(value),
         "threads": int,
         "package": str,
         "torch": str,

@@ -1,7 +1,8 @@
 """Records on disk: one JSON file per cell, named by the cell's key.
 
 The file is the only state: it appears whole, by a rename, or not at all. Whatever is
-shown is made from these files, on any machine, without running a scheme.
+shown is made from these files, on any machine, without running a scheme. Those of a
+finished run may lie packed in one file instead, which is read like the folder.
 """
 
 import contextlib
@@ -16,9 +17,10 @@ from typing import Any
 
 from posenc_compare.analysis.core.canonical import canonical, parse_strictly, spec_key
 from posenc_compare.analysis.core.files import read_file, write_file
+from posenc_compare.analysis.records.packed import NAME, Lines, read_packed
 from posenc_compare.errors import StoreError
 
-SCHEMA = 2
+SCHEMA = 3
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
 NESTED = 1 << 18  # lists in a record: empty ones take twenty times their text
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
@@ -35,7 +37,8 @@ class Store:
         files: module `os`, or what stands in for it.
 
     Attributes:
-        damaged: names of files that `read` found damaged.
+        damaged: names of files that `read` found damaged, and of what is damaged in
+            the packed file.
 
     Raises:
         StoreError: if the folder is a file, or cannot be reached.
@@ -51,8 +54,10 @@ class Store:
         self.cells = folder / "cells"
         self.checkpoints = folder / "ckpt"
         self.quarantine = folder / "quarantine"
+        self.packed = folder / NAME
         self.files = files
         self.damaged: list[str] = []
+        self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
 
     def create(self) -> None:
         """Make the folder and prove that it takes files, before a run begins.
@@ -63,7 +68,7 @@ class Store:
         probe = self.cells / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
         try:
             held = {path.name for path in self.folder.glob("*")}
-            if held and self.cells.name not in held:
+            if held and held.isdisjoint({self.cells.name, self.packed.name}):
                 raise StoreError(
                     f"{self.folder}: must be empty or the folder of a run, and holds "
                     f"other files; a new folder would work"
@@ -131,28 +136,40 @@ class Store:
 
     def read(self, key: str) -> dict[str, Any] | None:
         """Return the record of that key, or None if there is none that is intact."""
-        path = self.cells / f"{key}.json"
-        try:
-            data = read_file(path, LIMIT)
-            if data.count(b"[") + data.count(b"{") > NESTED:
-                raise ValueError("more lists than a record has")
-            body = parse_strictly(data)["body"]
-            intact = (
-                data == _sealed(body)  # every byte of it
-                and spec_key(body["spec"]) == key
-                and body["schema"] in (1, SCHEMA)
-                and isinstance(body["status"], str)
-            )
-            if body["schema"] == 1:
-                body = _renewed(body)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            intact, body = False, {}
-        if intact:
-            return {**body, "key": key}
-        self.damaged.append(path.name)
+        found = self.find(key)
+        return found[1] if found else None
+
+    def find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
+        """Return the text of a key's file, or that in the packed one, and its record.
+
+        A file wins over a line of the packed one, unless it is damaged.
+        """
+        name = f"{key}.json"
+        for what, text in (
+            (name, lambda: read_file(self.cells / name, LIMIT)),
+            (f"{NAME} {key}", lambda: self.lines().get(key)),
+        ):
+            try:
+                if (data := text()) is not None:
+                    return data, {**_body(data, key), "key": key}
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                self.damaged.append(what)
         return None
+
+    def lines(self) -> dict[str, bytes]:
+        """Return the texts in the packed file by key, read anew if it has changed."""
+        try:
+            facts = self.packed.lstat()
+            state = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        except OSError:
+            state = ()
+        if state != self._lines[0]:
+            found = read_packed(self.packed) if state else Lines({}, [])
+            self.damaged += found.damaged
+            self._lines = state, found.texts
+        return self._lines[1]
 
     def forget_checkpoints(self, key: str) -> None:
         """Remove what a finished training would have gone on from."""
@@ -168,13 +185,18 @@ class Store:
             names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
         except OSError as error:
             raise StoreError(f"{self.folder}: must be readable, got {error}") from error
-        for name in sorted(filter(RECORD.fullmatch, names)):
-            if (record := self.read(name.removesuffix(".json"))) is not None:
+        loose = {n.removesuffix(".json") for n in names if RECORD.fullmatch(n)}
+        for key in sorted(loose | self.lines().keys()):
+            if (record := self.read(key)) is not None:
                 yield record
 
     def set_aside(self) -> list[str]:
-        """Move damaged files out of the way and return their names."""
-        moved, self.damaged = list(dict.fromkeys(self.damaged)), []
+        """Move damaged files out of the way and return their names.
+
+        What is damaged in the packed file stays there until it is packed anew.
+        """
+        moved = [n for n in dict.fromkeys(self.damaged) if RECORD.fullmatch(n)]
+        self.damaged = []
         for name in moved:
             try:
                 self.quarantine.mkdir(exist_ok=True)
@@ -194,7 +216,36 @@ def _sealed(body: dict[str, Any]) -> bytes:
     return canonical({"sha256": digest, "body": body}) + b"\n"
 
 
+def _body(data: bytes, key: str) -> dict[str, Any]:
+    """Return what the text of a record's file says.
+
+    Raises:
+        ValueError: if it is damaged, or is not of that key; other errors of lists and
+            dicts where its shape is odd.
+    """
+    if data.count(b"[") + data.count(b"{") > NESTED:
+        raise ValueError("more lists than a record has")
+    body = parse_strictly(data)["body"]
+    intact = (
+        data == _sealed(body)  # every byte of it
+        and spec_key(body["spec"]) == key
+        and body["schema"] in range(1, SCHEMA + 1)
+        and isinstance(body["status"], str)
+    )
+    if not intact:
+        raise ValueError("damaged")
+    return body if body["schema"] == SCHEMA else _renewed(body)
+
+
 def _renewed(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of the first schema, which kept less of where it came from."""
-    own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
-    return {**body, "trace": [], "provenance": {**own.pop("machine"), **own}}
+    """Return a record of an earlier schema as one of this schema, under its own key.
+
+    The first kept less of where it came from; the first two had settings of no kind.
+    """
+    setting = body["spec"]["setting"]
+    kind = "training" if "corpus_sha256" in setting else "probe"
+    spec = {**body["spec"], "setting": {"kind": kind, **setting}}
+    if body["schema"] == 1:
+        own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
+        body |= {"trace": [], "provenance": {**own.pop("machine"), **own}}
+    return {**body, "spec": spec, "schema": SCHEMA}

@@ -15,7 +15,7 @@ from jinja2 import Environment, StrictUndefined
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import Record, Warn, trained
+from posenc_compare.analysis.records.load import Record, Warn, kind_of
 from posenc_compare.analysis.show.plots import images
 from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
 from posenc_compare.errors import StoreError
@@ -23,6 +23,7 @@ from posenc_compare.registry import PLOTS
 
 DPI = 160  # of plots: sharp at twice the size of a screen's pixels
 MANY = 6  # different values of a setting that are listed one by one
+SETTINGS = {"probe": "Settings without training", "training": "Settings of training"}
 
 Facts = list[tuple[str, str]]
 
@@ -121,12 +122,10 @@ def _made_with(records: list[Record]) -> dict[str, Facts]:
     parts = {
         "Programs": programs,
         "Machines and times": [record.get("provenance") or {} for record in records],
-        "Settings without training": [
-            record["spec"]["setting"] for record in records if not trained(record)
-        ],
-        "Settings of training": [
-            record["spec"]["setting"] for record in records if trained(record)
-        ],
+        **{
+            heading: [r["spec"]["setting"] for r in records if kind_of(r) == kind]
+            for kind, heading in SETTINGS.items()
+        },
         "Corpus": [record.get("corpus") or {} for record in records],
     }
     return {

@@ -17,7 +17,7 @@ import pandas as pd
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import Record, trained
+from posenc_compare.analysis.records.load import Record, kind_of
 from posenc_compare.analysis.show.format import (
     csv_text,
     latex,
@@ -45,6 +45,7 @@ LONG = [
 GROUP = ["scheme", "family", "measure", "quantity", "case", "x", "unit"]
 NUMBERS = {"x", "seed", "value", "mean", "sd", "n"}
 COLUMNS = 4  # quantities side by side in one displayed table
+TITLES = {"probe": "Measures without training", "training": "Measures with training"}
 REASON = 120  # characters of a reason in the cell of a displayed table
 
 
@@ -111,12 +112,12 @@ def display_tables(records: list[Record]) -> list[Display]:
     """Return the tables a reader sees, curves first."""
     rows: list[dict[str, Any]] = summary(long_table(records)).to_dict("records")
     facts = {
-        (trained(record), record["spec"]["measure"]["name"], name): quantity
+        (kind_of(record), record["spec"]["measure"]["name"], name): quantity
         for record in records
         for name, quantity in record["quantities"].items()
     }
     tables = []
-    columns: dict[bool, list[Column]] = {False: [], True: []}
+    columns: dict[str, list[Column]] = {kind: [] for kind in TITLES}
     for (kind, measure, name), quantity in sorted(facts.items()):
         heading = quantity["title"] or name
         # Rows without a quantity say why a whole measure failed.
@@ -153,11 +154,11 @@ def display_tables(records: list[Record]) -> list[Display]:
             ]
             columns[kind].append(Column(heading, measure, failed + chosen))
     for kind, found in columns.items():
-        title = "Measures with training" if kind else "Measures without training"
+        title = TITLES[kind]
         grids = {
-            r["spec"]["setting"].get("grid", "") for r in records if not trained(r)
+            r["spec"]["setting"].get("grid", "") for r in records if kind_of(r) == kind
         }
-        if not kind and len(grids) == 1 and grids != {""}:
+        if len(grids) == 1 and grids != {""}:
             title += f" on a grid of {clean(str(*grids), 40)}"
         for i in range(0, len(found), COLUMNS):
             piece = found[i : i + COLUMNS]
