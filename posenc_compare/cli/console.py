@@ -1,6 +1,7 @@
 """Everything that commands print, with nothing in it that a terminal would act on.
 
-Paths, docstrings and messages of plugins may be those of strangers.
+Paths, docstrings and messages of plugins may be those of strangers. What draws tables
+and bars is imported when one is drawn: a refusal needs none of it.
 """
 
 import json
@@ -9,20 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-from rich.text import Text
-
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.show.format import csv_text, markdown_table
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Event
@@ -51,6 +39,8 @@ def show(
         body: rows of cells.
         format: table, json, csv or md.
     """
+    from posenc_compare.analysis.show.format import csv_text, markdown_table
+
     title, body = clean(title), clean(body)
     if format == "json":
         rows = [dict(zip(head, row, strict=True)) for row in body]
@@ -64,6 +54,11 @@ def show(
 
 
 def _print_rich(title: str, head: list[str], body: list[list[Any]]) -> None:
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
     widest = max(cell_len(str(row[0])) for row in [head, *body])
     for i, name in enumerate(head):
@@ -91,6 +86,15 @@ def progress() -> "Iterator[Callable[[Event], None]]":
 
     A terminal shows a bar; otherwise cells of a second or more have a line each.
     """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     console, last = Console(stderr=True), None
     columns = (
         TextColumn("{task.description}", markup=False),
