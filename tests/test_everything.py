@@ -191,3 +191,20 @@ def test_an_unknown_task_suggests_the_nearest(posenc) -> None:
     done = posenc("run", "--task", "langage", "--dry-run")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_a_measure_that_cannot_be_imported_fails_alone(
+    posenc_process, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import no_such\n@register_measure('bad', quantities=())\ndef bad(): 'Bad.'\n"
+    )
+    words = ["measure", "--plugin", tmp_path / "bad.py", "--measures", "bad,smoothness"]
+    words += ["--schemes", "rope", "--out", tmp_path / "out", "--format", "json"]
+    done = posenc_process(*words)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "no_such" in line]
+    assert line.startswith("failed: rope bad")
+    assert {row["measure"] for row in json.loads(done.stdout) if row["value"]} == {
+        "smoothness"
+    }

@@ -1,6 +1,7 @@
 """The commands that show records: tables, plots and the report.
 
-They read files and nothing else: no scheme runs, and no plugin is imported.
+They read files and nothing else: no scheme runs, and of plugins only those that
+register a plot are imported.
 """
 
 import json
