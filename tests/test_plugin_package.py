@@ -228,9 +228,16 @@ answer = {
 """
 
 
-@pytest.mark.parametrize("kind", ["measure", "task", "plot"])
+FACTS = {
+    "measure": "",
+    "task": ", vocabulary=2, score='accuracy', chance=0.5",
+    "plot": ", caption='More.'",
+}
+
+
+@pytest.mark.parametrize("kind", FACTS)
 def test_each_kind_is_found_by_its_entry_points(tmp_path: Path, kind: str) -> None:
-    source = f"@register_{kind}('more')\ndef draw():\n    'More.'\n"
+    source = f"@register_{kind}('more'{FACTS[kind]})\ndef draw():\n    'More.'\n"
     distribute(tmp_path, "posenc-more", "posenc_more", "more", source, f"{kind}s")
     distribute(tmp_path, "posenc-gone", "posenc_gone", "gone", "", f"{kind}s")
     answer = ask(ALL, tmp_path)
