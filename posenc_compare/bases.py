@@ -39,9 +39,7 @@ def resolution_order(
 def _stand_in(node: ast.ClassDef, spot: Spot, made: dict[object, type]) -> type:
     key = spot, node.lineno
     if key not in made:
-        made[key] = _unknown(
-            node.name
-        )  # until it is known; no class has itself as base
+        made[key] = _unknown(node.name)  # for a class that would be its own base
         body = parse(spot[0]).body
         above = body[: body.index(node)] if node in body else []
         bases = [_base(base, above, spot, made) for base in node.bases]

@@ -91,6 +91,7 @@ class Registry(Generic[T]):
         group: entry-point group of installed plugins.
         groups: words that `select` accepts beside names; each stands for the
             entries that have one of these values for this fact.
+        literal: facts that every declaration must write out, with their types.
 
     Attributes:
         broken: for each installed plugin that cannot be used, the reason.
@@ -103,12 +104,14 @@ class Registry(Generic[T]):
         decorator: str,
         group: str = "",
         groups: dict[str, tuple[str, tuple[Any, ...]]] | None = None,
+        literal: dict[str, type] | None = None,
     ) -> None:
         self.kind = kind
         self.package = package
         self.decorator = decorator
         self.group = group
         self.groups = groups or {}
+        self.literal = literal or {}
         self.broken: dict[str, str] = {}
         self._known: dict[str, Entry] = {}
         self._items: dict[str, T] = {}
@@ -268,7 +271,13 @@ class Registry(Generic[T]):
             )
 
     def _check_facts(self, name: str, origin: str, facts: dict[str, Any]) -> None:
-        """Refuse a value that no group of entries stands for."""
+        """Refuse a value that no group of entries stands for, or none where needed."""
+        for fact, wanted in self.literal.items():
+            if type(facts.get(fact)) is not wanted:
+                raise ConfigError(
+                    f"{self.kind} {name!r} of {origin}: {fact} must be written out as "
+                    f"{wanted.__name__}, got {facts.get(fact)!r}"
+                )
         known: dict[str, dict[Any, None]] = {}
         for fact, values in self.groups.values():
             known.setdefault(fact, {}).update(dict.fromkeys(values))
@@ -338,6 +347,7 @@ TASKS: Registry[Any] = Registry(
     decorator="register_task",
     group="posenc_compare.tasks",
     groups={score: ("score", (score,)) for score in SCORES},
+    literal={"vocabulary": int, "score": str, "chance": float},
 )
 """Classes of tasks, which networks are trained on."""
 
@@ -346,6 +356,7 @@ PLOTS: Registry[Any] = Registry(
     package="posenc_compare.analysis.show.plots",
     decorator="register_plot",
     group="posenc_compare.plots",
+    literal={"caption": str},
 )
 """Functions that draw plots."""
 

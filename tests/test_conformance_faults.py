@@ -161,8 +161,10 @@ def test_a_door_that_is_misspelt_is_named() -> None:
 
 def test_every_outcome_reaches_the_tests_of_authors() -> None:
     def run(label: str, code: str) -> None:
-        test: Any = parametrize_schemes(label, plugin=FAULTY)(lambda conform: None)
-        cases = test.pytestmark[0].args[1]
+        def test(conform: Any) -> None: ...
+
+        marked = parametrize_schemes(label, plugin=FAULTY)(test)
+        cases = marked.pytestmark[0].args[1]
         (case,) = (case for case in cases if case.id == f"{label}-{code}")
         case.values[0]()
 

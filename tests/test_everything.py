@@ -185,9 +185,51 @@ def test_a_task_is_learned(plugin: Path) -> None:
     assert result.arrays["position_accuracy"][:3] == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "@register_plot('odd')",
+            "plot 'odd' of .*: caption must be written out as s",
+        ),
+        (
+            "@register_task('odd', vocabulary=SIZE, score='accuracy', chance=0.5)",
+            "task 'odd' of .*: vocabulary must be written out as int, got None",
+        ),
+        (
+            "@register_task('odd', vocabulary=2, score='acuracy', chance=0.5)",
+            "score must be bits_per_byte or accuracy, got 'acuracy'; did you mean acc",
+        ),
+    ],
+)
+def test_facts_that_are_needed_before_a_run_are_written_out(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    (tmp_path / "odd.py").write_text(f"{line}\ndef odd(): 'Odd.'\n")
+    with pytest.raises(ConfigError, match=message):
+        registry.add_plugin(str(tmp_path / "odd.py"))
+
+
 def test_an_unknown_task_suggests_the_nearest(posenc) -> None:
     with pytest.raises(ConfigError, match="task must be language, got 'langage'; did"):
         Training(task="langage")
     done = posenc("run", "--task", "langage", "--dry-run")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_a_measure_that_cannot_be_imported_fails_alone(
+    posenc_process, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import no_such\n@register_measure('bad', quantities=())\ndef bad(): 'Bad.'\n"
+    )
+    words = ["measure", "--plugin", tmp_path / "bad.py", "--measures", "bad,smoothness"]
+    words += ["--schemes", "rope", "--out", tmp_path / "out", "--format", "json"]
+    done = posenc_process(*words)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "no_such" in line]
+    assert line.startswith("failed: rope bad")
+    assert {row["measure"] for row in json.loads(done.stdout) if row["value"]} == {
+        "smoothness"
+    }

@@ -44,7 +44,14 @@ def installed(tmp_path_factory) -> Path:
     return folder
 
 
-def distribute(folder: Path, project: str, module: str, name: str, source: str) -> None:
+def distribute(
+    folder: Path,
+    project: str,
+    module: str,
+    name: str,
+    source: str,
+    kind: str = "schemes",
+) -> None:
     """Write an installed distribution by hand: one module, one entry point."""
     folder.mkdir(exist_ok=True)
     (folder / f"{module}.py").write_text(source, "utf-8")
@@ -52,7 +59,7 @@ def distribute(folder: Path, project: str, module: str, name: str, source: str) 
     facts.mkdir()
     head = f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n"
     (facts / "METADATA").write_text(head, "utf-8")
-    point = f"[posenc_compare.schemes]\n{name} = {module}:Other\n"
+    point = f"[posenc_compare.{kind}]\n{name} = {module}:Other\n"
     (facts / "entry_points.txt").write_text(point, "utf-8")
 
 
@@ -207,3 +214,35 @@ def test_a_package_whose_module_is_gone_is_set_aside(tmp_path):
     listed = ask(LIST, tmp_path)
     assert list(listed["broken"]) == ["posenc-gone (posenc_gone:Other)"]
     assert "alibi" in listed["names"]
+
+
+ALL = """
+import sys
+from posenc_compare.registry import REGISTRIES
+entries = {r.kind: r.entries() for r in REGISTRIES}
+answer = {
+    "names": {kind: list(found) for kind, found in entries.items()},
+    "broken": {r.kind: r.broken for r in REGISTRIES if r.broken},
+    "imported": sorted({"torch", "matplotlib", "posenc_more"} & set(sys.modules)),
+}
+"""
+
+
+FACTS = {
+    "measure": "",
+    "task": ", vocabulary=2, score='accuracy', chance=0.5",
+    "plot": ", caption='More.'",
+}
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_each_kind_is_found_by_its_entry_points(tmp_path: Path, kind: str) -> None:
+    source = f"@register_{kind}('more'{FACTS[kind]})\ndef draw():\n    'More.'\n"
+    distribute(tmp_path, "posenc-more", "posenc_more", "more", source, f"{kind}s")
+    distribute(tmp_path, "posenc-gone", "posenc_gone", "gone", "", f"{kind}s")
+    answer = ask(ALL, tmp_path)
+    assert [k for k, names in answer["names"].items() if "more" in names] == [kind]
+    assert answer["imported"] == []
+    assert list(answer["broken"]) == [kind]
+    (reason,) = answer["broken"][kind].values()
+    assert "must declare 'gone'" in reason

@@ -84,7 +84,7 @@ def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> s
 
 
 def _caption(plot: str) -> str:
-    return PLOTS.entry(plot).facts.get("caption", "")
+    return PLOTS.entry(plot).facts["caption"]
 
 
 def _quantities(records: list[Record]) -> list[list[str]]:
