@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention
+from posenc_compare.attention import Mask, Path, attention
 from posenc_compare.conformance.fresh_process import built_in
 from posenc_compare.errors import DoorError, ShapeError
 from posenc_compare.schemes import Scheme, create
@@ -107,9 +107,9 @@ def test_ids_of_any_whole_dtype(name: str, kind: torch.dtype) -> None:
 )
 def test_segments_that_are_no_whole_numbers(segments: Any, kind: str) -> None:
     given = arguments(make("alibi"))
-    message = f"attention: segments must be a tensor of whole numbers, got {kind}$"
+    message = f"mask: segments must be a tensor of whole numbers, got {kind}$"
     with pytest.raises(ShapeError, match=message):
-        attention(**given, segments=segments)
+        attention(**given, mask=Mask(segments=segments))
 
 
 # --- sizes ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.attention import Path, attention
+from posenc_compare.attention import Mask, Path, attention
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import SCHEMES, Call, Geometry, Scheme, create
 from posenc_compare.schemes.call import PairBias
@@ -186,7 +186,9 @@ def test_transformer_xl() -> None:
         got = attention(q, k, v, scheme=scheme, positions=positions, path=path)
         close(got.detach(), expected, atol=1e-11)
     both = naive(logit, lambda b, h, i, j: v[b, h, j], lambda b, i, j: True)
-    got = attention(q, k, v, scheme=scheme, positions=positions, causal=False)
+    got = attention(
+        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     close(got.detach(), both, atol=1e-11)
 
 
@@ -240,7 +242,7 @@ def test_xpos() -> None:
     )
     close(last, expected[:, :, 5:])
     with pytest.raises(ConfigError, match="needs a causal mask"):
-        attention(q, k, v, scheme=scheme, positions=positions, causal=False)
+        attention(q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False))
 
 
 # --- FoX: a gate of the token, summed along the sequence ------------------------------
@@ -337,7 +339,7 @@ def test_fox_packed_sums_need_no_reset() -> None:
         v,
         scheme=scheme,
         positions=RUN,
-        segments=SEGMENTS,
+        mask=Mask(segments=SEGMENTS),
         state=scheme.token_state(x),
     )
     close(got, expected)
@@ -406,7 +408,7 @@ def test_cope(most: int, packed: bool) -> None:
         v,
         scheme=scheme,
         positions=RUN,
-        segments=SEGMENTS if packed else None,
+        mask=Mask(segments=SEGMENTS if packed else None),
     )
     close(got.detach(), expected)
     if not packed:

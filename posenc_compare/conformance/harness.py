@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import put_back
 from posenc_compare.registry import SCHEMES
@@ -139,8 +139,7 @@ class Layer:
             scheme=self.scheme,
             positions=self.cut(ids, start, x.shape[1]),
             key_positions=ids if start else None,
-            segments=segments,
-            causal=causal,
+            mask=Mask(causal=causal, segments=segments),
             state=self.scheme.token_state(x),
         )
 
@@ -177,7 +176,7 @@ class Layer:
                     scheme=self.scheme,
                     positions=self.cut(ids, start, end),
                     key_positions=self.cut(ids, 0, end),
-                    segments=None if segments is None else segments[:, :end],
+                    mask=Mask(segments=None if segments is None else segments[:, :end]),
                     state=state,
                 )
             )

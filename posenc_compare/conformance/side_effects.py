@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.conformance.checks import EXACT, check, expect, expect_close
 from posenc_compare.conformance.fresh_process import digest, elsewhere
 from posenc_compare.conformance.harness import (
@@ -111,7 +111,7 @@ def _inputs(subject: Subject, rung: tuple[int, bool]) -> None:
             scheme=scheme,
             positions=q_ids,
             key_positions=ids,
-            segments=segments,
+            mask=Mask(segments=segments),
             state=state,
         )
     if not past:

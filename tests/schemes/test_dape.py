@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Geometry, Scheme, create, dape
 from posenc_compare.schemes.call import PairBias
@@ -70,9 +70,13 @@ def test_equals_the_slow_reference_over_alibi() -> None:
     q, k, v = vectors()
     scheme, positions = make(), torch.tensor(PLACES)
     expected = slow(scheme, slow_alibi(), WIDTH**-0.5)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
-    out = attention(q, k, v, scheme=scheme, positions=positions, causal=False)
+    out = attention(
+        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     torch.testing.assert_close(out, expected.softmax(-1) @ v, rtol=0, atol=1e-12)
 
 
@@ -124,7 +128,9 @@ def test_a_base_with_a_pair_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = got.isfinite()
     torch.testing.assert_close(got[seen], expected[seen], rtol=0, atol=1e-12)
     with pytest.raises(ConfigError, match="dape: needs a causal mask"):
-        attention_logits(q, k, scheme=scheme, positions=places.long(), causal=False)
+        attention_logits(
+            q, k, scheme=scheme, positions=places.long(), mask=Mask(causal=False)
+        )
 
 
 @pytest.mark.parametrize("base", ["alibi", "t5_bias"])
@@ -133,9 +139,11 @@ def test_a_silent_network_leaves_the_base(base: str) -> None:
     scheme, positions = make(base=base), torch.tensor(PLACES)
     scheme.out.weight.zero_()
     scheme.out.bias.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     alone = attention_logits(
-        q, k, scheme=scheme.base, positions=positions, causal=False
+        q, k, scheme=scheme.base, positions=positions, mask=Mask(causal=False)
     )
     torch.testing.assert_close(got, alone, rtol=0, atol=1e-14)
 
@@ -169,9 +177,13 @@ def test_gradient_reaches_network_and_base() -> None:
 def test_heads_are_mixed() -> None:
     q, k, _ = vectors()
     scheme, positions = make(), torch.tensor(PLACES)
-    before = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    before = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     q[:, 0] += 1
-    after = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    after = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     assert (after - before)[:, 1:].abs().max() > 0.1
 
 
@@ -181,7 +193,7 @@ def test_each_option_changes_the_output() -> None:
     def logits(**options: Any) -> Tensor:
         positions = torch.tensor(PLACES)
         return attention_logits(
-            q, k, scheme=make(**options), positions=positions, causal=False
+            q, k, scheme=make(**options), positions=positions, mask=Mask(causal=False)
         )
 
     for options in ({"base": "t5_bias"}, {"width": 7}):
@@ -202,7 +214,7 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     scheme, places = make(), torch.tensor([15962, 15966, 15968])
     one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
     low, wide = (
-        attention_logits(x, x, scheme=scheme, positions=places, causal=False)
+        attention_logits(x, x, scheme=scheme, positions=places, mask=Mask(causal=False))
         for x in (one, one.double())
     )
     assert low.dtype == torch.float32
@@ -236,9 +248,13 @@ def test_heads_come_before_biases() -> None:
     q, k, _ = vectors()
     scheme, positions = make(), torch.tensor(PLACES)
     scheme.hidden.weight[:, :HEADS] = 0  # deaf to the logits
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     content = q @ k.mT / math.sqrt(WIDTH)
-    other = attention_logits(2 * q, k, scheme=scheme, positions=positions, causal=False)
+    other = attention_logits(
+        2 * q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     torch.testing.assert_close(other - got, content, rtol=0, atol=1e-12)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.deberta import Deberta, bucket_edges
@@ -95,7 +95,9 @@ def test_equals_the_slow_reference(reach: int, buckets: int, index: str) -> None
     scheme = make(reach=reach, buckets=buckets, p2c_index=index)
     positions = torch.tensor(PLACES)
     expected = slow(scheme, reach, buckets, index)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
     ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
     out = expected.masked_fill(ahead, -math.inf).softmax(-1) @ v
@@ -155,7 +157,9 @@ def test_index_conventions_differ_in_the_key_term_alone() -> None:
     )
 
     def logits(scheme: Deberta) -> Tensor:
-        return attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+        return attention_logits(
+            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+        )
 
     difference = logits(code) - logits(paper)
     assert difference.abs().max() > 0.5
@@ -198,7 +202,7 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     scheme, places = make(length=16), torch.tensor([15962, 15966, 15968])
     one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
     low, wide = (
-        attention_logits(x, x, scheme=scheme, positions=places, causal=False)
+        attention_logits(x, x, scheme=scheme, positions=places, mask=Mask(causal=False))
         for x in (one, one.double())
     )
     assert low.dtype == torch.float32

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fire import ROWS, Fire
@@ -167,7 +167,9 @@ def test_a_cast_scheme_computes_in_float32() -> None:
 def test_needs_a_causal_mask() -> None:
     x = normal(1, 3, 4, 8)
     with pytest.raises(ConfigError, match="fire: needs a causal mask"):
-        attention(x, x, x, scheme=make(), positions=torch.arange(4), causal=False)
+        attention(
+            x, x, x, scheme=make(), positions=torch.arange(4), mask=Mask(causal=False)
+        )
 
 
 @pytest.mark.parametrize("name", ["threshold", "c", "hidden"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.fope import Fope, identity
@@ -98,7 +98,7 @@ def test_equals_the_slow_reference(rule: dict[str, Any], floor: bool, pad: str) 
     expected = torch.tensor(turned, dtype=torch.float64)
     with torch.no_grad():
         got = attention_logits(
-            q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=False
+            q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
         )
     wanted = expected[0] @ expected[1].mT / math.sqrt(16)
     torch.testing.assert_close(got[0], wanted, rtol=0, atol=1e-11)
@@ -166,7 +166,9 @@ def test_a_shift_changes_logits() -> None:
     def change(gain: float) -> float:
         scheme = make(gain=gain)
         here, there = (
-            attention_logits(q, k, scheme=scheme, positions=ids, causal=False)
+            attention_logits(
+                q, k, scheme=scheme, positions=ids, mask=Mask(causal=False)
+            )
             for ids in (positions, positions + 64)
         )
         return (here - there).abs().max().item()

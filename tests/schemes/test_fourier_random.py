@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fourier_random import FourierRandom
@@ -50,7 +50,11 @@ def test_equals_the_slow_reference() -> None:
             torch.testing.assert_close(got[b, i], x[b, i] + code, rtol=0, atol=1e-12)
     q = normal(1, 1, 5, 8, seed=1)
     logits = attention_logits(
-        q, got[:1, None], scheme=scheme, positions=torch.arange(5), causal=False
+        q,
+        got[:1, None],
+        scheme=scheme,
+        positions=torch.arange(5),
+        mask=Mask(causal=False),
     )
     expected = q @ got[:1, None].mT / math.sqrt(8)  # it acts nowhere else
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, create
 from posenc_compare.schemes.call import index_grid
@@ -202,7 +202,7 @@ def test_needs_its_state() -> None:
 def test_needs_a_causal_mask() -> None:
     q, k, *_ = inputs()
     with pytest.raises(ConfigError, match="fox: needs a causal mask"):
-        attention_logits(q, k, scheme=make(), positions=RUN, causal=False)
+        attention_logits(q, k, scheme=make(), positions=RUN, mask=Mask(causal=False))
 
 
 def test_options_out_of_range() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
@@ -48,7 +48,7 @@ def test_equals_the_slow_reference(length: int, base: float, layout: str) -> Non
     q, k = normal(1, 2, 6, 16), normal(1, 2, 6, 16, seed=1)
     scheme = make(base=base, layout=layout, length=length)
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=False
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
     )
     for h in range(2):
         for i in range(6):

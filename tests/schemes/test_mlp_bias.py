@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.mlp_bias import MlpBias
@@ -52,7 +52,9 @@ def test_equals_the_slow_reference(inputs: str, bounded: bool, length: int) -> N
     scheme = make(0.5, length, inputs=inputs, bounded=bounded, hidden=7)
     q, k = normal(2, 3, 6, 8), normal(2, 3, 6, 8, seed=1)
     positions = torch.tensor(PLACES)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     for h in range(3):
         for i in range(6):
             for j in range(6):
@@ -123,7 +125,7 @@ def test_low_precision_keeps_close_positions_apart() -> None:
     zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
         got = attention_logits(
-            zero, zero, scheme=scheme, positions=positions, causal=False
+            zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
         )
     wide = scheme.double()
     for i in range(3):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, create
 from posenc_compare.schemes.path import Path
@@ -108,7 +108,7 @@ def test_equals_the_product_of_matrices(options: dict[str, Any]) -> None:
     got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
     torch.testing.assert_close(got, slow(scheme), rtol=0, atol=1e-12)
     read = attention(
-        q, k, v, scheme=scheme, positions=RUN, state=state, segments=SEGMENTS
+        q, k, v, scheme=scheme, positions=RUN, state=state, mask=Mask(segments=SEGMENTS)
     )
     packed = slow(scheme, packed=True).softmax(-1) @ v
     torch.testing.assert_close(read, packed, rtol=0, atol=1e-12)
@@ -294,7 +294,7 @@ def test_needs_its_state() -> None:
 def test_needs_a_causal_mask() -> None:
     q, k, *_ = inputs()
     with pytest.raises(ConfigError, match="path: needs a causal mask"):
-        attention_logits(q, k, scheme=make(), positions=RUN, causal=False)
+        attention_logits(q, k, scheme=make(), positions=RUN, mask=Mask(causal=False))
 
 
 def test_rank_out_of_range() -> None:

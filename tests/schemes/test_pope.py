@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes import Variant, create
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.pope import Pope
@@ -54,7 +54,9 @@ def test_equals_the_slow_reference(base: float, causal: bool) -> None:
     q, k = normal(2, 2, 6, 8), normal(2, 2, 6, 8, seed=1)
     scheme = trained(base=base)
     positions = torch.tensor(PLACES)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
+    )
     for b in range(2):
         for h in range(2):
             for i in range(6):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
@@ -122,7 +122,7 @@ def test_logits_are_those_of_the_drawn_ids() -> None:
     outer = make(scheme="alibi")
     rows = torch.arange(7).expand(2, -1)
     ids = outer.positions(rows, seeded())
-    got = attention_logits(q, k, scheme=outer, positions=ids, causal=False)
+    got = attention_logits(q, k, scheme=outer, positions=ids, mask=Mask(causal=False))
     slopes = [2.0**-4, 2.0**-8]
     for b in range(2):
         for h in range(2):

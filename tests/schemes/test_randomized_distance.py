@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
@@ -41,7 +41,7 @@ def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
     ids = outer.positions(plain, seeded(4))
     assert torch.equal(ids % 2**32, plain)
     assert torch.equal(ids - ids[:, :1], plain - 3)
-    got = attention_logits(q, k, scheme=outer, positions=ids, causal=causal)
+    got = attention_logits(q, k, scheme=outer, positions=ids, mask=Mask(causal=causal))
     distances, slopes = table(7, longest, 4), [2.0**-4, 2.0**-8]
     for b in range(2):
         for h in range(2):
@@ -56,7 +56,9 @@ def test_the_bias_has_equal_diagonals_and_falls() -> None:
     q = torch.zeros(1, 2, 30, 8, dtype=torch.float64)
     outer = make()
     ids = outer.positions(torch.arange(30), seeded())
-    bias = attention_logits(q, q, scheme=outer, positions=ids, causal=False)[0]
+    bias = attention_logits(q, q, scheme=outer, positions=ids, mask=Mask(causal=False))[
+        0
+    ]
     assert torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
     assert torch.equal(bias, bias.mT)
     assert (bias[:, -1].diff(dim=-1) > 0).all()
@@ -77,7 +79,9 @@ def test_it_is_not_the_bias_of_random_ids() -> None:
     q = torch.zeros(1, 2, 9, 8, dtype=torch.float64)
     outer = create("randomized", options={"scheme": "alibi"}, model_dim=16, heads=2)
     ids = outer.positions(torch.arange(9), seeded())
-    bias = attention_logits(q, q, scheme=outer, positions=ids, causal=False)[0]
+    bias = attention_logits(q, q, scheme=outer, positions=ids, mask=Mask(causal=False))[
+        0
+    ]
     assert not torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
 
 
@@ -90,7 +94,9 @@ def test_with_as_many_distances_as_tokens_it_is_the_scheme_inside(
 
     def read(each: Scheme) -> Tensor:
         drawn = each.positions(ids, seeded())
-        return attention(q, q, q, scheme=each, positions=drawn, causal=causal)
+        return attention(
+            q, q, q, scheme=each, positions=drawn, mask=Mask(causal=causal)
+        )
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

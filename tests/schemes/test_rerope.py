@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
@@ -178,4 +178,6 @@ def test_stretching_needs_a_length() -> None:
 def test_it_needs_a_causal_mask() -> None:
     q = normal(1, 2, 3, 8)
     with pytest.raises(ConfigError, match="rerope: needs a causal mask"):
-        attention(q, q, q, scheme=make(), positions=torch.arange(3), causal=False)
+        attention(
+            q, q, q, scheme=make(), positions=torch.arange(3), mask=Mask(causal=False)
+        )

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
@@ -107,9 +107,11 @@ def test_logits_do_not_change_under_a_shift(shift: int) -> None:
     q, k = normal(1, 2, 9, 8), normal(1, 2, 9, 8, seed=1)
     for layout in ("adjacent", "half"):
         scheme, positions = make(layout=layout), torch.arange(9)
-        here = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+        here = attention_logits(
+            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+        )
         there = attention_logits(
-            q, k, scheme=scheme, positions=positions + shift, causal=False
+            q, k, scheme=scheme, positions=positions + shift, mask=Mask(causal=False)
         )
         torch.testing.assert_close(here, there, rtol=0, atol=1e-10)
         plain = q @ k.mT / math.sqrt(8)

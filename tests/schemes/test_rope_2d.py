@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
@@ -74,7 +74,9 @@ def test_equals_the_slow_reference(rule: dict[str, Any], head_dim: int) -> None:
     places = ids()
     scheme = perturbed(head_dim=head_dim, **rule)
     with torch.no_grad():
-        got = attention_logits(q, k, scheme=scheme, positions=places, causal=False)
+        got = attention_logits(
+            q, k, scheme=scheme, positions=places, mask=Mask(causal=False)
+        )
     pairs = head_dim // 2
     for b in range(2):
         for h in range(2):
@@ -163,7 +165,7 @@ def test_logits_depend_on_offsets_of_each_axis_alone(kind: str) -> None:
     q, k = normal(2, 2, 5, 16), normal(2, 2, 5, 16, seed=1)
     scheme = perturbed(kind=kind).requires_grad_(False)
     here, there, scaled = (
-        attention_logits(q, k, scheme=scheme, positions=p, causal=False)
+        attention_logits(q, k, scheme=scheme, positions=p, mask=Mask(causal=False))
         for p in (ids(), ids() + torch.tensor([300, 4000]), 2 * ids())
     )
     torch.testing.assert_close(here, there, rtol=0, atol=1e-10)

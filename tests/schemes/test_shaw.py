@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.shaw import Shaw
@@ -81,7 +81,9 @@ def test_equals_the_slow_reference(
     scheme = make(reach=reach, values=values, per_head=per_head)
     positions = torch.tensor(PLACES)
     logits, out = slow(scheme, reach, causal)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
+    )
     torch.testing.assert_close(got, logits, rtol=0, atol=1e-13)
     for path in ["plain"] if values else ["auto", "dense", "flex", "plain"]:
         assert path in (*get_args(Path), "auto")
@@ -93,7 +95,7 @@ def test_equals_the_slow_reference(
                 v,
                 scheme=scheme,
                 positions=positions,
-                causal=causal,
+                mask=Mask(causal=causal),
                 path=path,  # type: ignore[arg-type]
             )
         torch.testing.assert_close(read, out, rtol=0, atol=1e-13)
@@ -151,7 +153,11 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     scheme, places = make(reach=8).float(), [15962, 15966, 15968]
     one = torch.ones(1, 2, 3, WIDTH, dtype=torch.bfloat16)
     got = attention_logits(
-        one, 0 * one, scheme=scheme, positions=torch.tensor(places), causal=False
+        one,
+        0 * one,
+        scheme=scheme,
+        positions=torch.tensor(places),
+        mask=Mask(causal=False),
     )
     for i in range(3):
         for j in range(3):

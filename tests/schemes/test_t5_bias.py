@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.t5_bias import T5Bias, bucket_edges
@@ -92,7 +92,7 @@ def test_equals_the_slow_reference(both: bool) -> None:
     q, k = torch.randn(2, 2, 3, 6, 8, generator=generator, dtype=torch.float64)
     positions = [4, 5, 7, 40, 3, 5]
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(positions), causal=False
+        q, k, scheme=scheme, positions=torch.tensor(positions), mask=Mask(causal=False)
     )
     for h in range(3):
         for i in range(6):
@@ -161,7 +161,11 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     zero = torch.zeros(1, 2, 3, 8, dtype=torch.bfloat16)
     scheme = make(bidirectional=True)
     logits = attention_logits(
-        zero, zero, scheme=scheme, positions=torch.tensor(positions), causal=False
+        zero,
+        zero,
+        scheme=scheme,
+        positions=torch.tensor(positions),
+        mask=Mask(causal=False),
     )
     for i in range(3):
         for j in range(3):

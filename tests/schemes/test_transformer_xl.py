@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.transformer_xl import TransformerXl
@@ -78,7 +78,9 @@ def test_equals_the_slow_reference(clamp: int, base: float) -> None:
     q, k, v = vectors()
     scheme, positions = make(clamp=clamp, base=base), torch.tensor(PLACES)
     expected = slow(scheme, clamp, base)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
     ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
     masked = expected.masked_fill(ahead, -math.inf)
@@ -106,9 +108,13 @@ def test_nothing_trained_is_no_encoding() -> None:
 def test_every_parameter_has_a_part(silent: str) -> None:
     q, k, _ = vectors()
     scheme, positions = make(), torch.tensor(PLACES)
-    before = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    before = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     scheme.get_parameter(silent).zero_()
-    after = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    after = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     assert (after - before).abs().max() > 0.1
 
 
@@ -118,7 +124,7 @@ def test_each_option_changes_the_logits() -> None:
     def logits(**options: int | float) -> Tensor:
         positions = torch.tensor(PLACES)
         return attention_logits(
-            q, k, scheme=make(**options), positions=positions, causal=False
+            q, k, scheme=make(**options), positions=positions, mask=Mask(causal=False)
         )
 
     for options in ({"clamp": 5}, {"base": 500.0}):
@@ -139,9 +145,15 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     scheme, places = make(), [15962, 15966, 15968]
     zero = torch.zeros(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
     positions = torch.tensor(places)
-    low = attention_logits(zero, zero, scheme=scheme, positions=positions, causal=False)
+    low = attention_logits(
+        zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     wide = attention_logits(
-        zero.double(), zero.double(), scheme=scheme, positions=positions, causal=False
+        zero.double(),
+        zero.double(),
+        scheme=scheme,
+        positions=positions,
+        mask=Mask(causal=False),
     )
     assert low.dtype == torch.float32
     torch.testing.assert_close(low.double(), wide, rtol=0, atol=1e-5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
@@ -188,8 +188,12 @@ def test_what_overflows_in_the_future_is_never_seen(dtype: torch.dtype) -> None:
     scheme = make(scale_base=1.0, centre=64)
     places, segments = torch.arange(128), torch.zeros(2, 128, dtype=torch.long)
     wide = [x.detach().double() for x in (q, k, v)]
-    expected = attention(*wide, scheme=scheme, positions=places, segments=segments)
-    got = attention(q, k, v, scheme=scheme, positions=places, segments=segments)
+    expected = attention(
+        *wide, scheme=scheme, positions=places, mask=Mask(segments=segments)
+    )
+    got = attention(
+        q, k, v, scheme=scheme, positions=places, mask=Mask(segments=segments)
+    )
     torch.testing.assert_close(
         got.double(), expected, rtol=0, atol=16 * torch.finfo(dtype).eps
     )
@@ -201,7 +205,9 @@ def test_what_overflows_in_the_future_is_never_seen(dtype: torch.dtype) -> None:
 def test_a_causal_mask_is_required() -> None:
     q = normal(1, 2, 3, 16)
     with pytest.raises(ConfigError, match="xpos: needs a causal mask"):
-        attention(q, q, q, scheme=make(), positions=torch.arange(3), causal=False)
+        attention(
+            q, q, q, scheme=make(), positions=torch.arange(3), mask=Mask(causal=False)
+        )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
 
@@ -88,7 +88,7 @@ def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
         same,
         scheme=scheme,
         positions=positions,
-        causal=causal,
+        mask=Mask(causal=causal),
         state=scheme.token_state(x),
     )
     total, apart = logits.double().mean(dim=(0, 1)), probe.apart(count)

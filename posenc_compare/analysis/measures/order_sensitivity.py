@@ -17,7 +17,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import attention
+from posenc_compare.attention import Mask, attention
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
 
@@ -81,7 +81,7 @@ def _last(scheme: Scheme, probe: Probe, x: Tensor, causal: bool) -> Tensor:
             v,
             scheme=scheme,
             positions=ids,
-            causal=causal,
+            mask=Mask(causal=causal),
             state=scheme.token_state(seen),
         )
         x = x + rearrange(read, "b head seq d -> b seq (head d)")

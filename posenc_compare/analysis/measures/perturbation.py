@@ -16,7 +16,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
 
@@ -143,7 +143,7 @@ def _bias_spread(scheme: Scheme, probe: Probe) -> float:
             k * on,
             scheme=scheme,
             positions=ids,
-            causal=probe.causal(scheme),
+            mask=Mask(causal=probe.causal(scheme)),
             state=state,
         )
         for on in (1, 0)

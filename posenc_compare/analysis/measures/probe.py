@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.core.settings import ProbeSetting
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 
 
@@ -77,7 +77,7 @@ class Probe(ProbeSetting):
             zeros,
             scheme=scheme,
             positions=positions[None],
-            causal=scheme.causal_only,
+            mask=Mask(causal=scheme.causal_only),
             state=scheme.token_state(self.zeros(1, count, geometry.model_dim)),
         )[0]
 

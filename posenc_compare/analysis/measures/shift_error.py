@@ -19,7 +19,7 @@ from posenc_compare.analysis.measures.measure import (
 )
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import SHIFTS
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
@@ -73,6 +73,6 @@ def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
         probe.heads_of(x, "key"),
         scheme=scheme,
         positions=positions,
-        causal=probe.causal(scheme),
+        mask=Mask(causal=probe.causal(scheme)),
         state=scheme.token_state(x),
     )
