@@ -19,10 +19,25 @@ from torch import Tensor
 from posenc_compare.attention.backends import Path
 from posenc_compare.attention.mask import CAUSAL, Mask
 from posenc_compare.attention.plan import Plan
-from posenc_compare.attention.session import attend, logits
+from posenc_compare.attention.session import (
+    Explanation,
+    Session,
+    attend,
+    explained,
+    logits,
+)
 from posenc_compare.schemes.scheme import Scheme
 
-__all__ = ["Mask", "Path", "attention", "attention_logits"]
+__all__ = [
+    "CAUSAL",
+    "Explanation",
+    "Mask",
+    "Path",
+    "Session",
+    "attention",
+    "attention_logits",
+    "explain",
+]
 
 
 def attention(
@@ -81,4 +96,23 @@ def attention_logits(
     Returns:
         `(batch, heads, query, key)`, -inf where a query may not look.
     """
-    return logits(Plan(positions, None, mask), scheme, 0, q, k, state)
+    plan = Plan(positions, None, mask)
+    return logits(plan, plan.call(scheme, 0, q, k, state), scheme)
+
+
+def explain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scheme: Scheme,
+    positions: Tensor,
+    key_positions: Tensor | None = None,
+    mask: Mask = CAUSAL,
+    state: Tensor | None = None,
+) -> Explanation:
+    """Return which path `attention` would take, and why it would take no other.
+
+    Args and errors are those of `attention`.
+    """
+    return explained(Plan(positions, key_positions, mask), scheme, 0, q, k, v, state)

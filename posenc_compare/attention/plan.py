@@ -19,6 +19,7 @@ ON_HEADS = (
     "offset_bias",
     "pair_bias",
     "scores",
+    "weights",
     "values",
 )
 
@@ -96,7 +97,7 @@ class Plan:
             )
         if queries == 0:
             raise ShapeError("attention: q must hold at least one query, got none")
-        window, prefix = mask.window_of(layer), self._prefix(scheme, batch)
+        window, prefix = mask.window_of(layer), self._prefix(scheme, batch, q.device)
         q_positions, k_positions = self.once(
             ("ids", batch, queries, keys, scheme.axes, q.device),
             lambda: self._placed(batch, queries, keys, scheme.axes, q.device),
@@ -108,10 +109,10 @@ class Plan:
             k_positions,
             state,
             mask.causal,
-            None if mask.segments is None else mask.segments.to(q.device),
+            self._on(q.device, "segments", mask.segments),
             None if window is None or window >= keys else window,
-            prefix.to(q.device) if isinstance(prefix, Tensor) else prefix,
-            self.drawn,
+            prefix,
+            self._on(q.device, "drawn", self.drawn),
             self.shared,
         )
 
@@ -131,19 +132,30 @@ class Plan:
         keys = self.positions if self.key_positions is None else self.key_positions
         return torch.atleast_2d(self.positions.long(), keys.long())
 
-    def _prefix(self, scheme: Scheme, batch: int) -> int | Tensor:
+    def _on(
+        self, device: torch.device, name: str, given: Tensor | None
+    ) -> Tensor | None:
+        """Return a tensor on the device, moved once."""
+        if given is None:
+            return None
+        return self.once((name, device), lambda: given.to(device))
+
+    def _prefix(self, scheme: Scheme, batch: int, device: torch.device) -> int | Tensor:
         prefix = self.mask.prefix
-        if isinstance(prefix, Tensor) and prefix.shape != (batch,):
+        if isinstance(prefix, int) and not prefix:
+            return 0
+        if scheme.causal_only:
+            raise ConfigError(
+                f"{scheme.name}: needs a causal mask, got a prefix that looks ahead"
+            )
+        if isinstance(prefix, int):
+            return prefix
+        if prefix.shape != (batch,):
             raise ShapeError(
                 f"attention: prefix must be one number or ({batch},), one for each "
                 f"sequence, got {tuple(prefix.shape)}"
             )
-        none = isinstance(prefix, int) and not prefix
-        if scheme.causal_only and not none:
-            raise ConfigError(
-                f"{scheme.name}: needs a causal mask, got a prefix that looks ahead"
-            )
-        return prefix
+        return self.once(("prefix", device), lambda: prefix.to(device))
 
     def _placed(
         self, batch: int, queries: int, keys: int, axes: int, device: torch.device

@@ -8,11 +8,11 @@ from torch import Tensor
 from posenc_compare.attention.plan import Plan
 from posenc_compare.errors import DoorError, ShapeError
 from posenc_compare.schemes.call import Call, PairBias, index_grid
-from posenc_compare.schemes.contract import ask, check_returned
+from posenc_compare.schemes.contract import ask, ask_offsets, check_returned
 from posenc_compare.schemes.scheme import Scheme
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
-WHOLE_ROWS = ("scores", "values")  # doors that see all logits of a row
+WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,8 @@ class Request:
     @classmethod
     def of(cls, scheme: Scheme, plan: Plan, call: Call, v: Tensor) -> "Request":
         """Open the doors of the scheme."""
-        scheme.check_call(call)
-        q = ask(scheme, "query", call.q, call.q_positions)
-        k = ask(scheme, "key", call.k, call.k_positions)
+        q = ask(scheme, "query", call.q, call.q_positions, call)
+        k = ask(scheme, "key", call.k, call.k_positions, call)
         q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
         vector = _vector(scheme, plan, call)
         pair = _pairwise(scheme, call)
@@ -108,7 +107,8 @@ def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
             f"{scheme.axes}; use pair_bias"
         )
     learns = any(parameter.requires_grad for parameter in scheme.parameters())
-    if learns and torch.is_grad_enabled():
+    own = "offset_bias" in scheme.asks_call or (learns and torch.is_grad_enabled())
+    if own:
         return _asked(scheme, plan, call)
     heads = call.q.shape[1]
     return plan.once(("vector", id(scheme), heads), lambda: _asked(scheme, plan, call))
@@ -122,12 +122,8 @@ def _asked(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
             f"an offset bias, got offsets from {first} to {last}"
         )
     offsets = torch.arange(first, last + 1, device=call.q_positions.device)
-    values = scheme.offset_bias(offsets)
-    if values is None:
-        return None
-    wanted = (call.q.shape[1], last - first + 1)
-    check_returned(scheme, "offset_bias", values, wanted, offsets)
-    return OffsetVector(values, first)
+    values = ask_offsets(scheme, offsets, call.q.shape[1], call)
+    return None if values is None else OffsetVector(values, first)
 
 
 def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:

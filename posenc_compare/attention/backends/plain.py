@@ -17,7 +17,12 @@ def serves(request: Request) -> str:
 def run(request: Request) -> Tensor:
     """Attend as the definition says."""
     scheme, call = request.scheme, request.call
-    weights = logits(request).softmax(dim=-1)
+    found = logits(request)
+    weights = scheme.weights(found, call)
+    if weights is None:
+        weights = found.softmax(dim=-1)
+    else:
+        check_returned(scheme, "weights", weights, found.shape, found)
     out = weights @ request.v.to(weights.dtype)
     more = scheme.values(weights, call)
     if more is not None and getattr(more, "ndim", 1):
