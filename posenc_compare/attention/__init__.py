@@ -59,8 +59,9 @@ def attention(
 
     Args:
         q: `(batch, heads, query, head_dim)` queries, as projected.
-        k: `(batch, heads, key, head_dim)` keys, as projected; key >= query.
-        v: `(batch, heads, key, head_dim)` values.
+        k: `(batch, key_heads, key, head_dim)` keys, as projected; key >= query. Fewer
+            heads than queries have must divide those: a group shares a head.
+        v: `(batch, key_heads, key, value_dim)` values.
         scheme: the positional scheme.
         positions: `(query,)` or `(batch, query)` int64 position of each query.
         key_positions: the same for keys; may be left out if there are as many keys
@@ -70,7 +71,7 @@ def attention(
         path: force a path; `auto` takes the fastest that serves.
 
     Returns:
-        `(batch, heads, query, head_dim)` in the dtype of `v`.
+        `(batch, heads, query, value_dim)` in the dtype of `v`.
 
     Raises:
         ShapeError: if sizes or position ids do not fit together.

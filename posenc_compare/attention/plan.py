@@ -72,12 +72,15 @@ class Plan:
                 f"got {tuple(q.shape)}"
             )
         batch, heads, queries, head_dim = q.shape
-        fits = k.dim() == 4 and k.shape[:2] == (batch, heads) and k.shape[3] == head_dim
-        if not fits or k.shape[2] < queries:
+        fits = k.dim() == 4 and k.shape[0] == batch and k.shape[3] == head_dim
+        if not fits or heads % max(1, k.shape[1]) or k.shape[2] < queries:
             raise ShapeError(
                 f"attention: k must be ({batch}, {heads}, key, {head_dim}) with key at "
-                f"least {queries}, got {tuple(k.shape)}"
+                f"least {queries}, or fewer heads that divide {heads}, "
+                f"got {tuple(k.shape)}"
             )
+        if k.shape[1] != heads and not serves_groups(scheme):
+            k = repeated(k, heads)
         keys, mask = k.shape[2], self.mask
         self.once(
             (id(scheme), heads, head_dim),
@@ -179,12 +182,10 @@ def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
     parameters is the same for all heads, and a bias that never looks at queries and
     keys the same for every `head_dim`.
     """
-    doors = {door for door in ON_HEADS if scheme.acts_at(door)}
+    doors = doors_on_heads(scheme)
     if not doors:
         return
-    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
-    turns = doors <= {"query", "key"} and next(scheme.parameters(), None) is None
-    alike = turns and len({part.geometry.heads for part in parts}) == 1
+    alike = turns_alike(scheme)
     looks = doors - {"offset_bias", "pair_bias"} or scheme.family == "contextual"
     for size, got, free in (
         ("heads", heads, alike),
@@ -196,6 +197,30 @@ def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
                 f"{scheme.name}: q must have the {size} that the scheme was built for, "
                 f"{built}, got {got}; one built with {size}={got} would work"
             )
+
+
+def doors_on_heads(scheme: Scheme) -> set[str]:
+    """Return the doors at which a scheme acts on heads."""
+    return {door for door in ON_HEADS if scheme.acts_at(door)}
+
+
+def turns_alike(scheme: Scheme) -> bool:
+    """Return whether all that a scheme does to heads is one turn, the same for all."""
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    turns = doors_on_heads(scheme) <= {"query", "key"}
+    turns = turns and next(scheme.parameters(), None) is None
+    turns = turns and not scheme.acts_at("token_state")
+    return turns and len({part.geometry.heads for part in parts}) == 1
+
+
+def serves_groups(scheme: Scheme) -> bool:
+    """Return whether a scheme may see fewer heads of keys than of queries."""
+    return not doors_on_heads(scheme) - {"query", "offset_bias"} or turns_alike(scheme)
+
+
+def repeated(x: Tensor, heads: int) -> Tensor:
+    """Return `(batch, heads, key, ...)`, each head as often as queries share it."""
+    return x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def checked_ids(

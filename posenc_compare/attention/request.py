@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc_compare.attention.plan import Plan
+from posenc_compare.attention.plan import Plan, repeated
 from posenc_compare.errors import DoorError, ShapeError
 from posenc_compare.schemes.call import Call, PairBias, index_grid
 from posenc_compare.schemes.contract import ask, ask_offsets, check_returned
@@ -32,8 +32,8 @@ class Request:
         plan: of the forward pass.
         call: what the doors saw.
         q: `(batch, heads, query, head_dim)` after the door `query`.
-        k: `(batch, heads, key, head_dim)` after the door `key`.
-        v: `(batch, heads, key, value_dim)`.
+        k: `(batch, key_heads, key, head_dim)` after the door `key`.
+        v: `(batch, key_heads, key, value_dim)`.
         scale: factor of every product of query and key.
         vector: the offset bias, if there is one.
         bias: offset and pair bias in one, or None.
@@ -55,11 +55,24 @@ class Request:
         q = ask(scheme, "query", call.q, call.q_positions, call)
         k = ask(scheme, "key", call.k, call.k_positions, call)
         q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
+        v = v if v.shape[1] == k.shape[1] else repeated(v, k.shape[1])
         vector = _vector(scheme, plan, call)
         pair = _pairwise(scheme, call)
         bias = pair if vector is None else _gathered(vector, call, pair)
         scale = scheme.scale(call.q.shape[-1])
         return cls(scheme, plan, call, q, k, v, scale, vector, bias)
+
+    @property
+    def grouped(self) -> bool:
+        """Return whether queries share heads of keys and values."""
+        return self.q.shape[1] != self.k.shape[1]
+
+    def whole_heads(self) -> tuple[Tensor, Tensor]:
+        """Return keys and values with a head for each head of the queries."""
+        if not self.grouped:
+            return self.k, self.v
+        heads = self.q.shape[1]
+        return repeated(self.k, heads), repeated(self.v, heads)
 
     def added(self) -> Tensor:
         """Return the bias of all pairs, `(batch or 1, heads, query, key)`."""

@@ -141,9 +141,9 @@ class Session:
         Args:
             layer: which, from 0.
             q: `(batch, heads, query, head_dim)` queries of this pass, as projected.
-            k: `(batch, heads, key, head_dim)` keys as projected: those of this pass
-                if the session keeps the others, or else of all passes.
-            v: `(batch, heads, key, value_dim)` values, likewise.
+            k: `(batch, key_heads, key, head_dim)` keys as projected: those of this
+                pass if the session keeps the others, or else of all passes.
+            v: `(batch, key_heads, key, value_dim)` values, likewise.
             x: `(batch, query, model_dim)` input of the layer; a scheme without a token
                 state needs none.
             path: force a path; `auto` takes the fastest that serves.
@@ -238,7 +238,7 @@ def explained(
     with torch.autocast(q.device.type, enabled=False):
         request = _request(plan, scheme, layer, q, k, v, state)
     why: dict[Path, str] = {n: BACKENDS[n].serves(request) for n in order(request)}
-    taken = next(name for name in why if not why[name])
+    taken: Path = next(name for name in why if not why[name])
     del why[taken]
     first = f"{taken} comes first"
     return Explanation(taken, {name: reason or first for name, reason in why.items()})

@@ -76,8 +76,8 @@ FAULTS = [
     ),
     plan(
         "any number of heads",
-        "alike = turns and len(",
-        "alike = turns or len(",
+        "return turns and len(",
+        "return turns or len(",
         HEADS,
         "fire",
     ),

@@ -25,5 +25,10 @@ def run(request: Request) -> Tensor:
         added = request.added().to(request.mask_dtype())
         mask = added.masked_fill(~mask, -math.inf)
     return F.scaled_dot_product_attention(
-        request.q, request.k, request.v, attn_mask=mask, scale=request.scale
+        request.q,
+        request.k,
+        request.v,
+        attn_mask=mask,
+        scale=request.scale,
+        enable_gqa=request.grouped,
     )

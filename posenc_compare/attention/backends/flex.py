@@ -56,6 +56,7 @@ def run(request: Request) -> Tensor:
         score_mod,
         block_mask=mask,
         scale=request.scale,
+        enable_gqa=request.grouped,
     )
 
 

@@ -29,4 +29,5 @@ def run(request: Request) -> Tensor:
         request.v,
         is_causal=request.call.causal and request.call.sizes[0] > 1,
         scale=request.scale,
+        enable_gqa=request.grouped,
     )

@@ -23,7 +23,7 @@ def run(request: Request) -> Tensor:
         weights = found.softmax(dim=-1)
     else:
         check_returned(scheme, "weights", weights, found.shape, found)
-    out = weights @ request.v.to(weights.dtype)
+    out = weights @ request.whole_heads()[1].to(weights.dtype)
     more = scheme.values(weights, call)
     if more is not None and getattr(more, "ndim", 1):
         check_returned(scheme, "values", more, out.shape, request.v)
@@ -32,7 +32,7 @@ def run(request: Request) -> Tensor:
 
 def logits(request: Request) -> Tensor:
     """Return the logits, -inf where a query may not look."""
-    q, k = request.q, request.k
+    q, (k, _) = request.q, request.whole_heads()
     wide = torch.promote_types(q.dtype, torch.float32)
     found = q.to(wide) @ k.to(wide).mT * request.scale
     if request.bias is not None:

@@ -45,7 +45,7 @@ def run(request: Request) -> Tensor:
         values = values.masked_fill(apart > 0, -math.inf)
     if call.window is not None:
         values = values.masked_fill(apart.abs() >= call.window, -math.inf)
-    inputs = (request.q, request.k, request.v, values.contiguous())
+    inputs = (request.q, *request.whole_heads(), values.contiguous())
     if values.requires_grad:
         return StridedBias.apply(*inputs, request.scale, call.causal)
     return attend_in_blocks(*inputs, request.scale, call.causal)
