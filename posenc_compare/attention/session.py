@@ -52,7 +52,8 @@ class Session:
         positions: `(seq,)` or `(batch, seq)` whole numbers, of all tokens that will be
             fed; schemes of several axes have a last axis more. They may lie on the
             CPU, whatever the model is on.
-        mask: which keys a query may look at; segments are those of all tokens.
+        mask: which keys a query may look at; segments are those of all tokens. None:
+            `CAUSAL`, which torch.compile cannot take as a default.
         generator: of what schemes draw; on the CPU. None: they draw nothing.
         batch: place so many sequences, each on its own, where the scheme places
             tokens; 0: all sequences alike, as `positions` are given.
@@ -69,7 +70,7 @@ class Session:
         schemes: Scheme | Iterable[Scheme],
         positions: Tensor,
         *,
-        mask: Mask = CAUSAL,
+        mask: Mask | None = None,
         generator: torch.Generator | None = None,
         batch: int = 0,
         fed: int | None = None,
@@ -77,7 +78,8 @@ class Session:
     ) -> None:
         alone = isinstance(schemes, Scheme)
         self.schemes = [schemes] if alone else list(schemes)
-        self.mask, self.cache = mask, cache
+        self.mask = CAUSAL if mask is None else mask
+        self.cache = cache
         first, given = self.schemes[0], whole_numbers("session: positions", positions)
         self._axis = -1 if first.axes == 1 else -2
         each = batch and given.dim() == -self._axis and first.acts_at("positions")
