@@ -8,6 +8,7 @@ FILES = ("attention/*.py", "attention/backends/*.py")
 HERE = "tests/test_attention.py::test_"
 INPUT = "tests/test_attention_input.py::test_"
 CUDA = "tests/test_flex_on_cuda.py::test_"
+MASKS = "tests/test_mask.py::test_"
 DERIVATIVES = "tests/test_derivatives.py::test_"
 STEP = f"{HERE}ids_out_of_step_leave_the_strided_path"
 CHOICE = f"{CUDA}path_choice_on_cuda"
@@ -65,6 +66,28 @@ FAULTS = [
         "max(config.recompile_limit, KERNELS)",
         "config.recompile_limit",
         SIZES,
+    ),
+    # Masks
+    strided(
+        "window too wide",
+        "apart.abs() >= call.window",
+        "apart.abs() > call.window",
+        f"{MASKS}every_path_honours_every_mask",
+    ),
+    request(
+        "groups interleaved",
+        "else repeated(v, k.shape[1])",
+        "else v.repeat(1, k.shape[1] // v.shape[1], 1, 1)",
+        f"{MASKS}grouped_queries_share_keys_and_values",
+        "shaw",
+    ),
+    fault(
+        "session",
+        "state of the first pass alone",
+        "self._past.update(self._kept)",
+        "self._past = self._past or dict(self._kept)",
+        "tests/test_session.py::test_decoding_equals_one_pass",
+        "fox",
     ),
     # Input
     request(
