@@ -12,8 +12,8 @@ import torch.nn.attention.flex_attention as flex
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from posenc_compare import attention as module
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits, request
+from posenc_compare.attention.backends import BACKENDS, strided
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme, create
 
@@ -77,8 +77,8 @@ def grid(cases: list[tuple[str, dict[str, Any]]]) -> pytest.MarkDecorator:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", 16)  # 40 rows: two blocks and a half
-    monkeypatch.setattr(module, "BACKWARD_BLOCK", 12)  # three and a third
+    monkeypatch.setattr(strided, "BLOCK", 16)  # 40 rows: two blocks and a half
+    monkeypatch.setattr(strided, "BACKWARD_BLOCK", 12)  # three and a third
 
 
 @pytest.fixture
@@ -114,8 +114,7 @@ def arguments(
         "scheme": scheme,
         "positions": key_positions[keys - queries :],
         "key_positions": key_positions,
-        "causal": causal,
-        "segments": segments,
+        "mask": Mask(causal, segments=segments),
         "state": scheme.token_state(x),
     }
 
@@ -235,8 +234,8 @@ def test_flex_skips_the_blocks_that_no_query_of_a_sequence_sees(
     scheme, places = make("alibi", {}), torch.arange(4 * block)
     q, k, v = normal(3, BATCH, HEADS, 4 * block, WIDTH)
     attention(
-        q, k, v, scheme=scheme, positions=places, segments=segments, causal=causal,
-        path="flex",
+        q, k, v, scheme=scheme, positions=places, path="flex",
+        mask=Mask(causal, segments=segments),
     )  # fmt: skip
     seen = segments[:, None, :, None] == segments[:, None, None, :]
     seen = seen & (places[:, None] >= places) if causal else seen
@@ -315,7 +314,7 @@ def test_paths_agree_in_float32(
             zero,
             scheme=twin,
             positions=given["key_positions"],
-            causal=twin.facts.causal_only,
+            mask=Mask(causal=twin.facts.causal_only),
         )
     bias = bias[bias.isfinite()]
     out_bound, grad_bounds = float32_bounds(q, k, v, g, scheme, bias.abs().max().item())
@@ -394,8 +393,8 @@ def test_strided_gradients_are_those_of_finite_differences(
     monkeypatch: pytest.MonkeyPatch,
     normal: Callable[..., Tensor],
 ) -> None:
-    monkeypatch.setattr(module, "BLOCK", block)
-    monkeypatch.setattr(module, "BACKWARD_BLOCK", block)
+    monkeypatch.setattr(strided, "BLOCK", block)
+    monkeypatch.setattr(strided, "BACKWARD_BLOCK", block)
     options = {"buckets": 4, "max_distance": 4, "bidirectional": True}
     scheme = make("t5_bias", options, heads=1)
     q = normal(2, 1, 3, 2).requires_grad_()
@@ -410,7 +409,7 @@ def test_strided_gradients_are_those_of_finite_differences(
             scheme=scheme,
             positions=torch.arange(1, 4),
             key_positions=torch.arange(4),
-            causal=causal,
+            mask=Mask(causal=causal),
             path="strided",
         )
 
@@ -424,7 +423,7 @@ def test_diagonal_sums(rows: int, columns: int, normal: Callable[..., Tensor]) -
     for i in range(rows):
         for j in range(columns):
             expected[:, i + j] += x[:, i, j]
-    got = module._diagonal_sums(x)
+    got = strided._diagonal_sums(x)
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
 
 
@@ -449,7 +448,9 @@ def test_strided_with_another_start_in_every_row(
     q, k, v = normal(3, BATCH, HEADS, 20, WIDTH)
     rows = torch.arange(20) + torch.tensor([[0], [7]])
     got, expected = (
-        attention(q, k, v, scheme=scheme, positions=rows, causal=causal, path=path)
+        attention(
+            q, k, v, scheme=scheme, positions=rows, mask=Mask(causal=causal), path=path
+        )
         for path in ("auto", "plain")
     )
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
@@ -466,7 +467,7 @@ def test_keys_may_stand_at_another_start_than_queries(
             "scheme": scheme,
             "positions": torch.arange(20),
             "key_positions": torch.arange(20) + start,
-            "causal": False,
+            "mask": Mask(causal=False),
         }
         got = attention(q, k, v, **given, path="strided")
         expected = attention(q, k, v, **given, path="plain")
@@ -498,7 +499,7 @@ def test_ids_out_of_step_leave_the_strided_path(
         "scheme": make(name, options),
         "positions": torch.tensor(q_ids[0] if one_row else q_ids),
         "key_positions": torch.tensor(k_ids),
-        "causal": False,
+        "mask": Mask(causal=False),
     }
     got = attention(q, k, v, **given)
     expected = attention(q, k, v, **given, path="plain")
@@ -521,7 +522,7 @@ def test_an_offset_bias_has_a_largest_span(
     q, k, v = normal(3, 1, HEADS, 2, WIDTH)
     scheme, apart = make("alibi", {}), span // 2  # offsets go to either side
     if span == 8:  # the edge, where it costs no memory
-        monkeypatch.setattr(module, "SPAN", span)
+        monkeypatch.setattr(request, "SPAN", span)
         ids = torch.tensor([0, apart - 1])
         assert attention(q, k, v, scheme=scheme, positions=ids).isfinite().all()
     with pytest.raises(
@@ -554,7 +555,7 @@ class LargestStorage(TorchDispatchMode):
 def test_strided_never_allocates_a_tensor_of_all_pairs(
     name: str, causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BLOCK", 256)
+    monkeypatch.setattr(strided, "BLOCK", 256)
     length = 4096
     scheme = make(name, {}, heads=1).float()
     generator = torch.Generator().manual_seed(0)
@@ -564,7 +565,9 @@ def test_strided_never_allocates_a_tensor_of_all_pairs(
     )
     positions = torch.arange(length)
     with LargestStorage() as largest:
-        out = attention(q, k, v, scheme=scheme, positions=positions, causal=causal)
+        out = attention(
+            q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=causal)
+        )
     forward = largest.bytes
     assert forward < 16 * WIDTH * length  # the vectors and the bias of every offset
     if name == "t5_bias":
@@ -586,14 +589,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the paths that run."""
     record: list[str] = []
 
-    def watch(path: str) -> None:
-        method = getattr(module._Run, path)
+    def watch(path: Path) -> None:
+        method = BACKENDS[path].run
 
-        def run(self: Any) -> Tensor:
+        def run(asked: request.Request) -> Tensor:
             record.append(path)
-            return method(self)
+            return method(asked)
 
-        monkeypatch.setattr(module._Run, path, run)
+        monkeypatch.setattr(BACKENDS[path], "run", run)
 
     for path in PATHS:
         watch(path)
@@ -672,8 +675,7 @@ def test_path_choice(
             v,
             scheme=built,
             positions=positions,
-            segments=segments,
-            causal=causal,
+            mask=Mask(causal=causal, segments=segments),
         )
         assert taken == [path]
         taken.clear()
@@ -683,8 +685,7 @@ def test_path_choice(
             v,
             scheme=built,
             positions=positions,
-            segments=segments,
-            causal=causal,
+            mask=Mask(causal=causal, segments=segments),
             path="plain",
         )
         taken.clear()
@@ -713,7 +714,7 @@ def test_path_while_decoding(
         scheme=make("rope", {}),
         positions=RUN[12 - queries :],
         key_positions=RUN,
-        causal=causal,
+        mask=Mask(causal=causal),
     )
     assert taken == [path]
 
@@ -784,7 +785,7 @@ def test_logits_are_those_of_the_definition(normal: Callable[..., Tensor]) -> No
         scheme = make(name, options)
         given = arguments(scheme, True, (40, 40), False)
         expected = attention(q, k, v, **given)
-        del given["key_positions"], given["segments"]
+        del given["key_positions"]
         logits = attention_logits(q, k, **given)
         torch.testing.assert_close(logits.softmax(-1) @ v, expected, rtol=0, atol=1e-10)
 
@@ -877,7 +878,7 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
             r"attention: positions without key_positions must be \(9,\) or \(2, 9\)",
         ),
         (
-            {"segments": torch.zeros(2, 5, dtype=torch.int64)},
+            {"mask": Mask(segments=torch.zeros(2, 5, dtype=torch.int64))},
             ShapeError,
             r"attention: segments must be \(2, 6\), one for each key, got \(2, 5\)",
         ),
@@ -888,7 +889,7 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
             r"got \(2, 12, 1\)",
         ),
         (
-            {"segments": torch.zeros(6, dtype=torch.int64)},
+            {"mask": Mask(segments=torch.zeros(6, dtype=torch.int64))},
             ShapeError,
             r"attention: segments must be \(2, 6\), one for each key, got \(6,\)",
         ),
@@ -906,7 +907,7 @@ def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> No
         (
             {
                 "scheme": create("alibi", options={"direction": "causal"}, heads=3),
-                "causal": False,
+                "mask": Mask(causal=False),
             },
             ConfigError,
             r"alibi: needs a causal mask, got causal=False",

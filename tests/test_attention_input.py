@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention
+from posenc_compare.attention import Mask, Path, Session, attention
 from posenc_compare.conformance.fresh_process import built_in
 from posenc_compare.errors import DoorError, ShapeError
 from posenc_compare.schemes import Scheme, create
@@ -86,10 +86,11 @@ def test_ids_of_any_whole_dtype(name: str, kind: torch.dtype) -> None:
     given, x = arguments(scheme), normal(2, LENGTH, scheme.geometry.model_dim)
 
     def read(ids: Tensor) -> tuple[Tensor, Tensor]:
-        drawn = scheme.positions(ids, torch.Generator().manual_seed(1))
-        # Some schemes draw none; their ids go on in the dtype they came in.
-        out = attention(**{**given, "positions": drawn})
-        return torch.cat([scheme.embed(x, ids), scheme.embed(x, drawn)]), out
+        session = Session(scheme, ids, generator=torch.Generator().manual_seed(1))
+        out = session.attend(0, given["q"], given["k"], given["v"], x=x)
+        embedded = [scheme.embed(x, ids), session.embed(x)]
+        alone = attention(**{**given, "positions": ids})
+        return torch.cat(embedded), torch.cat([out, alone])
 
     got, expected = read(ids_for(scheme).to(kind)), read(ids_for(scheme))
     assert torch.equal(got[0], expected[0])
@@ -107,9 +108,9 @@ def test_ids_of_any_whole_dtype(name: str, kind: torch.dtype) -> None:
 )
 def test_segments_that_are_no_whole_numbers(segments: Any, kind: str) -> None:
     given = arguments(make("alibi"))
-    message = f"attention: segments must be a tensor of whole numbers, got {kind}$"
+    message = f"mask: segments must be a tensor of whole numbers, got {kind}$"
     with pytest.raises(ShapeError, match=message):
-        attention(**given, segments=segments)
+        attention(**given, mask=Mask(segments=segments))
 
 
 # --- sizes ----------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from schemes.tools import normal
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 
-from posenc_compare import attention as module
-from posenc_compare.attention import Path, attention
+from posenc_compare.attention import Mask, Path, attention
+from posenc_compare.attention.backends import strided
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
@@ -23,8 +23,8 @@ QUERIES, KEYS = 5, 7
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", 2)
-    monkeypatch.setattr(module, "BACKWARD_BLOCK", 3)
+    monkeypatch.setattr(strided, "BLOCK", 2)
+    monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 
 def make(name: str, trained: bool = True) -> Scheme:
@@ -52,7 +52,7 @@ class Layer(nn.Module):
             scheme=self.scheme,
             positions=ids[-QUERIES:],
             key_positions=ids,
-            causal=self.causal,
+            mask=Mask(causal=self.causal),
             path=self.path,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Scheme, create
 
@@ -111,7 +111,11 @@ def test_own_scheme_equals_its_formula(log_bias):
     scheme = create(log_bias, heads=heads, head_dim=width)
     zeros = torch.zeros(1, heads, tokens, width, dtype=torch.float64)
     logits = attention_logits(
-        zeros, zeros, scheme=scheme, positions=torch.arange(tokens), causal=False
+        zeros,
+        zeros,
+        scheme=scheme,
+        positions=torch.arange(tokens),
+        mask=Mask(causal=False),
     )
     for head in range(heads):
         for query in range(tokens):

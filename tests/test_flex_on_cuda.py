@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -13,8 +13,11 @@ from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.kernel.flex.flex_attention import validate_joint_graph
 
-from posenc_compare import attention as module
-from posenc_compare.attention import attention
+from posenc_compare.attention import Mask, attention
+from posenc_compare.attention.backends import BACKENDS, Path
+from posenc_compare.attention.backends import flex as backend
+from posenc_compare.attention.plan import Plan
+from posenc_compare.attention.request import Request
 from posenc_compare.conformance.fresh_process import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Geometry, Scheme, create
@@ -71,10 +74,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return run
 
-    for path in ("fused", "strided", "dense", "plain"):
-        method = watched(path, getattr(module._Run, path))
-        monkeypatch.setattr(module._Run, path, method)
-    monkeypatch.setattr(module._Run, "flex", watched("flex", module._Run.plain))
+    for path in get_args(Path):
+        method = BACKENDS["plain" if path == "flex" else path].run
+        monkeypatch.setattr(BACKENDS[path], "run", watched(path, method))
     return record
 
 
@@ -120,7 +122,7 @@ def test_every_kernel_is_compiled_for_its_own_sizes(
     monkeypatch.setattr(torch, "compile", lambda kernel, **how: asked.update(how))
     for before, after in ((8, 64), (100, 100)):  # the second a user's own
         with dynamo.patch(recompile_limit=before):
-            module._compiled_flex.__wrapped__()
+            backend.compiled.__wrapped__()
             assert dynamo.recompile_limit == after
     assert asked == {"dynamic": False}
 
@@ -161,10 +163,11 @@ def learn_through_flex(scheme: Scheme) -> None:
     given = arguments(scheme)
     q, k, v = (given[name].as_subclass(Tensor).requires_grad_() for name in "qkv")
     ids, state = given["positions"], given["state"]
-    call = module._open(scheme, q, k, ids, None, True, None, state)
+    plan = Plan(ids, None, Mask())
+    call = plan.call(scheme, 0, q, k, state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module._Run.of(scheme, call, v).flex().sum().backward()
+        backend.run(Request.of(scheme, plan, call, v)).sum().backward()
 
 
 class TwoIndices(Scheme):

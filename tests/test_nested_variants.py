@@ -64,7 +64,7 @@ def test_what_is_inside_has_the_options() -> None:
     (variant,) = parse_variants("mix:first=(rope:base=7);every=1")
     assert variant.build(Geometry()).inner.base == 7.0
     (variant,) = parse_variants("dape:base=(alibi:direction=causal)")
-    assert variant.build(Geometry()).base.causal_only
+    assert variant.build(Geometry()).base.facts.causal_only
 
 
 def test_all_schemes_inside_count_and_no_others() -> None:

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import Scheme, create
 
 # Foreign code warns of what is no concern of ours.
@@ -85,7 +85,7 @@ def make(name: str, heads: int = HEADS, **options: Any) -> Scheme:
 
 def logits(scheme: Scheme, *, causal: bool = False, **more: Any) -> Tensor:
     return attention_logits(
-        Q, K, scheme=scheme, positions=PLACES, causal=causal, **more
+        Q, K, scheme=scheme, positions=PLACES, mask=Mask(causal=causal), **more
     ).detach()
 
 
@@ -93,7 +93,7 @@ def bias(scheme: Scheme, *, places: Tensor = PLACES, causal: bool = False) -> Te
     """Return what is added to products that are all 0, `(heads, query, key)`."""
     zeros = torch.zeros(1, scheme.geometry.heads, len(places), WIDTH)
     return attention_logits(
-        zeros, zeros, scheme=scheme, positions=places, causal=causal
+        zeros, zeros, scheme=scheme, positions=places, mask=Mask(causal=causal)
     )[0].detach()
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention
+from posenc_compare.attention import Mask, Session
 from posenc_compare.conformance.checks import (
     EXACT,
     check,
@@ -31,10 +31,10 @@ def _batch_rows_are_independent(subject: Subject, length: int) -> None:
         layer = Layer(subject.build(600).to(dtype))
         x = tokens(length, batch=3).to(dtype)
         for packed in (None, segments):
-            whole = layer(x, positions, packed)
+            whole = layer(x, positions, Mask(segments=packed))
             for row in range(3):
                 own = None if packed is None else packed[row : row + 1]
-                alone = layer(x[row : row + 1], positions[row], own)
+                alone = layer(x[row : row + 1], positions[row], Mask(segments=own))
                 said = f"row {row}" + ("" if packed is None else " of packed documents")
                 expect_close(whole[row : row + 1], alone, bound, said)
 
@@ -50,11 +50,11 @@ def _heads_are_independent(subject: Subject, length: int) -> None:
     width = 3 * DIM
     scheme = subject.build(model_dim=width, heads=3)
     given = [normal(1, 3, length, DIM, seed=seed) for seed in range(3)]
-    positions = Layer(scheme).ids(subject.positions(length))
-    state = scheme.token_state(tokens(length, batch=1, width=width))
+    session = Session(scheme, subject.positions(length))
+    x = tokens(length, batch=1, width=width)
 
     def output(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=positions, state=state)
+        return session.attend(0, q, k, v, x=x)
 
     before = output(*(tensor.clone() for tensor in given))
     for role, name in enumerate(("queries", "keys", "values")):
@@ -126,10 +126,11 @@ def _cached_decoding_equals_one_pass(
     x, (positions, segments) = tokens(length, batch=batch), subject.rows(length, batch)
     with torch.no_grad():
         whole = layer(x, positions[0])
-        got = layer.decode(x, positions[0], steps, None)
+        got = layer.decode(x, positions[0], steps)
         expect_close(got, whole, EXACT, "decoding")
-        whole = layer(x, positions, segments)
-        got = layer.decode(x, positions, steps, segments)
+        packed = Mask(segments=segments)
+        whole = layer(x, positions, packed)
+        got = layer.decode(x, positions, steps, packed)
         expect_close(got, whole, EXACT, "decoding of packed documents")
 
 
@@ -213,7 +214,8 @@ def _expect_documents_to_be_independent(
     both = torch.cat([5 * tokens(3, seed=8, width=x.shape[-1]), x], 1)
     segments = torch.tensor([[0] * 3 + [1] * x.shape[1]] * 2)
     for before in (torch.zeros_like(subject.positions(3)), subject.positions(3)):
-        padded = layer(both, torch.cat([before, positions]), segments)
+        places = torch.cat([before, positions])
+        padded = layer(both, places, Mask(segments=segments))
         expect_close(padded[:, :, 3:], alone, EXACT, "output after padding")
 
 
@@ -221,22 +223,23 @@ def _expect_full_attention_without_mask(
     layer: Layer, x: Tensor, positions: Tensor
 ) -> None:
     """Expect a query to attend to all of its document, and to no other."""
-    length = x.shape[1]
-    whole = layer(x, positions, causal=False)
+    length, unmasked = x.shape[1], Mask(causal=False)
+    whole = layer(x, positions, unmasked)
     masked = layer(x, positions)
     expect_close(whole[:, :, -1], masked[:, :, -1], EXACT, "output that sees all")
     for start in (length // 2, length - 1):
-        some = layer(x, positions, causal=False, start=start)
+        some = layer.decode(x, positions, [start, length - start], unmasked)
         said = "output of the last queries without a mask"
-        expect_close(some, whole[:, :, start:], EXACT, said)
+        expect_close(some[:, :, start:], whole[:, :, start:], EXACT, said)
     cuts = (max(1, length // 3), length // 2)
     segments = torch.stack([torch.arange(length) >= cut for cut in cuts]).long()
-    both = layer(x, positions, segments, causal=False)
-    some = layer(x, positions, segments, causal=False, start=length // 2)
+    packed, half = Mask(causal=False, segments=segments), length // 2
+    both = layer(x, positions, packed)
+    some = layer.decode(x, positions, [half, length - half], packed)
     said = "output of the last queries of packed documents without a mask"
-    expect_close(some, both[:, :, length // 2 :], EXACT, said)
+    expect_close(some[:, :, half:], both[:, :, half:], EXACT, said)
     for row, cut in enumerate(cuts):
         for part in (slice(0, cut), slice(cut, length)):
-            alone = layer(x[row : row + 1, part], positions[part], causal=False)
+            alone = layer(x[row : row + 1, part], positions[part], unmasked)
             said = "output of a packed document without a mask"
             expect_close(both[row : row + 1, :, part], alone, EXACT, said)

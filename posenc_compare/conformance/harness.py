@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import CAUSAL, Mask, Session
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
@@ -113,77 +113,36 @@ class Layer:
         weight = normal(x.shape[-1], x.shape[-1], seed=10 + role) / x.shape[-1] ** 0.5
         return (x @ weight.to(x.dtype)).unflatten(-1, (heads, -1)).transpose(1, 2)
 
-    def ids(self, positions: Tensor) -> Tensor:
-        """Return the position ids that the scheme makes of these, drawing none."""
-        return self.scheme.positions(positions)
-
-    def cut(self, ids: Tensor, start: int, end: int) -> Tensor:
-        """Return the ids of the tokens from `start` to `end`."""
-        axis = ids.dim() - (1 if self.scheme.facts.axes == 1 else 2)
-        return ids.narrow(axis, start, end - start)
-
     def __call__(
         self,
         x: Tensor,
         positions: Tensor,
-        segments: Tensor | None = None,
-        causal: bool = True,
-        start: int = 0,
+        mask: Mask = CAUSAL,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Return `(batch, heads, seq, head_dim)`, of the tokens from `start` on."""
-        ids = self.ids(positions)
-        x = self.scheme.embed(x, ids)
+        """Return `(batch, heads, seq, head_dim)`."""
+        session = Session(self.scheme, positions, mask=mask, generator=generator)
+        x = session.embed(x)
         q, k, v = (self.heads(x, role) for role in range(3))
-        return attention(
-            q[:, :, start:],
-            k,
-            v,
-            scheme=self.scheme,
-            positions=self.cut(ids, start, x.shape[1]),
-            key_positions=ids if start else None,
-            segments=segments,
-            causal=causal,
-            state=self.scheme.token_state(x),
-        )
+        return session.attend(0, q, k, v, x=x)
 
     def logits(self, x: Tensor, positions: Tensor) -> Tensor:
         """Return logits `(batch, heads, seq, seq)`."""
-        ids = self.ids(positions)
-        x = self.scheme.embed(x, ids)
-        return attention_logits(
-            self.heads(x, 0),
-            self.heads(x, 1),
-            scheme=self.scheme,
-            positions=ids,
-            state=self.scheme.token_state(x),
-        )
+        session = Session(self.scheme, positions)
+        x = session.embed(x)
+        return session.logits(0, self.heads(x, 0), self.heads(x, 1), x=x)
 
     def decode(
-        self, x: Tensor, positions: Tensor, steps: list[int], segments: Tensor | None
+        self, x: Tensor, positions: Tensor, steps: list[int], mask: Mask = CAUSAL
     ) -> Tensor:
-        """Feed the tokens in pieces, keeping raw keys, values, positions and state."""
-        ids = self.ids(positions)
-        embedded = self.scheme.embed(x, ids)
-        keys, values, state, outs, start = [], [], None, [], 0
+        """Feed the tokens in pieces, to a session that keeps keys, values and state."""
+        session = Session(self.scheme, positions, mask=mask, fed=0, cache=True)
+        outs = []
         for step in steps:
-            end = start + step
-            piece = embedded[:, start:end]
-            keys.append(self.heads(piece, 1))
-            values.append(self.heads(piece, 2))
-            state = self.scheme.token_state(piece, state)
-            outs.append(
-                attention(
-                    self.heads(piece, 0),
-                    torch.cat(keys, 2),
-                    torch.cat(values, 2),
-                    scheme=self.scheme,
-                    positions=self.cut(ids, start, end),
-                    key_positions=self.cut(ids, 0, end),
-                    segments=None if segments is None else segments[:, :end],
-                    state=state,
-                )
-            )
-            start = end
+            session.extend(step)
+            piece = session.embed(x[:, session.start : session.end])
+            q, k, v = (self.heads(piece, role) for role in range(3))
+            outs.append(session.attend(0, q, k, v, x=piece))
         return torch.cat(outs, 2)
 
 

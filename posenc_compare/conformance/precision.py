@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Session
 from posenc_compare.conformance.checks import (
     ContractError,
     check,
@@ -88,18 +88,15 @@ def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
     )
     _expect_no_half_precision(layer, places)
     for pair in ([0, 1], [0, 2], [1, 2]):
-        positions = layer.ids(places[pair])
-        wide = layer.scheme.embed(torch.zeros_like(x).double(), positions)
-        half = layer.scheme.embed(torch.zeros_like(x), positions)
+        session = Session(layer.scheme, places[pair])
+        wide = session.embed(torch.zeros_like(x).double())
+        half = session.embed(torch.zeros_like(x))
         most = max(1.0, wide.abs().max().item())
         expect_close(half.double(), wide, 2.0**-8 * most, "code in bfloat16")
         q, k = (layer.heads(x, role) for role in range(2))
-        sent = {"scheme": layer.scheme, "positions": positions}
-        state = layer.scheme.token_state(x)
-        got = attention_logits(q, k, **sent, state=state)
-        state = layer.scheme.token_state(x.double())
-        wanted = attention_logits(q.double(), k.double(), **sent, state=state)
-        # Queries and keys may each be rounded once, after their doors.
+        got = session.logits(0, q, k, x=x)
+        wanted = session.logits(0, q.double(), k.double(), x=x.double())
+        # Queries and keys may be rounded once each after their doors.
         size = q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()
         bound = 2.0**-6 * (size * layer.scheme.scale(DIM) + 1).item()
         expect_close(got.double(), wanted, bound, "logits in bfloat16")

@@ -8,10 +8,12 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from posenc_compare.attention import Session
 from posenc_compare.conformance.checks import check, count, dtype_name, expect
 from posenc_compare.conformance.harness import DIM, HEADS, Layer, Subject, tokens
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.registry import NAME, SCHEMES
+from posenc_compare.schemes.contract import opened
 from posenc_compare.schemes.scheme import Scheme
 from posenc_compare.variants import Variant, option_types, parse_variants
 
@@ -84,10 +86,11 @@ def _shapes_and_dtypes_are_kept(
     scheme = subject.build(noise=0).to(dtype if cast else torch.float32)
     x, positions = tokens(5, batch=batch).to(dtype), subject.positions(5)
     layer = Layer(scheme)
-    ids = layer.ids(positions)
-    q = layer.heads(x, 0)
+    session, q = Session(scheme, positions), layer.heads(x, 0)
+    call = session.call(0, q, q, x=x)
     for door, given in (("embed", x), ("query", q), ("key", q)):
-        got = getattr(scheme, door)(given, ids)
+        places = session.places if door == "embed" else call.q_positions
+        got = opened(scheme, door, given, places, call=call)
         shape = tuple(given.shape)
         expect(tuple(got.shape) == shape, f"{door}: {shape}", tuple(got.shape))
         expect(
@@ -109,7 +112,7 @@ def _shapes_and_dtypes_are_kept(
 def _short_sequences_are_accepted(subject: Subject, length: int) -> None:
     layer = Layer(subject.build())
     x, positions = tokens(length), subject.positions(length)
-    embedded = layer.scheme.embed(x, positions)
+    embedded = Session(layer.scheme, positions).embed(x)
     expect(embedded.shape == x.shape, count(length), tuple(embedded.shape))
     if not length:  # there is nothing to attend to
         return

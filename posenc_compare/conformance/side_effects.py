@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.conformance.checks import EXACT, check, expect, expect_close
 from posenc_compare.conformance.fresh_process import digest, elsewhere
 from posenc_compare.conformance.harness import (
@@ -37,6 +37,10 @@ def _results_are_deterministic(subject: Subject, _: None) -> None:
     for start, count in ((0, 100), (200, 9), (5000, 9), (50_000, 9)):
         beyond = subject.positions(count, start=start, length=start + count)
         texts[f"that ends at position {start + count - 1}"] = tokens(count), beyond
+    drawn = [
+        Layer(subject.build(BUILT))(x, positions, generator=_seeded()) for _ in "ab"
+    ]
+    expect(drawn[0].equal(drawn[1]), "the same bits of one seed", "others")
     for said, text in texts.items():
         layer = Layer(subject.build(BUILT))
         with suppress(UndefinedPositionError):
@@ -66,9 +70,15 @@ def _global_state_is_unchanged(subject: Subject, _: None) -> None:
     x, positions = tokens(6), subject.positions(6)
     layer(x, positions)
     layer.logits(x, positions)
-    layer.decode(x, positions, [4, 1, 1], None)
+    layer.decode(x, positions, [4, 1, 1])
+    layer(x, positions, generator=_seeded())
     changed = changes(before)
     expect(not changed, "no change of the process", ", ".join(changed))
+
+
+def _seeded() -> torch.Generator:
+    """Return a generator of what schemes draw for a pass."""
+    return torch.Generator().manual_seed(1)
 
 
 def _draw_after_building(subject: Subject, seed: int) -> Tensor:
@@ -96,13 +106,13 @@ def _inputs_are_not_modified(subject: Subject, rung: tuple[int, bool]) -> None:
     layer = Layer(scheme)
     x, positions = tokens(7), subject.positions(7)
     with _unchanged({"x": x, "positions": positions}):
-        ids = layer.ids(positions).clone()
-        embedded = scheme.embed(x, ids).clone()
+        session = Session(scheme, positions)
+        embedded, ids = session.embed(x).clone(), session.ids.clone()
     earlier = scheme.token_state(embedded[:, :past]) if past else None
     with _unchanged({"x": embedded, "past": earlier}):
         state = scheme.token_state(embedded[:, past:], earlier)
     q, k, v = (layer.heads(embedded, role) for role in range(3))
-    q, q_ids = q[:, :, past:], layer.cut(ids, past, 7).clone()
+    q, q_ids = q[:, :, past:], ids[past:].clone()
     segments = torch.tensor([[0, 0, 0, 1, 1, 1, 1]] * 2) if packed else None
     given = {"q": q, "k": k, "v": v, "positions": q_ids, "key_positions": ids}
     given |= {"segments": segments, "state": state, **dict(scheme.named_parameters())}
@@ -114,7 +124,7 @@ def _inputs_are_not_modified(subject: Subject, rung: tuple[int, bool]) -> None:
             scheme=scheme,
             positions=q_ids,
             key_positions=ids,
-            segments=segments,
+            mask=Mask(segments=segments),
             state=state,
         )
     if not past:

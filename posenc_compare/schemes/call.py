@@ -62,6 +62,10 @@ class Call:
         causal: whether a query sees no key after its own index.
         segments: `(batch, key)` int64; a query sees its own segment only. None: all
             are one segment.
+        window: a query sees itself and the `window - 1` keys before it, and without
+            `causal` as many after it. None: there is no such limit.
+        prefix: how many first keys all queries see, one number or `(batch,)` int64.
+        drawn: what the door `draw` returned for this forward pass, or None.
         shared: what all layers of a forward pass compute once; see `once`.
     """
 
@@ -72,6 +76,9 @@ class Call:
     state: Tensor | None = None
     causal: bool = True
     segments: Tensor | None = None
+    window: int | None = None
+    prefix: int | Tensor = 0
+    drawn: Tensor | None = None
     shared: dict[Hashable, tuple[Any, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -101,18 +108,34 @@ class Call:
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return where a query may look; index tensors broadcast, as in a bias."""
         keep = (key >= 0) & (query >= 0)  # all true, in the shape of the pair
+        place = query + self.past
         if self.causal:
-            keep = keep & (key <= query + self.past)
+            keep = keep & (key <= place)
+        if self.window is not None:
+            keep = keep & ((place - key).abs() < self.window)
+        if isinstance(self.prefix, Tensor):
+            keep = keep | (key < self.prefix[batch])
+        elif self.has_prefix:
+            keep = keep | (key < self.prefix)
         if self.segments is not None:
-            own = self.segments[batch, query + self.past]
-            keep = keep & (own == self.segments[batch, key])
+            keep = keep & (self.segments[batch, place] == self.segments[batch, key])
         return keep
 
     def keep(self) -> Tensor:
         """Return `may_look` for all pairs: bool `(batch or 1, 1, query, key)`."""
-        batch = 1 if self.segments is None else self.q.shape[0]
+        batch = 1 if self.alike else self.q.shape[0]
         b, _, i, j = index_grid(batch, 1, *self.sizes, self.q.device)
         return self.may_look(b, i, j).expand(batch, 1, *self.sizes)
+
+    @property
+    def has_prefix(self) -> bool:
+        """Return whether there are keys that all queries see."""
+        return isinstance(self.prefix, Tensor) or self.prefix > 0
+
+    @property
+    def alike(self) -> bool:
+        """Return whether all sequences have the same mask."""
+        return self.segments is None and not isinstance(self.prefix, Tensor)
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -11,10 +11,8 @@ port takes half of it. Positions may be centred on their mean first, in training
 testing; the mean is that of the whole row, so packed documents share it. Tokens are
 not multiplied by sqrt(width) here; the network decides.
 Layout: interleaved sines and cosines, as in the port.
-Ids are whole numbers, and these positions are not. An id keeps the token's position
-in its low 32 bits and how far the token was moved above them, in steps of 2 ** -16;
-an id that was not moved is the position itself. Moves must stay below 32 768. The
-draws are made in training only, and only with a generator.
+Moves are rounded to steps of 2 ** -16, so that a position and its move add up exactly.
+The draws are made in training only, and only with a generator.
 """
 
 import math
@@ -24,26 +22,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.contract import check_positions
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 STEPS = 1 << 16  # per position
-LOW = 1 << 32  # positions lie from -LOW / 2 to LOW / 2
-
-
-def moved(positions: Tensor, by: Tensor) -> Tensor:
-    """Return ids of `positions` moved by real numbers, rounded to steps."""
-    return positions + (by * STEPS).round().long() * LOW
-
-
-def real(ids: Tensor) -> Tensor:
-    """Return the real positions of ids, float64."""
-    position = (ids + LOW // 2) % LOW - LOW // 2
-    return position + (ids - position).div(LOW, rounding_mode="floor").double() / STEPS
 
 
 @register(
@@ -101,17 +86,7 @@ class Cape(Wrapper):
             own = self._uniform(self.local_shift, positions.shape, generator)
             factor = self._uniform(math.log(self.scaling), each, generator).exp()
             place = (place + (shift + own).to(place.device)) * factor.to(place.device)
-        by = place - positions
-        if positions.numel():
-            check_positions(self.name, positions.abs(), LOW // 2)
-            most = round(by.abs().max().item() * STEPS)
-            if most >= LOW // 2:
-                limit = LOW // 2 // STEPS
-                raise UndefinedPositionError(self.name, limit, most // STEPS, "moves")
-        return moved(positions, by)
-
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        return self.inner.embed(x, real(positions))
+        return positions + ((place - positions) * STEPS).round() / STEPS
 
     def _uniform(
         self, most: float, shape: tuple[int, ...], generator: torch.Generator

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, DoorError, UndefinedPositionError
+from posenc_compare.schemes.call import Call
 from posenc_compare.schemes.scheme import Scheme
 
 AXES = {
@@ -16,6 +17,7 @@ AXES = {
     "offset_bias": "(heads, offset)",
     "pair_bias": "(batch, heads, query, key)",
     "scores": "(batch, heads, query, key)",
+    "weights": "(batch, heads, query, key)",
     "values": "(batch, heads, query, head_dim)",
 }
 
@@ -33,14 +35,22 @@ def schemes_for_length(
     return {name: [of.get(name, own) for own, of in pairs] for name in names}
 
 
-def ask(scheme: Scheme, door: str, x: Tensor, positions: Tensor) -> Tensor:
+def opened(scheme: Scheme, door: str, *given: Tensor, call: Call | None) -> Any:
+    """Return what a door returns, which is given the call if it asks for it."""
+    more = (call,) if door in scheme.asks_call else ()
+    return getattr(scheme, door)(*given, *more)
+
+
+def ask(
+    scheme: Scheme, door: str, x: Tensor, positions: Tensor, call: Call | None = None
+) -> Tensor:
     """Return what `embed`, `query` or `key` makes of `x`, in the dtype of `x`.
 
     Raises:
         DoorError: as `check_returned`, or if `x` loses its gradient, or what is
             returned has one that leads to no parameter.
     """
-    got = getattr(scheme, door)(x, positions)
+    got = opened(scheme, door, x, positions, call=call)
     check_returned(scheme, door, got, x.shape, x)
     fault = ""
     if x.requires_grad and not got.requires_grad and torch.is_grad_enabled():
@@ -51,6 +61,21 @@ def ask(scheme: Scheme, door: str, x: Tensor, positions: Tensor) -> Tensor:
     if fault:
         raise DoorError(f"{scheme.name}: {door} must return a tensor {fault}")
     return got.to(x.dtype)
+
+
+def ask_offsets(
+    scheme: Scheme, offsets: Tensor, heads: int, call: Call | None = None
+) -> Tensor | None:
+    """Return the offset bias `(heads, offset)`, or None.
+
+    Raises:
+        DoorError: as `check_returned`.
+    """
+    values = opened(scheme, "offset_bias", offsets, call=call)
+    if values is not None:
+        shape = (heads, len(offsets))
+        check_returned(scheme, "offset_bias", values, shape, offsets)
+    return values
 
 
 def check_returned(

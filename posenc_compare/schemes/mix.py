@@ -9,12 +9,12 @@ adds a sliding window to the RoPE layers, left out here). The rule that layer `e
 (no_rope_layer_interval 4). By heads: no primary source was found.
 Convention: a network with fewer layers than `every` has the second scheme only. Each
 of the two is built for its own number of heads. A scheme that acts before the first
-layer (`embed`, `positions`) serves all layers and heads, and is refused; so are, by
-heads, two that scale products differently, or two token states. An inner scheme whose
-table all layers share has one per layer when layers mix.
+layer (`positions`, `draw`, `embed`) serves all layers and heads, and is refused; so
+are, by heads, two that scale products differently, or two token states. An inner
+scheme whose table all layers share has one per layer when layers mix.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import Literal
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
-from posenc_compare.schemes.contract import check_axes, schemes_for_length
+from posenc_compare.schemes.contract import check_axes, opened, schemes_for_length
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
@@ -66,13 +66,11 @@ class Heads(Scheme):
     def acts_at(self, door: str) -> bool:
         return any(scheme.acts_at(door) for scheme in self._both)
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        parts = [scheme.query(part, positions) for scheme, part in self._split(q)]
-        return torch.cat(parts, dim=1)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return self._turned("query", q, positions, call)
 
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        parts = [scheme.key(part, positions) for scheme, part in self._split(k)]
-        return torch.cat(parts, dim=1)
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return self._turned("key", k, positions, call)
 
     def scale(self, head_dim: int) -> float:
         return self.first.scale(head_dim)
@@ -84,8 +82,11 @@ class Heads(Scheme):
         owner = self.first if self.first.acts_at("token_state") else self.second
         return owner.token_state(x, past)
 
-    def offset_bias(self, offsets: Tensor) -> Tensor | None:
-        found = [scheme.offset_bias(offsets) for scheme in self._both]
+    def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
+        found = [
+            opened(scheme, "offset_bias", offsets, call=own)
+            for scheme, own in self._calls(call)
+        ]
         some = next((part for part in found if part is not None), None)
         if some is None:
             return None
@@ -94,7 +95,7 @@ class Heads(Scheme):
         return torch.cat([zeros[:n] if part is None else part for part, n in pairs])
 
     def pair_bias(self, call: Call) -> PairBias | None:
-        one, other = (scheme.pair_bias(own) for scheme, own in self._calls(call))
+        one, other = (scheme.pair_bias(own) for scheme, own in self._own(call))
         if one is None and other is None:
             return None
         split, rest = self.counts
@@ -110,11 +111,19 @@ class Heads(Scheme):
         return bias
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
-        parts = zip(self._split(logits), self._calls(call), strict=True)
+        parts = zip(self._split(logits), self._own(call), strict=True)
         return torch.cat([s.scores(part, own) for (s, part), (_, own) in parts], dim=1)
 
+    def weights(self, logits: Tensor, call: Call) -> Tensor | None:
+        if not self.acts_at("weights"):
+            return None
+        parts = zip(self._split(logits), self._own(call), strict=True)
+        found = [(part, s.weights(part, own)) for (s, part), (_, own) in parts]
+        usual = [part.softmax(dim=-1) if own is None else own for part, own in found]
+        return torch.cat(usual, dim=1)
+
     def values(self, weights: Tensor, call: Call) -> Tensor | None:
-        parts = zip(self._split(weights), self._calls(call), strict=True)
+        parts = zip(self._split(weights), self._own(call), strict=True)
         found = [s.values(part, own) for (s, part), (_, own) in parts]
         if found[0] is None and found[1] is None:
             return None
@@ -138,7 +147,21 @@ class Heads(Scheme):
     def _split(self, x: Tensor) -> Iterator[tuple[Scheme, Tensor]]:
         return zip(self._both, x.split(self.counts, dim=1), strict=True)
 
-    def _calls(self, call: Call) -> Iterator[tuple[Scheme, Call]]:
+    def _turned(
+        self, door: str, x: Tensor, positions: Tensor, call: Call | None
+    ) -> Tensor:
+        parts = zip(self._split(x), self._calls(call), strict=True)
+        turned = [
+            opened(scheme, door, part, positions, call=own)
+            for (scheme, part), (_, own) in parts
+        ]
+        return torch.cat(turned, dim=1)
+
+    def _calls(self, call: Call | None) -> Iterable[tuple[Scheme, Call | None]]:
+        """Return each scheme with the call of its heads, if there is a call."""
+        return [(s, None) for s in self._both] if call is None else self._own(call)
+
+    def _own(self, call: Call) -> Iterator[tuple[Scheme, Call]]:
         for (scheme, q), (_, k) in zip(
             self._split(call.q), self._split(call.k), strict=True
         ):
@@ -194,7 +217,7 @@ class Mix(Wrapper):
 def _built(variant: Variant, geometry: Geometry) -> Scheme:
     scheme = variant.build(geometry)
     check_axes(scheme)
-    if scheme.acts_at("embed") or scheme.acts_at("positions"):
+    if any(scheme.acts_at(door) for door in ("positions", "draw", "embed")):
         raise ConfigError(
             f"mix: a scheme must act inside the layers, got {variant.label}, which "
             f"acts before the first"

@@ -67,8 +67,8 @@ class Rerope(Wrapper):
         self.stretched = stretched
         self.facts = replace(self.facts, causal_only=True, relative=not stretched)
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self._stretch(self.inner.query(q, positions), positions)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return self._stretch(super().query(q, positions, call), positions)
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
         held = self.window * (1 - self.leak)

@@ -7,6 +7,7 @@ branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
@@ -21,8 +22,10 @@ from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.call import Call, Geometry, PairBias, whole_numbers
 from posenc_compare.schemes.facts import Facts
 
+ON_CALL = ("query", "key", "offset_bias")  # doors that may ask for the call
 DOORS = (
     "positions",
+    "draw",
     "embed",
     "query",
     "key",
@@ -31,6 +34,7 @@ DOORS = (
     "offset_bias",
     "pair_bias",
     "scores",
+    "weights",
     "values",
 )
 
@@ -50,14 +54,20 @@ class Scheme(nn.Module):
     family: ClassVar[str] = "none"
     source: ClassVar[str] = ""
     facts: Facts = Facts()
+    asks_call: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__()
         self.geometry = geometry
 
     def __init_subclass__(cls) -> None:
-        """Check the ids of the two doors that are called without attention."""
+        """Find who asks for the call, and check the ids of doors outside attention."""
         super().__init_subclass__()
+        cls.asks_call = frozenset(
+            door
+            for door in ON_CALL
+            if "call" in inspect.signature(getattr(cls, door)).parameters
+        )
         for door, checked in (("positions", _on_ids), ("embed", _on_tokens)):
             if door in vars(cls):
                 setattr(cls, door, checked(vars(cls)[door]))
@@ -74,15 +84,34 @@ class Scheme(nn.Module):
         Args:
             positions: `(batch, seq)` int64, or `(seq,)` for all sequences alike.
             generator: of random ids; on the CPU.
+
+        Returns:
+            The ids, or float64: real positions go to `embed`, and the layers go on
+            with the ids that were given.
         """
         return positions
+
+    def draw(
+        self, positions: Tensor, generator: torch.Generator | None
+    ) -> Tensor | None:
+        """Return what else is drawn for a pass; all layers find it in `call.drawn`.
+
+        Args:
+            positions: the ids of the layers, as `positions` left them.
+            generator: on the CPU; None: nothing is to be drawn.
+        """
+        return None
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Change token vectors `(batch, seq, model_dim)` before the first layer."""
         return x
 
     def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        """Change queries `(batch, heads, query, head_dim)`."""
+        """Change queries `(batch, heads, query, head_dim)`.
+
+        This door, `key` and `offset_bias` are given the call too where they have one
+        more parameter, `call: Call | None = None`. It is None outside attention.
+        """
         return q
 
     def key(self, k: Tensor, positions: Tensor) -> Tensor:
@@ -136,20 +165,24 @@ class Scheme(nn.Module):
         """Change whole rows of logits `(batch, heads, query, key)`."""
         return logits
 
-    def values(self, weights: Tensor, call: Call) -> Tensor | None:
-        """Return what to add to the output `(batch, heads, query, head_dim)`.
+    def weights(self, logits: Tensor, call: Call) -> Tensor | None:
+        """Return what takes the place of the softmax of the logits, or None.
 
         Args:
-            weights: `(batch, heads, query, key)` after the softmax.
+            logits: `(batch, heads, query, key)`, -inf where a query may not look.
             call: the attention call.
         """
         return None
 
-    def check_call(self, call: Call) -> None:
-        """Raise if a call is wrong in a way that no door can see.
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        """Return what to add to the output `(batch, heads, query, head_dim)`.
 
-        Not a door: attention asks before it opens any.
+        Args:
+            weights: `(batch, heads, query, key)`, as `weights` or the softmax has
+                them.
+            call: the attention call.
         """
+        return None
 
     def schemes_for_length(self, length: int) -> dict[str, "Scheme"]:
         """Return schemes that may replace this one at another length, by name.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.contract import opened
 from posenc_compare.schemes.scheme import Scheme
 
 
@@ -36,14 +37,19 @@ class Wrapper(Scheme):
     ) -> Tensor:
         return self.inner.positions(positions, generator)
 
+    def draw(
+        self, positions: Tensor, generator: torch.Generator | None
+    ) -> Tensor | None:
+        return self.inner.draw(positions, generator)
+
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         return self.inner.embed(x, positions)
 
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self.inner.query(q, positions)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return opened(self.inner, "query", q, positions, call=call)
 
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self.inner.key(k, positions)
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return opened(self.inner, "key", k, positions, call=call)
 
     def scale(self, head_dim: int) -> float:
         return self.inner.scale(head_dim)
@@ -54,8 +60,8 @@ class Wrapper(Scheme):
     def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor | None:
         return self.inner.token_state(x, past)
 
-    def offset_bias(self, offsets: Tensor) -> Tensor | None:
-        return self.inner.offset_bias(offsets)
+    def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
+        return opened(self.inner, "offset_bias", offsets, call=call)
 
     def pair_bias(self, call: Call) -> PairBias | None:
         return self.inner.pair_bias(call)
@@ -63,14 +69,15 @@ class Wrapper(Scheme):
     def scores(self, logits: Tensor, call: Call) -> Tensor:
         return self.inner.scores(logits, call)
 
+    def weights(self, logits: Tensor, call: Call) -> Tensor | None:
+        return self.inner.weights(logits, call)
+
     def values(self, weights: Tensor, call: Call) -> Tensor | None:
         return self.inner.values(weights, call)
 
-    def check_call(self, call: Call) -> None:
-        self.inner.check_call(call)
-
     def schemes_for_length(self, length: int) -> dict[str, Scheme]:
-        if type(self).positions is not Wrapper.positions:
+        own = type(self)
+        if own.positions is not Wrapper.positions or own.draw is not Wrapper.draw:
             return {}  # trained on other ids than the geometry's length says
         found: dict[str, Scheme] = {}
         for name, inner in self.inner.schemes_for_length(length).items():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.progress import Progress
@@ -58,6 +59,19 @@ def test_sinusoidal_code_is_sine_and_cosine() -> None:
                 angle = position * 10_000 ** (-m / (width / 2))
                 assert row[2 * m] == pytest.approx(math.sin(angle), abs=1e-4)
                 assert row[2 * m + 1] == pytest.approx(math.cos(angle), abs=1e-4)
+
+
+def test_codes_stand_where_the_scheme_places_them() -> None:
+    still: dict[str, Any] = {"global_shift": 0.0, "local_shift": 0.0, "scaling": 1.0}
+    centred = arrays_of("cape", centred=True, **still)["code_small"]
+    for position, row in enumerate(centred):
+        assert row[0] == pytest.approx(math.sin(position - 7.5), abs=1e-4)
+    drawn = arrays_of("randomized")["code_small"]
+    ids = torch.randperm(2048, generator=PROBE.generator("ids"))[:16].sort().values
+    for place, row in zip(ids.tolist(), drawn, strict=True):
+        assert row[0] == pytest.approx(math.sin(place), abs=1e-4)
+    near = arrays_of("randomized", scheme="rope")["similarity"][1]
+    assert near < arrays_of("rope")["similarity"][1] - 0.1  # neighbours lie apart
 
 
 def test_small_integer_code_is_built_for_sixteen_positions() -> None:

@@ -1,11 +1,14 @@
 """Faults in attention through the hook and its paths."""
 
+from functools import partial
+
 from planted import Fault
 
-FILES = ("attention/*.py",)
+FILES = ("attention/*.py", "attention/backends/*.py")
 HERE = "tests/test_attention.py::test_"
 INPUT = "tests/test_attention_input.py::test_"
 CUDA = "tests/test_flex_on_cuda.py::test_"
+MASKS = "tests/test_mask.py::test_"
 DERIVATIVES = "tests/test_derivatives.py::test_"
 STEP = f"{HERE}ids_out_of_step_leave_the_strided_path"
 CHOICE = f"{CUDA}path_choice_on_cuda"
@@ -14,85 +17,101 @@ TWICE = f"{DERIVATIVES}second_derivatives_of_trained_biases_through_strided"
 HEADS = f"{INPUT}heads_that_matter_are_refused"
 
 
-def fault(name: str, old: str, new: str, tests: str, label: str = "alibi") -> Fault:
+def fault(
+    file: str, name: str, old: str, new: str, tests: str, label: str = "alibi"
+) -> Fault:
     """Return a fault, with the scheme whose conformance might see it."""
-    return Fault("attention/__init__.py", name, old, new, tests, label)
+    return Fault(f"attention/{file}.py", name, old, new, tests, label)
 
+
+plan, request = partial(fault, "plan"), partial(fault, "request")
+flex, strided = partial(fault, "backends/flex"), partial(fault, "backends/strided")
 
 FAULTS = [
     # Which path
-    Fault(
-        "attention/__init__.py",
+    strided(
         "one key too many",
-        ">= keys\n",
-        "> keys\n",
+        "masked_fill(apart > 0,",
+        "masked_fill(apart > 1,",
         f"{HERE}strided_at_lengths_around_the_block",
     ),
-    fault("starts by row", " and bool((start == start[0]).all())", "", STEP),
-    fault(
-        "queries with gaps",
-        "        for ids in (call.q_positions, call.k_positions)",
-        "        for ids in (call.k_positions,)",
-        STEP,
-    ),
-    fault(
+    plan("starts by row", " and bool((start == start[0]).all())", "", STEP),
+    plan("queries with gaps", "for ids in (queries, keys)", "for ids in (keys,)", STEP),
+    request(
         "one bias for all rows",
         " == self.call.k_positions.shape[0] == 1",
         " == 1",
         STEP,
     ),
-    fault(
+    request(
         "span doubled",
         "SPAN = 1 << 24",
         "SPAN = 1 << 25",
         f"{HERE}an_offset_bias_has_a_largest_span",
     ),
     # The fused kernel
-    fault(
+    flex(
         "flex blocks of the first",
-        "batch = None if self.call.segments is None else",
-        "batch = None if True else",
+        "None if call.alike else",
+        "None if True else",
         f"{HERE}flex_skips_the_blocks_that_no_query_of_a_sequence_sees",
     ),
-    fault(
-        "flex for float64",
-        "self.q.dtype in FLEX_DTYPES and not narrow",
-        "not narrow",
-        CHOICE,
-    ),
-    fault("flex for small heads", "FLEX_WIDTH = 16", "FLEX_WIDTH = 8", CHOICE),
-    fault(
+    flex("flex for float64", "if q.dtype not in DTYPES", "if False", CHOICE),
+    flex("flex for small heads", "WIDTH = 16", "WIDTH = 8", CHOICE),
+    flex(
         "flex of any size", "flex_attention, dynamic=False)", "flex_attention)", SIZES
     ),
-    fault(
+    flex(
         "eight kernels",
         "max(config.recompile_limit, KERNELS)",
         "config.recompile_limit",
         SIZES,
     ),
-    # Input
+    # Masks
+    strided(
+        "window too wide",
+        "apart.abs() >= call.window",
+        "apart.abs() > call.window",
+        f"{MASKS}every_path_honours_every_mask",
+    ),
+    request(
+        "groups interleaved",
+        "else repeated(v, k.shape[1])",
+        "else v.repeat(1, k.shape[1] // v.shape[1], 1, 1)",
+        f"{MASKS}grouped_queries_share_keys_and_values",
+        "shaw",
+    ),
     fault(
+        "session",
+        "state of the first pass alone",
+        "self._past.update(self._kept)",
+        "self._past = self._past or dict(self._kept)",
+        "tests/test_session.py::test_decoding_equals_one_pass",
+        "fox",
+    ),
+    # Input
+    request(
         "overflow unseen",
         "if narrower and bool(",
         "if False and bool(",
         f"{INPUT}what_the_dtype_of_the_values_cannot_hold_is_refused",
         "xpos",
     ),
-    fault(
+    plan(
         "any number of heads",
-        "alike = turns and len(",
-        "alike = turns or len(",
+        "return turns and len(",
+        "return turns or len(",
         HEADS,
         "fire",
     ),
-    fault(
+    plan(
         "heads shared out",
         "for part in parts}) == 1",
         "for part in parts}) >= 1",
         HEADS,
         "mix",
     ),
-    fault(
+    plan(
         "any head_dim",
         "head_dim, not looks)",
         "head_dim, True)",
@@ -100,27 +119,28 @@ FAULTS = [
         "rope",
     ),
     fault(
+        "mask",
         "segments of NaN",
-        'segments = whole_numbers("attention: segments", segments)',
-        "segments = segments.long()",
+        'segments = whole_numbers("mask: segments", self.segments)',
+        "segments = self.segments.long()",
         f"{INPUT}segments_that_are_no_whole_numbers",
     ),
     # Derivatives
-    fault(
+    strided(
         "second derivative lost",
         "bias = _reversed_bias(values, rows",
         "bias = _reversed_bias(values.detach(), rows",
         TWICE,
         "t5_bias",
     ),
-    fault(
+    strided(
         "output held fixed",
         "(grads * outs).sum",
         "(grads * outs.detach()).sum",
         TWICE,
         "t5_bias",
     ),
-    fault(
+    strided(
         "strided not vmapped",
         "generate_vmap_rule = True",
         "generate_vmap_rule = False",

@@ -117,8 +117,8 @@ FAULTS = [
     Fault(
         "analysis/measures/codes.py",
         "future distances for past ones",
-        "scheme.offset_bias(-steps)",
-        "scheme.offset_bias(steps)",
+        "-session.ids, probe.heads",
+        "session.ids, probe.heads",
         f"{UNIQUENESS}nope_has_one_code_and_t5_as_many_as_buckets",
     ),
     Fault(

@@ -107,5 +107,5 @@ FAULTS = [
     fault("fox", "cached state ignored", "before + total", "total"),
     fault("path", "cached keys ignored", ".tril(call.past)", ".tril()"),
     # The doors
-    fault("call", "mask > for >=", "(key <= q", "(key < q", "rope"),
+    fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),
 ]

@@ -149,8 +149,8 @@ FAULTS = [
     fault(
         "analysis/training/decoder",
         "readers stay",
-        "self._use(self.own)",
-        "self._use(schemes)",
+        "self.reading = self.own",
+        "self.reading = schemes",
         "readers_are_gone_when_they_have_read",
     ),
     fault(

@@ -13,7 +13,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.slopes import slopes
@@ -63,7 +63,11 @@ def test_equals_the_slow_reference(heads: int, causal: bool) -> None:
     q, k, _ = vectors(2, heads, 6, 8)
     positions = [4, 5, 7, 100, 3, 5]
     got = attention_logits(
-        q, k, scheme=make(heads), positions=torch.tensor(positions), causal=causal
+        q,
+        k,
+        scheme=make(heads),
+        positions=torch.tensor(positions),
+        mask=Mask(causal=causal),
     )
     bias = slow_bias(positions, positions, heads)
     expected = content_plus(q, k, lambda _, h, i, j: float(bias[h, i, j]), causal)
@@ -92,7 +96,11 @@ def test_logits_do_not_change_under_a_shift() -> None:
         scheme, positions = make(direction=direction), torch.arange(9)
         here, there = (
             attention_logits(
-                q, k, scheme=scheme, positions=positions + shift, causal=causal
+                q,
+                k,
+                scheme=scheme,
+                positions=positions + shift,
+                mask=Mask(causal=causal),
             )
             for shift in (0, 100_000)
         )
@@ -137,13 +145,17 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     positions = [15962, 15966, 15968]  # the first two collide in bfloat16
     zero = torch.zeros(1, 4, 3, 8, dtype=torch.bfloat16)
     ids = torch.tensor(positions)
-    logits = attention_logits(zero, zero, scheme=make(), positions=ids, causal=False)
+    logits = attention_logits(
+        zero, zero, scheme=make(), positions=ids, mask=Mask(causal=False)
+    )
     expected = slow_bias(positions, positions, 4)
     assert torch.equal(logits[0].double(), expected)
     assert (logits[0, :, 0, 1] < 0).all()
     # Through attention, values that name the key: the weights come out rounded once.
     v = torch.eye(3, 8, dtype=torch.bfloat16).expand(1, 4, 3, 8)
-    out = attention(zero, zero, v, scheme=make(), positions=ids, causal=False)
+    out = attention(
+        zero, zero, v, scheme=make(), positions=ids, mask=Mask(causal=False)
+    )
     weights = expected.softmax(dim=-1)
     error = (out[0, :, :, :3].double() - weights).abs()
     # A kernel may round the weight, then the output, to bfloat16: 2 * 2**-8.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from schemes.tools import close, content_plus, decoded, grid, normal, on_paths, vectors
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme, create
 
@@ -41,7 +41,7 @@ def test_equals_the_slow_reference(metric: str, heads: int, causal: bool) -> Non
     rows, slopes = [places, places[::-1]], slow_slopes(heads)
     scheme = make(heads, metric=metric)
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(rows), causal=causal
+        q, k, scheme=scheme, positions=torch.tensor(rows), mask=Mask(causal=causal)
     )
 
     def bias(b: int, h: int, i: int, j: int) -> float:
@@ -57,9 +57,11 @@ def test_on_one_row_it_is_alibi(metric: str, axis: int) -> None:
     places = torch.zeros(9, 2, dtype=torch.int64)
     places[:, axis] = line
     places[:, 1 - axis] = 4
-    got = attention(x, x, x, scheme=make(metric=metric), positions=places, causal=False)
+    got = attention(
+        x, x, x, scheme=make(metric=metric), positions=places, mask=Mask(causal=False)
+    )
     alibi = create("alibi", model_dim=24, heads=3)
-    expected = attention(x, x, x, scheme=alibi, positions=line, causal=False)
+    expected = attention(x, x, x, scheme=alibi, positions=line, mask=Mask(causal=False))
     close(got, expected, 1e-13)
 
 
@@ -71,7 +73,7 @@ def test_metrics_are_ordered_and_differ() -> None:
             zero,
             scheme=make(metric=metric),
             positions=grid(3, 4),
-            causal=False,
+            mask=Mask(causal=False),
         )
         for metric in ("l1", "l2", "linf")
     )
@@ -96,7 +98,9 @@ def test_shift_and_exchange_of_axes_change_nothing() -> None:
 def test_paths_agree(causal: bool) -> None:
     x = normal(2, 3, 12, 8)
     places = torch.stack([grid(3, 4), grid(4, 3)])
-    first, *others = on_paths(x, x, x, scheme=make(), positions=places, causal=causal)
+    first, *others = on_paths(
+        x, x, x, scheme=make(), positions=places, mask=Mask(causal=causal)
+    )
     for other in others:
         close(other, first)
 
@@ -112,18 +116,27 @@ def test_packed_images_equal_separate_ones() -> None:
     x, places = normal(2, 3, 10, 8), torch.cat([grid(2, 2), grid(2, 3)])
     segments = torch.tensor([0] * 4 + [1] * 6).expand(2, -1)
     packed = attention(
-        x, x, x, scheme=make(), positions=places, segments=segments, causal=False
+        x,
+        x,
+        x,
+        scheme=make(),
+        positions=places,
+        mask=Mask(causal=False, segments=segments),
     )
     for part, one in ((slice(0, 4), grid(2, 2)), (slice(4, 10), grid(2, 3))):
         alone = x[:, :, part]
-        got = attention(alone, alone, alone, scheme=make(), positions=one, causal=False)
+        got = attention(
+            alone, alone, alone, scheme=make(), positions=one, mask=Mask(causal=False)
+        )
         close(packed[:, :, part], got)
 
 
 def test_bfloat16_keeps_close_positions_apart() -> None:
     places = torch.tensor([[0, 15_962], [0, 15_966], [3, 15_962]])
     zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
-    logits = attention_logits(zero, zero, scheme=make(), positions=places, causal=False)
+    logits = attention_logits(
+        zero, zero, scheme=make(), positions=places, mask=Mask(causal=False)
+    )
     slope = slow_slopes(3)[0]
     expected = torch.tensor([0, -4 * slope, -3 * slope])
     torch.testing.assert_close(logits[0, 0, 0], expected, rtol=1e-6, atol=0)

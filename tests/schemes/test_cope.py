@@ -14,7 +14,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.cope import Cope
@@ -66,7 +66,7 @@ def test_equals_the_slow_reference(limit: int, scaled: bool, packed: bool) -> No
         got = attention_logits(q, k, scheme=scheme, positions=RUN)
         close(got, expected)
     segments = SEGMENTS if packed else None
-    got = attention(q, k, v, scheme=scheme, positions=RUN, segments=segments)
+    got = attention(q, k, v, scheme=scheme, positions=RUN, mask=Mask(segments=segments))
     close(got, expected.softmax(-1) @ v)
 
 
@@ -150,7 +150,7 @@ def test_bfloat16_counts_in_float32() -> None:
 def test_needs_a_causal_mask() -> None:
     q, k, _ = vectors(*SHAPE)
     with pytest.raises(ConfigError, match="cope: needs a causal mask"):
-        attention_logits(q, k, scheme=make(), positions=RUN, causal=False)
+        attention_logits(q, k, scheme=make(), positions=RUN, mask=Mask(causal=False))
 
 
 def test_limit_out_of_range() -> None:

@@ -16,7 +16,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Facts, Geometry, Scheme, Variant, create
 from posenc_compare.schemes.call import PairBias
@@ -63,9 +63,13 @@ def test_equals_the_slow_reference_over_alibi() -> None:
     q, k, v = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     expected = slow(scheme, slow_alibi(), WIDTH**-0.5)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     close(got, expected)
-    out = attention(q, k, v, scheme=scheme, positions=positions, causal=False)
+    out = attention(
+        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     close(out, expected.softmax(-1) @ v)
 
 
@@ -112,7 +116,9 @@ def test_a_base_with_a_pair_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = got.isfinite()
     close(got[seen], expected[seen])
     with pytest.raises(ConfigError, match="dape: needs a causal mask"):
-        attention_logits(q, k, scheme=scheme, positions=places.long(), causal=False)
+        attention_logits(
+            q, k, scheme=scheme, positions=places.long(), mask=Mask(causal=False)
+        )
 
 
 @pytest.mark.parametrize("base", ["alibi", "t5_bias"])
@@ -121,9 +127,11 @@ def test_a_silent_network_leaves_the_base(base: str) -> None:
     scheme, positions = make(base=base), torch.tensor(PLACES)
     scheme.out.weight.zero_()
     scheme.out.bias.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     alone = attention_logits(
-        q, k, scheme=scheme.base, positions=positions, causal=False
+        q, k, scheme=scheme.base, positions=positions, mask=Mask(causal=False)
     )
     close(got, alone, 1e-14)
 
@@ -153,9 +161,13 @@ def test_gradient_reaches_network_and_base() -> None:
 def test_heads_are_mixed() -> None:
     q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
-    before = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    before = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     q[:, 0] += 1
-    after = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    after = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     assert (after - before)[:, 1:].abs().max() > 0.1
 
 
@@ -165,7 +177,7 @@ def test_each_option_changes_the_output() -> None:
     def logits(**options: Any) -> Tensor:
         positions = torch.tensor(PLACES)
         return attention_logits(
-            q, k, scheme=make(**options), positions=positions, causal=False
+            q, k, scheme=make(**options), positions=positions, mask=Mask(causal=False)
         )
 
     for options in ({"base": "t5_bias"}, {"width": 7}):
@@ -213,9 +225,13 @@ def test_heads_come_before_biases() -> None:
     q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
     scheme.hidden.weight[:, :HEADS] = 0  # deaf to the logits
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     content = q @ k.mT / math.sqrt(WIDTH)
-    other = attention_logits(2 * q, k, scheme=scheme, positions=positions, causal=False)
+    other = attention_logits(
+        2 * q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     close(other - got, content)
 
 

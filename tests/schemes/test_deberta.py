@@ -17,7 +17,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.deberta import Deberta, bucket_edges
@@ -85,7 +85,9 @@ def test_equals_the_slow_reference(reach: int, buckets: int, index: str) -> None
     scheme = make(reach=reach, buckets=buckets, p2c_index=index)
     positions = torch.tensor(PLACES)
     expected = slow(scheme, reach, buckets, index)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     close(got, expected)
     ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
     out = expected.masked_fill(ahead, -math.inf).softmax(-1) @ v
@@ -141,7 +143,9 @@ def test_index_conventions_differ_in_the_key_term_alone() -> None:
     )
 
     def logits(scheme: Deberta) -> Tensor:
-        return attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+        return attention_logits(
+            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+        )
 
     difference = logits(code) - logits(paper)
     assert difference.abs().max() > 0.5

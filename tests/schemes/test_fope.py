@@ -15,7 +15,7 @@ from schemes.tools import (
     vectors,
 )
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.fope import Fope, identity
 from posenc_compare.schemes.hope import Hope
@@ -92,7 +92,7 @@ def test_equals_the_slow_reference(rule: dict[str, Any], floor: bool, pad: str) 
     expected = torch.tensor(turned, dtype=torch.float64)
     with torch.no_grad():
         got = attention_logits(
-            q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=False
+            q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
         )
     wanted = expected[0] @ expected[1].mT / math.sqrt(16)
     close(got[0], wanted, 1e-11)
@@ -157,7 +157,9 @@ def test_a_shift_changes_logits() -> None:
     def change(gain: float) -> float:
         scheme = make(gain=gain)
         here, there = (
-            attention_logits(q, k, scheme=scheme, positions=ids, causal=False)
+            attention_logits(
+                q, k, scheme=scheme, positions=ids, mask=Mask(causal=False)
+            )
             for ids in (positions, positions + 64)
         )
         return (here - there).abs().max().item()

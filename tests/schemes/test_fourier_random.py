@@ -6,7 +6,7 @@ import pytest
 import torch
 from schemes.tools import build, close, normal
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.fourier_random import FourierRandom
 
@@ -35,7 +35,11 @@ def test_equals_the_slow_reference() -> None:
             close(got[b, i], x[b, i] + code)
     q = normal(1, 1, 5, 8, seed=1)
     logits = attention_logits(
-        q, got[:1, None], scheme=scheme, positions=torch.arange(5), causal=False
+        q,
+        got[:1, None],
+        scheme=scheme,
+        positions=torch.arange(5),
+        mask=Mask(causal=False),
     )
     expected = q @ got[:1, None].mT / math.sqrt(8)  # it acts nowhere else
     close(logits, expected)

@@ -15,7 +15,7 @@ from schemes.tools import (
     vectors,
 )
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
@@ -44,7 +44,7 @@ def test_equals_the_slow_reference(length: int, base: float, layout: str) -> Non
     q, k, _ = vectors(1, 2, 6, 16)
     scheme = make(base=base, layout=layout, length=length)
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=False
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
     )
 
     def logit(b: int, h: int, i: int, j: int) -> float:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from schemes.tools import build, close, content_plus, normal, perturbed, vectors
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes.kerple_log import KerpleLog
 from posenc_compare.schemes.shared.bounds import bounded
 
@@ -27,7 +27,7 @@ def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
     scheme = make(noise=noise)
     q, k, _ = vectors(2, 3, 6, 8)
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=causal
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
     )
 
     def bias(_: int, h: int, i: int, j: int) -> float:
@@ -92,7 +92,7 @@ def test_distances_are_not_rounded_to_bfloat16() -> None:
     zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
     scheme = make(noise=0.3)
     logits = attention_logits(
-        zero, zero, scheme=scheme, positions=positions, causal=False
+        zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
     )
     assert logits[0, 0, 0].unique().numel() == 3
     for n, (i, j) in ((4, (0, 1)), (599, (0, 2)), (595, (1, 2))):

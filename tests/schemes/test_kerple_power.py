@@ -6,7 +6,7 @@ import pytest
 import torch
 from schemes.tools import build, content_plus, perturbed, vectors
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.kerple_power import KerplePower
 from posenc_compare.schemes.shared.slopes import slopes
@@ -28,7 +28,7 @@ def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
     scheme = make(heads=6, noise=noise)
     q, k, _ = vectors(2, 6, 6, 8)
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), causal=causal
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
     )
 
     def bias(_: int, h: int, i: int, j: int) -> float:

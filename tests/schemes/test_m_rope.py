@@ -18,7 +18,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme, create
 
@@ -60,7 +60,11 @@ def test_equals_the_slow_reference(
     q, k, _ = vectors(2, 2, 5, head_dim)
     places = ids()
     got = attention_logits(
-        q, k, scheme=make(head_dim, **options), positions=places, causal=False
+        q,
+        k,
+        scheme=make(head_dim, **options),
+        positions=places,
+        mask=Mask(causal=False),
     )
     pairs, base = head_dim // 2, options.get("base", 1e4)
     axes = slow_axes(pairs, options["order"], counts)
@@ -93,7 +97,9 @@ def test_equal_ids_are_rope(order: str, layout: str) -> None:
 def test_logits_depend_on_offsets_of_each_axis_alone(order: str) -> None:
     q, k, _ = vectors(2, 2, 5, 16)
     here, there, scaled = (
-        attention_logits(q, k, scheme=make(order=order), positions=p, causal=False)
+        attention_logits(
+            q, k, scheme=make(order=order), positions=p, mask=Mask(causal=False)
+        )
         for p in (ids(), ids() + torch.tensor([3, 400, 60]), 2 * ids())
     )
     close(here, there, 1e-11)

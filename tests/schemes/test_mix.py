@@ -2,7 +2,7 @@
 
 import cmath
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.analysis.training.decoder import Decoder, Layer
+from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.attention import Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
@@ -175,8 +175,7 @@ def test_under_a_scaling_each_layer_stays_what_it_is() -> None:
     q, places = normal(1, 4, 5, 8), torch.arange(5) * 100
 
     def turned() -> list[Tensor]:
-        layers = [cast(Layer, layer) for layer in model.layers]
-        return [layer.scheme.query(q, places) for layer in layers]
+        return [scheme.query(q, places) for scheme in model.reading]
 
     before = turned()
     readers = schemes_for_length(model.own, 2 * GEOMETRY.length)

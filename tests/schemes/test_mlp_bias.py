@@ -7,7 +7,7 @@ import pytest
 import torch
 from schemes.tools import build, close, content_plus, normal, perturbed, vectors
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.mlp_bias import MlpBias
 
@@ -38,7 +38,9 @@ def test_equals_the_slow_reference(inputs: str, bounded: bool, length: int) -> N
     scheme = make(0.5, length, inputs=inputs, bounded=bounded, hidden=7)
     q, k, _ = vectors(2, 3, 6, 8)
     positions = torch.tensor(PLACES)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
 
     def bias(_: int, h: int, i: int, j: int) -> float:
         return slow(scheme, h, PLACES[i], PLACES[j], length)
@@ -107,7 +109,7 @@ def test_low_precision_keeps_close_positions_apart() -> None:
     zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
         got = attention_logits(
-            zero, zero, scheme=scheme, positions=positions, causal=False
+            zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
         )
     wide = scheme.double()
     for i in range(3):

@@ -7,7 +7,7 @@ import torch
 from schemes.tools import close, normal, seeded, vectors
 from torch import Tensor
 
-from posenc_compare.attention import attention
+from posenc_compare.attention import Mask, attention
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import DOORS, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
@@ -42,7 +42,9 @@ def slow_attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 def test_equals_the_slow_reference(causal: bool) -> None:
     q, k, v = vectors(2, 2, 5, 6)
     scheme = create("nope", model_dim=12, heads=2)
-    got = attention(q, k, v, scheme=scheme, positions=torch.arange(5), causal=causal)
+    got = attention(
+        q, k, v, scheme=scheme, positions=torch.arange(5), mask=Mask(causal=causal)
+    )
     expected = slow_attention(q, k, v, causal)
     close(got, expected)
 
@@ -59,12 +61,14 @@ def test_without_mask_permuting_tokens_permutes_outputs() -> None:
     scheme = create("nope", model_dim=8, heads=2)
     positions = torch.arange(9)
     order = torch.randperm(9, generator=seeded(4))
-    whole = attention(q, k, v, scheme=scheme, positions=positions, causal=False)
+    whole = attention(
+        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     mixed = attention(
         *(t[:, :, order] for t in (q, k, v)),
         scheme=scheme,
         positions=positions,
-        causal=False,
+        mask=Mask(causal=False),
     )
     close(mixed, whole[:, :, order])
 

@@ -18,7 +18,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, create
 from posenc_compare.schemes.path import Path
@@ -109,7 +109,7 @@ def test_equals_the_product_of_matrices(options: dict[str, Any]) -> None:
     got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
     close(got, slow(scheme))
     read = attention(
-        q, k, v, scheme=scheme, positions=RUN, state=state, segments=SEGMENTS
+        q, k, v, scheme=scheme, positions=RUN, state=state, mask=Mask(segments=SEGMENTS)
     )
     packed = slow(scheme, packed=True).softmax(-1) @ v
     close(read, packed)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from schemes.tools import build, close, normal, pair_by_pair, vectors
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.pope import Pope
@@ -45,7 +45,9 @@ def test_equals_the_slow_reference(base: float, causal: bool) -> None:
     q, k, _ = vectors(2, 2, 6, 8)
     scheme = trained(base=base)
     positions = torch.tensor(PLACES)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
+    )
 
     def logit(b: int, h: int, i: int, j: int) -> float:
         query, key = q[b, h, i].tolist(), k[b, h, j].tolist()

@@ -5,7 +5,7 @@ import torch
 from schemes.tools import close, content_plus, decoded, normal, seeded, vectors
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
@@ -114,7 +114,7 @@ def test_logits_are_those_of_the_drawn_ids() -> None:
     outer = make(scheme="alibi")
     rows = torch.arange(7).expand(2, -1)
     ids = outer.positions(rows, seeded())
-    got = attention_logits(q, k, scheme=outer, positions=ids, causal=False)
+    got = attention_logits(q, k, scheme=outer, positions=ids, mask=Mask(causal=False))
 
     def bias(b: int, h: int, i: int, j: int) -> float:
         return -(2.0 ** (-4 * (h + 1))) * abs(int(ids[b, i]) - int(ids[b, j]))

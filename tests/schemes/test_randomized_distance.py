@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from schemes.tools import close, content_plus, decoded, normal, seeded, vectors
+from schemes.tools import close, content_plus, normal, seeded, vectors
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
@@ -30,10 +30,9 @@ def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
     q, k, _ = vectors(2, 2, 7, 8)
     outer = make(longest=longest)
     plain = torch.arange(7).expand(2, -1) + 3
-    ids = outer.positions(plain, seeded(4))
-    assert torch.equal(ids % 2**32, plain)
-    assert torch.equal(ids - ids[:, :1], plain - 3)
-    got = attention_logits(q, k, scheme=outer, positions=ids, causal=causal)
+    session = Session(outer, plain, mask=Mask(causal=causal), generator=seeded(4))
+    assert torch.equal(session.ids, plain)
+    got = session.logits(0, q, k)
     distances = table(7, longest, 4)
 
     def bias(_: int, h: int, i: int, j: int) -> float:
@@ -44,9 +43,9 @@ def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
 
 def test_the_bias_has_equal_diagonals_and_falls() -> None:
     q = torch.zeros(1, 2, 30, 8, dtype=torch.float64)
-    outer = make()
-    ids = outer.positions(torch.arange(30), seeded())
-    bias = attention_logits(q, q, scheme=outer, positions=ids, causal=False)[0]
+    mask = Mask(causal=False)
+    session = Session(make(), torch.arange(30), mask=mask, generator=seeded())
+    bias = session.logits(0, q, q)[0]
     assert torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
     assert torch.equal(bias, bias.mT)
     assert (bias[:, -1].diff(dim=-1) > 0).all()
@@ -56,8 +55,7 @@ def test_the_bias_has_equal_diagonals_and_falls() -> None:
 def test_the_longest_row_decides_how_many_distances_are_drawn() -> None:
     q, outer = torch.zeros(2, 2, 3, 8, dtype=torch.float64), make(longest=100)
     rows = torch.tensor([[0, 1, 2], [0, 10, 40]])
-    ids = outer.positions(rows, seeded(4))
-    bias = attention_logits(q, q, scheme=outer, positions=ids)
+    bias = Session(outer, rows, generator=seeded(4)).logits(0, q, q)
     distances = table(41, 100, 4)
     assert bias[0, 0, 2, 0].item() == -distances[2] / 16
     assert bias[1, 0, 2, 0].item() == -distances[40] / 16
@@ -67,7 +65,9 @@ def test_it_is_not_the_bias_of_random_ids() -> None:
     q = torch.zeros(1, 2, 9, 8, dtype=torch.float64)
     outer = create("randomized", options={"scheme": "alibi"}, model_dim=16, heads=2)
     ids = outer.positions(torch.arange(9), seeded())
-    bias = attention_logits(q, q, scheme=outer, positions=ids, causal=False)[0]
+    bias = attention_logits(q, q, scheme=outer, positions=ids, mask=Mask(causal=False))[
+        0
+    ]
     assert not torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
 
 
@@ -79,8 +79,8 @@ def test_with_as_many_distances_as_tokens_it_is_the_scheme_inside(
     q, ids = normal(2, 2, 9, 8), torch.arange(9)
 
     def read(each: Scheme) -> Tensor:
-        drawn = each.positions(ids, seeded())
-        return attention(q, q, q, scheme=each, positions=drawn, causal=causal)
+        mask = Mask(causal=causal)
+        return Session(each, ids, mask=mask, generator=seeded()).attend(0, q, q, q)
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -89,13 +89,12 @@ def test_with_as_many_distances_as_tokens_it_is_the_scheme_inside(
     assert not torch.equal(read(make(scheme=scheme, longest=2000)), read(inner))
 
 
-def test_every_call_of_positions_draws_anew_or_not_at_all() -> None:
+def test_every_pass_draws_anew_or_not_at_all() -> None:
     outer, q = make(), normal(1, 2, 5, 8)
     ids, before = torch.arange(5), torch.get_rng_state()
 
     def read(generator: torch.Generator | None) -> Tensor:
-        drawn = outer.positions(ids, generator)
-        return attention(q, q, q, scheme=outer, positions=drawn)
+        return Session(outer, ids, generator=generator).attend(0, q, q, q)
 
     first, second = read(seeded(1)), read(seeded(2))
     assert not torch.equal(first, second)
@@ -106,40 +105,28 @@ def test_every_call_of_positions_draws_anew_or_not_at_all() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_ids_of_another_draw_are_refused() -> None:
-    outer, q, plain = make(), normal(1, 2, 5, 8), torch.arange(5) - 2
-
-    def read(ids: Tensor, keys: Tensor | None = None) -> Tensor:
-        return attention(q, q, q, scheme=outer, positions=ids, key_positions=keys)
-
-    first = outer.positions(plain, seeded(1))
-    before = read(first)
-    second = outer.positions(plain, seeded(2))
-    message = "randomized_distance: ids must be those of the last draw, got others"
-    partly = torch.cat([first[:2], second[2:]])
-    for ids, keys in (
-        *((ids, None) for ids in (first, plain, partly)),
-        *((second, first), (first, second)),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            read(ids, keys)
-    assert torch.equal(outer.positions(plain, seeded(1)), first)
-    assert torch.equal(read(first), before)  # the same draw once more
-    outer.positions(plain)
-    read(plain)
-    with pytest.raises(ConfigError, match=message):
-        read(first)
-    outer.positions(plain, seeded(1))
-    wrapped = create("shape", options={"scheme": "randomized_distance"}, heads=2)
-    with pytest.raises(ConfigError, match=message):
-        attention(q, q, q, scheme=wrapped, positions=first)
+def test_passes_keep_their_draws_apart() -> None:
+    outer, q = make(), normal(1, 2, 5, 8)
+    first, second = (
+        Session(outer, torch.arange(5), generator=seeded(n)) for n in (1, 2)
+    )
+    before = first.attend(0, q, q, q)
+    assert not torch.equal(second.attend(0, q, q, q), before)
+    assert torch.equal(first.attend(0, q, q, q), before)
+    inside = create("shape", options={"scheme": "randomized_distance"}, heads=2)
+    inside = Session(inside.eval(), torch.arange(5), generator=seeded(1))
+    torch.testing.assert_close(inside.attend(0, q, q, q), before, rtol=0, atol=1e-12)
 
 
 def test_decoding_keeps_the_distances_of_the_whole() -> None:
-    q, outer = normal(2, 2, 9, 8), make()
-    ids = outer.positions(torch.arange(9).expand(2, -1), seeded())
-    whole = attention(q, q, q, scheme=outer, positions=ids)
-    close(decoded(q, q, q, [1] * 9, scheme=outer, positions=ids), whole)
+    q, outer, ids = normal(2, 2, 9, 8), make(), torch.arange(9)
+    whole = Session(outer, ids, generator=seeded()).attend(0, q, q, q)
+    session = Session(outer, ids, generator=seeded(), fed=0, cache=True)
+    for place in range(9):
+        session.extend()
+        new = q[:, :, place : place + 1]
+        last = session.attend(0, new, new, new)
+        close(last[:, :, 0], whole[:, :, place])
 
 
 def test_a_sequence_past_the_longest() -> None:
@@ -147,7 +134,7 @@ def test_a_sequence_past_the_longest() -> None:
         UndefinedPositionError,
         match="randomized_distance: positions must be from 0 to 7, got 8",
     ):
-        make(longest=8).positions(torch.arange(9), seeded())
+        make(longest=8).draw(torch.arange(9), seeded())
 
 
 @pytest.mark.parametrize(

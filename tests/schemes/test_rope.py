@@ -8,7 +8,7 @@ import torch
 from schemes.tools import channels_of_pair, close, normal, vectors
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
@@ -101,9 +101,11 @@ def test_logits_do_not_change_under_a_shift(shift: int) -> None:
     q, k, _ = vectors(1, 2, 9, 8)
     for layout in ("adjacent", "half"):
         scheme, positions = make(layout=layout), torch.arange(9)
-        here = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+        here = attention_logits(
+            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+        )
         there = attention_logits(
-            q, k, scheme=scheme, positions=positions + shift, causal=False
+            q, k, scheme=scheme, positions=positions + shift, mask=Mask(causal=False)
         )
         close(here, there, 1e-10)
         plain = q @ k.mT / math.sqrt(8)

@@ -22,7 +22,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
@@ -70,7 +70,9 @@ def test_equals_the_slow_reference(rule: dict[str, Any], head_dim: int) -> None:
     places = ids()
     scheme = perturbed(make(head_dim=head_dim, **rule), 0.3)
     with torch.no_grad():
-        got = attention_logits(q, k, scheme=scheme, positions=places, causal=False)
+        got = attention_logits(
+            q, k, scheme=scheme, positions=places, mask=Mask(causal=False)
+        )
 
     def logit(b: int, h: int, i: int, j: int) -> float:
         row, column = (places[b, i] - places[b, j]).tolist()
@@ -146,7 +148,7 @@ def test_logits_depend_on_offsets_of_each_axis_alone(kind: str) -> None:
     q, k, _ = vectors(2, 2, 5, 16)
     scheme = perturbed(make(kind=kind), 0.3).requires_grad_(False)
     here, there, scaled = (
-        attention_logits(q, k, scheme=scheme, positions=p, causal=False)
+        attention_logits(q, k, scheme=scheme, positions=p, mask=Mask(causal=False))
         for p in (ids(), ids() + torch.tensor([300, 4000]), 2 * ids())
     )
     close(here, there, 1e-10)

@@ -8,7 +8,7 @@ import torch
 from schemes.tools import close, content_plus, normal, vectors
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
@@ -39,7 +39,7 @@ def test_equals_the_slow_reference(d_bar: int, base: float, indices: str) -> Non
     q, k, _ = vectors(2, 3, 6, 8)
     places = [0, 1, 2, 40, 7, 3000]
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(places), causal=False
+        q, k, scheme=scheme, positions=torch.tensor(places), mask=Mask(causal=False)
     )
     first = int(indices == "from_one")
 
@@ -57,7 +57,7 @@ def test_is_the_gram_matrix_of_concatenated_sinusoids() -> None:
     gram = codes @ codes.T
     zero = torch.zeros(1, 4, 50, 8, dtype=torch.float64)
     logits = attention_logits(
-        zero, zero, scheme=make(4), positions=torch.arange(50), causal=False
+        zero, zero, scheme=make(4), positions=torch.arange(50), mask=Mask(causal=False)
     )
     for h in range(1, 5):
         close(logits[0, h - 1], gram * 4 / (8 * h), 1e-11)
@@ -75,7 +75,12 @@ def test_the_starts_differ_by_more_than_a_constant() -> None:
     x, positions = normal(1, 8, 9, 8), torch.arange(9)
     one, other = (
         attention(
-            x, x, x, scheme=make(8, indices=indices), positions=positions, causal=False
+            x,
+            x,
+            x,
+            scheme=make(8, indices=indices),
+            positions=positions,
+            mask=Mask(causal=False),
         )
         for indices in drops
     )
@@ -101,7 +106,7 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     positions = torch.tensor([15_962, 15_966, 15_968])
     zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
     logits = attention_logits(
-        zero, zero, scheme=make(), positions=positions, causal=False
+        zero, zero, scheme=make(), positions=positions, mask=Mask(causal=False)
     )
     assert logits[0, 0, 0].unique().numel() == 3
     expected = slow(1, 3, 4, 128, 1e4, 0)

@@ -17,7 +17,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
@@ -153,7 +153,7 @@ def test_logits_equal_the_slow_reference(
     places = [0, 1, 7, 60, 200, 255]
     scheme = make(factor=4.0, temperature=temperature, **options)
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(places), causal=False
+        q, k, scheme=scheme, positions=torch.tensor(places), mask=Mask(causal=False)
     )
     squared = 1.0 if temperature == "none" else heat**2
 

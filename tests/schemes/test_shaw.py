@@ -7,7 +7,7 @@ import torch
 from schemes.tools import build, check_gradients, close, drawn, on_paths, vectors
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.shaw import Shaw
@@ -64,7 +64,9 @@ def test_equals_the_slow_reference(
     scheme = make(reach=reach, values=values, per_head=per_head)
     positions = torch.tensor(PLACES)
     logits, out = slow(scheme, reach, causal)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
+    )
     close(got, logits, 1e-13)
     paths = ("plain",) if values else ("auto", "dense", "flex", "plain")
     for read in on_paths(
@@ -121,7 +123,11 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     scheme, places = make(reach=8).float(), [15962, 15966, 15968]
     one = torch.ones(1, 2, 3, WIDTH, dtype=torch.bfloat16)
     got = attention_logits(
-        one, 0 * one, scheme=scheme, positions=torch.tensor(places), causal=False
+        one,
+        0 * one,
+        scheme=scheme,
+        positions=torch.tensor(places),
+        mask=Mask(causal=False),
     )
     for i in range(3):
         for j in range(3):

@@ -17,7 +17,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.swin import Swin
@@ -38,7 +38,9 @@ def test_equals_the_slow_reference(height: int, width: int, causal: bool) -> Non
     q, k, _ = vectors(2, 3, 12, 8)
     cells = grid(height, width)
     positions = torch.stack([cells, cells.flip(0)])
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=causal)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
+    )
     edge = torch.tensor([height - 1, width - 1])
 
     def bias(b: int, h: int, i: int, j: int) -> float:
@@ -54,7 +56,7 @@ def test_one_column_is_a_table_of_offsets() -> None:
     for column in (0, 3):
         places = torch.stack([torch.arange(6), torch.full((6,), column)], dim=-1)
         logits = attention_logits(
-            zero, zero, scheme=scheme, positions=places, causal=False
+            zero, zero, scheme=scheme, positions=places, mask=Mask(causal=False)
         )[0]
         for offset in range(-5, 6):
             row = (offset + 5) * 7 + 3
@@ -68,9 +70,9 @@ def test_every_offset_of_the_window_has_its_own_row() -> None:
         scheme.table.copy_(torch.arange(35)[:, None])
     zero = torch.zeros(1, 1, 12, 8, dtype=torch.float64)
     places = grid(3, 4)
-    rows = attention_logits(zero, zero, scheme=scheme, positions=places, causal=False)[
-        0, 0
-    ]
+    rows = attention_logits(
+        zero, zero, scheme=scheme, positions=places, mask=Mask(causal=False)
+    )[0, 0]
     offsets = (places[:, None] - places[None]).flatten(0, 1).tolist()
     found = {}
     for offset, row in zip(offsets, rows.flatten().tolist(), strict=True):
@@ -96,7 +98,7 @@ def test_starts() -> None:
     assert not zero.table.any()
     x = normal(1, 3, 12, 8)
     plain, started = (
-        attention(x, x, x, scheme=scheme, positions=positions, causal=False)
+        attention(x, x, x, scheme=scheme, positions=positions, mask=Mask(causal=False))
         for scheme, positions in (
             (create("nope", model_dim=24, heads=3), torch.arange(12)),
             (zero, grid(3, 4)),
@@ -140,7 +142,13 @@ def test_keys_after_the_queries_may_leave_the_window_too() -> None:
         places = torch.tensor([[5, 5], [5, 6]])
         keys = places + torch.tensor([row, 0])
         return attention(
-            x, x, x, scheme=scheme, positions=places, key_positions=keys, causal=False
+            x,
+            x,
+            x,
+            scheme=scheme,
+            positions=places,
+            key_positions=keys,
+            mask=Mask(causal=False),
         )
 
     for row in (-2, 2):
@@ -154,7 +162,7 @@ def test_gradient_counts_the_pairs_of_each_offset() -> None:
     scheme = make(height=2, width=2, heads=1)
     zero = torch.zeros(1, 1, 4, 8, dtype=torch.float64)
     attention_logits(
-        zero, zero, scheme=scheme, positions=grid(2, 2), causal=False
+        zero, zero, scheme=scheme, positions=grid(2, 2), mask=Mask(causal=False)
     ).sum().backward()
     assert scheme.table.grad is not None
     assert scheme.table.grad.flatten().tolist() == [1, 2, 1, 2, 4, 2, 1, 2, 1]
@@ -164,7 +172,9 @@ def test_gradient_counts_the_pairs_of_each_offset() -> None:
 def test_paths_agree(causal: bool) -> None:
     x, scheme = normal(2, 3, 12, 8), make(16).requires_grad_(False)
     places = torch.stack([grid(3, 4), grid(4, 3)])
-    first, *others = on_paths(x, x, x, scheme=scheme, positions=places, causal=causal)
+    first, *others = on_paths(
+        x, x, x, scheme=scheme, positions=places, mask=Mask(causal=causal)
+    )
     for other in others:
         close(other, first)
 
@@ -180,7 +190,9 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     places = torch.tensor([[0, 15_962], [0, 15_966], [0, 15_968]])
     zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
     scheme = make(height=1, width=7)
-    logits = attention_logits(zero, zero, scheme=scheme, positions=places, causal=False)
+    logits = attention_logits(
+        zero, zero, scheme=scheme, positions=places, mask=Mask(causal=False)
+    )
     expected = scheme.table[[6, 2, 0], 0].float()
     assert torch.equal(logits[0, 0, 0], expected)
 
@@ -200,7 +212,7 @@ def test_each_option_changes_the_output(
             x,
             scheme=make(trained=False, **options),
             positions=places,
-            causal=False,
+            mask=Mask(causal=False),
         )
         for options in (one, other)
     )

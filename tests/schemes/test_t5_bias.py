@@ -7,7 +7,7 @@ import torch
 from schemes.tools import build, close, normal, pair_by_pair
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.t5_bias import T5Bias, bucket_edges
@@ -88,7 +88,7 @@ def test_equals_the_slow_reference(both: bool) -> None:
     q, k = normal(2, 2, 3, 6, 8, seed=1)
     positions = [4, 5, 7, 40, 3, 5]
     got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(positions), causal=False
+        q, k, scheme=scheme, positions=torch.tensor(positions), mask=Mask(causal=False)
     )
 
     def bias(_: int, h: int, i: int, j: int) -> float:
@@ -153,7 +153,11 @@ def test_bfloat16_keeps_close_positions_apart() -> None:
     zero = torch.zeros(1, 2, 3, 8, dtype=torch.bfloat16)
     scheme = make(bidirectional=True)
     logits = attention_logits(
-        zero, zero, scheme=scheme, positions=torch.tensor(positions), causal=False
+        zero,
+        zero,
+        scheme=scheme,
+        positions=torch.tensor(positions),
+        mask=Mask(causal=False),
     )
     for i in range(3):
         for j in range(3):

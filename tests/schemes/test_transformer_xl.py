@@ -15,7 +15,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.transformer_xl import TransformerXl
@@ -68,7 +68,9 @@ def test_equals_the_slow_reference(clamp: int, base: float) -> None:
     q, k, v = vectors(*SHAPE)
     scheme, positions = make(clamp=clamp, base=base), torch.tensor(PLACES)
     expected = slow(scheme, clamp, base)
-    got = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     close(got, expected)
     ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
     masked = expected.masked_fill(ahead, -math.inf)
@@ -92,9 +94,13 @@ def test_nothing_trained_is_no_encoding() -> None:
 def test_every_parameter_has_a_part(silent: str) -> None:
     q, k, _ = vectors(*SHAPE)
     scheme, positions = make(), torch.tensor(PLACES)
-    before = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    before = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     scheme.get_parameter(silent).zero_()
-    after = attention_logits(q, k, scheme=scheme, positions=positions, causal=False)
+    after = attention_logits(
+        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
     assert (after - before).abs().max() > 0.1
 
 
@@ -104,7 +110,7 @@ def test_each_option_changes_the_logits() -> None:
     def logits(**options: int | float) -> Tensor:
         positions = torch.tensor(PLACES)
         return attention_logits(
-            q, k, scheme=make(**options), positions=positions, causal=False
+            q, k, scheme=make(**options), positions=positions, mask=Mask(causal=False)
         )
 
     for options in ({"clamp": 5}, {"base": 500.0}):

@@ -17,7 +17,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
@@ -179,8 +179,12 @@ def test_what_overflows_in_the_future_is_never_seen(dtype: torch.dtype) -> None:
     scheme = make(scale_base=1.0, centre=64)
     places, segments = torch.arange(128), torch.zeros(2, 128, dtype=torch.long)
     wide = [x.detach().double() for x in (q, k, v)]
-    expected = attention(*wide, scheme=scheme, positions=places, segments=segments)
-    got = attention(q, k, v, scheme=scheme, positions=places, segments=segments)
+    expected = attention(
+        *wide, scheme=scheme, positions=places, mask=Mask(segments=segments)
+    )
+    got = attention(
+        q, k, v, scheme=scheme, positions=places, mask=Mask(segments=segments)
+    )
     close(got.double(), expected, 16 * torch.finfo(dtype).eps)
     got.sum().backward()
     assert q.grad is not None

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
@@ -225,9 +225,9 @@ def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
     x, ids = normal(1, heads, 3, width), torch.arange(3)
     message = f"^{scheme.name}: needs a causal mask"
     with pytest.raises(ConfigError, match=message):
-        attention(x, x, x, scheme=scheme, positions=ids, causal=False)
+        attention(x, x, x, scheme=scheme, positions=ids, mask=Mask(causal=False))
     with pytest.raises(ConfigError, match=message):
-        attention_logits(x, x, scheme=scheme, positions=ids, causal=False)
+        attention_logits(x, x, scheme=scheme, positions=ids, mask=Mask(causal=False))
 
 
 def check_rotation_keeps_close_positions_apart(
@@ -246,7 +246,9 @@ def check_bias_keeps_close_positions_apart(
 ) -> None:
     """Check that bfloat16 logits hold the bias of float64, to within `atol`."""
     low, wide = (
-        attention_logits(y, y, scheme=scheme, positions=CLOSE_POSITIONS, causal=False)
+        attention_logits(
+            y, y, scheme=scheme, positions=CLOSE_POSITIONS, mask=Mask(causal=False)
+        )
         for y in (x, x.double())
     )
     assert low.dtype == torch.float32

@@ -23,7 +23,7 @@ from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
@@ -58,14 +58,29 @@ def train(model: Decoder, corpus: Corpus, recipe: Recipe) -> list[float]:
 def ids_seen(model: Decoder) -> list[torch.Tensor]:
     """Return a list that grows by the position ids of every forward pass."""
     seen: list[torch.Tensor] = []
-    embed: Callable[..., torch.Tensor] = model.scheme.embed
+    embed: Callable[..., torch.Tensor] = model.own[0].embed
 
     def watch(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         seen.append(positions)
         return embed(x, positions)
 
-    model.scheme.__dict__["embed"] = watch
+    model.own[0].__dict__["embed"] = watch
     return seen
+
+
+def used_in(model: Decoder) -> list[Scheme]:
+    """Return the scheme that each layer uses in a forward pass."""
+    used: list[Scheme] = []
+    hooks = [
+        layer.register_forward_pre_hook(
+            lambda _, given: used.append(given[1].scheme(given[2]))
+        )
+        for layer in model.layers
+    ]
+    model(torch.zeros(1, 4, dtype=torch.long), torch.arange(4))
+    for hook in hooks:
+        hook.remove()
+    return used
 
 
 def network_of(model: Decoder) -> dict[str, torch.Tensor]:
@@ -87,7 +102,7 @@ def test_every_scheme_starts_from_the_same_network(name: str) -> None:
 def test_parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed() -> None:
     def table(seed: int) -> torch.Tensor:
         return Decoder(Variant("learned"), 1, GEOMETRY, seed).get_parameter(
-            "scheme.table"
+            "schemes.0.table"
         )
 
     assert torch.equal(table(4), table(4))
@@ -96,11 +111,11 @@ def test_parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed() -> No
 
 def test_every_layer_has_the_scheme_that_is_its_own() -> None:
     model = Decoder(Variant("fire"), 3, GEOMETRY, seed=0)
-    assert [layer.scheme for layer in model.layers] == model.own
+    assert used_in(model) == model.own
     places = [(own.geometry.layer, own.geometry.layers) for own in model.own]
     assert places == [(0, 3), (1, 3), (2, 3)]
     shared = Decoder(Variant("learned"), 3, GEOMETRY, seed=0)
-    assert {layer.scheme for layer in shared.layers} == {shared.scheme}
+    assert set(used_in(shared)) == {*shared.own}
 
 
 def test_weights_start_as_large_as_the_document_says() -> None:
@@ -121,17 +136,14 @@ def test_weights_start_as_large_as_the_document_says() -> None:
 @pytest.mark.parametrize("label", ["rope", "mix"])  # one for all layers; one for each
 def test_readers_are_gone_when_they_have_read(label: str) -> None:
     model = Decoder(Variant(label), 3, GEOMETRY, seed=0)
-    before = [layer.scheme for layer in model.layers]
+    before = used_in(model)
     readers = schemes_for_length(model.own, 64)
     assert readers
     for schemes in readers.values():
         with suppress(ZeroDivisionError), model.use_schemes(schemes):
-            there = [layer.scheme for layer in model.layers]
-            assert there == (schemes * 3)[:3] != before
-            assert model.scheme is schemes[0]
+            assert used_in(model) == (schemes * 3)[:3] != before
             raise ZeroDivisionError
-        assert [layer.scheme for layer in model.layers] == before
-        assert model.scheme is before[0]
+        assert used_in(model) == before
 
 
 @pytest.mark.parametrize("name", SEQUENCE)
@@ -177,7 +189,7 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
 def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
     recipe = Recipe(1, 16, 1e-3, 0.0, autocast=False, compiled=False)
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    table = model.get_parameter("scheme.table")
+    table = model.get_parameter("schemes.0.table")
     token = model.embedding.weight
     before = table.detach().clone(), token.detach().clone()
     train(model, corpus, recipe)
@@ -251,7 +263,9 @@ def test_layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart(
         )
         for group in trainer.optimiser.param_groups
     ]
-    own = [{f"scheme.{n}" for n in part.split()} for part in (decayed, spared, tables)]
+    own = [
+        {f"schemes.0.{n}" for n in part.split()} for part in (decayed, spared, tables)
+    ]
     assert found == [
         (matrices | own[0], 0.1, 1),
         (network - matrices | own[1], 0, 1),
@@ -294,7 +308,7 @@ def test_nothing_is_augmented_in_tests(corpus: Corpus, name: str) -> None:
     train(model, corpus, replace(RECIPE, steps=1))
     evaluate(model, next_bytes(windows, 16), autocast=False)
     trained, tested = seen
-    wanted = model.scheme.eval().positions(torch.arange(16))
+    wanted = model.own[0].eval().positions(torch.arange(16))
     assert torch.equal(tested, wanted.expand(4, 16))
     assert not torch.equal(trained[:4], tested)
 
@@ -432,9 +446,11 @@ def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
 
 def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    table = model.get_parameter("scheme.table")
+    table = model.get_parameter("schemes.0.table")
     table.register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(NonFiniteError, match=r"gradient of scheme\.table .* step 0"):
+    with pytest.raises(
+        NonFiniteError, match=r"gradient of schemes\.0\.table .* step 0"
+    ):
         Trainer(model, text(corpus), RECIPE, 0).train(Progress())
 
 

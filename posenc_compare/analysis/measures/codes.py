@@ -16,7 +16,7 @@ from torch import Tensor
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import DOORS, Scheme
-from posenc_compare.schemes.contract import ask, check_returned
+from posenc_compare.schemes.contract import ask, ask_offsets
 
 
 @dataclass(frozen=True)
@@ -46,34 +46,29 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
             distance, or shows in no vector.
         UndefinedPositionError: if it does not define so many positions.
     """
-    geometry = probe.geometry
     if scheme.acts_at("embed"):
-        steps = probe.ids(scheme, count or probe.positions)
-        zeros = probe.zeros(1, len(steps), probe.width)
-        return Code(ask(scheme, "embed", zeros, steps)[0], "position", probe.sides)
+        session = probe.session(scheme, probe.arange(count or probe.positions))
+        zeros = probe.zeros(1, session.length, probe.width)
+        return Code(session.embed(zeros)[0], "position", probe.sides)
     sides = probe.sides
     if probe.grid:
         sides = tuple(2 * side - 1 for side in sides)
-    steps = probe.raster(sides)[:count]
-    steps = scheme.positions(steps, probe.generator("ids"))
-    parts = []
+    session = probe.session(scheme, probe.raster(sides)[:count])
+    call, parts = probe.call_of_ones(session), []
     if scheme.acts_at("key"):
-        ones = probe.zeros(1, geometry.heads, len(steps), geometry.head_dim) + 1
-        turned = ask(scheme, "key", ones, steps[None])
+        turned = ask(scheme, "key", call.k, call.k_positions, call)
         parts.append(rearrange(turned, "1 head step d -> step (head d)"))
     if probe.grid:
-        bias = _grid_bias(scheme, probe, len(steps))
+        bias = _grid_bias(scheme, probe, session.length)
     else:
-        bias = scheme.offset_bias(-steps)
+        bias = ask_offsets(scheme, -session.ids, probe.heads, call)
     if bias is not None:
-        shape = (geometry.heads, len(steps))
-        check_returned(scheme, "offset_bias", bias, shape, steps)
         parts.append(bias.T.to(probe.torch_dtype))
     if parts:
         return Code(torch.cat(parts, dim=1), "distance", sides)
     if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
-    return Code(probe.zeros(len(steps), 1), "distance", sides)
+    return Code(probe.zeros(session.length, 1), "distance", sides)
 
 
 def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
@@ -85,7 +80,7 @@ def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     alone = scheme.family == "bias" and facts.relative and not facts.causal_only
     if not alone or not scheme.acts_at("pair_bias"):
         return None
-    logits = probe.zero_logits(scheme, probe.ids(scheme, probe.positions))
+    logits = probe.zero_logits(scheme, probe.arange(probe.positions))
     sides = torch.tensor(probe.sides, device=probe.device)
     offsets = probe.raster(tuple(2 * side - 1 for side in probe.sides)) - (sides - 1)
     offsets = offsets[:count]

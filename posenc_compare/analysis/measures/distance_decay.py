@@ -17,9 +17,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.contract import ask
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
 SEQUENCES = 8
@@ -80,20 +78,14 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
 
 def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
     """Return the mean logit at each distance, the nearest first, in float64."""
-    positions, causal = probe.ids(scheme, count), probe.causal(scheme)
+    session = probe.session(scheme, probe.arange(count))
     tokens = probe.normal("tokens", SEQUENCES, 1, probe.width)
-    x = ask(scheme, "embed", tokens.expand(-1, count, -1), positions)
+    x = session.embed(tokens.expand(-1, count, -1))
     same = probe.heads_of(x, "query")
-    logits = attention_logits(
-        same * scheme.query_init_gain(probe.geometry.head_dim),
-        same,
-        scheme=scheme,
-        positions=positions,
-        causal=causal,
-        state=scheme.token_state(x),
-    )
+    gain = scheme.query_init_gain(probe.geometry.head_dim)
+    logits = session.logits(0, same * gain, same, x=x)
     total, apart = logits.double().mean(dim=(0, 1)), probe.apart(count)
-    if causal:
+    if session.mask.causal:
         apart[~torch.ones_like(apart, dtype=torch.bool).tril()] = torch.nan
     distances = apart[apart.isfinite()].unique()
     return torch.stack([total[apart == distance].mean() for distance in distances])

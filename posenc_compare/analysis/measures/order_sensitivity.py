@@ -17,9 +17,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import attention
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.contract import ask
 
 SEQUENCES = 8
 LAYERS = 2
@@ -69,20 +67,12 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
 
 def _last(scheme: Scheme, probe: Probe, x: Tensor, causal: bool) -> Tensor:
     """Return the output of the last token, `(batch, width)`."""
-    ids = probe.ids(scheme, x.shape[1])
-    x = ask(scheme, "embed", x, ids)
+    session = probe.session(scheme, probe.arange(x.shape[1]), causal)
+    x = session.embed(x)
     for layer in range(LAYERS):
         seen = F.layer_norm(x, x.shape[-1:])
         q = probe.queries_of(scheme, seen, f"query {layer}")
         k, v = (probe.heads_of(seen, f"{part} {layer}") for part in ("key", "value"))
-        read = attention(
-            q,
-            k,
-            v,
-            scheme=scheme,
-            positions=ids,
-            causal=causal,
-            state=scheme.token_state(seen),
-        )
+        read = session.attend(layer, q, k, v, x=seen)
         x = x + rearrange(read, "b head seq d -> b seq (head d)")
     return x[:, -1]

@@ -16,7 +16,6 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
 
@@ -84,11 +83,12 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     for std, name in ((1.0, "N(0, 1)"), (0.02, "N(0, 0.02^2)")):
         rows += _tokens(scheme, probe, std, name)
         rows += _tokens(scheme, probe, std * probe.width**0.5, f"{name} sqrt(d)")
-    positions = probe.ids(scheme, probe.positions)[None]
+    session = probe.session(scheme, probe.arange(probe.positions))
     x = probe.normal("tokens", 1, probe.positions, probe.width)
-    for door in ("query", "key"):
-        before = probe.heads_of(x, door)
-        rows += _change(before, ask(scheme, door, before, positions), door)
+    call = session.call(0, *(probe.heads_of(x, door) for door in ("query", "key")), x=x)
+    for door, before in (("query", call.q), ("key", call.k)):
+        after = ask(scheme, door, before, call.q_positions, call)
+        rows += _change(before, after, door)
     rows.append(Row(BIAS.name, _bias_spread(scheme, probe)))
     return Result(rows)
 
@@ -97,7 +97,7 @@ def _tokens(scheme: Scheme, probe: Probe, std: float, case: str) -> list[Row]:
     vocabulary = probe.normal("vocabulary", VOCABULARY, probe.width) * std
     own = torch.arange(probe.positions, device=probe.device) % VOCABULARY
     x = vocabulary[own][None]
-    y = ask(scheme, "embed", x, probe.ids(scheme, probe.positions))
+    y = probe.session(scheme, probe.arange(probe.positions)).embed(x)
     nearest = _nearest(y[0], vocabulary)
     before, after = (F.layer_norm(z, z.shape[-1:]) for z in (x, y))
     left = (after - before).norm(dim=-1) / before.norm(dim=-1)
@@ -136,18 +136,8 @@ def _bias_spread(scheme: Scheme, probe: Probe) -> float:
     tokens = min(probe.tokens, probe.positions)
     x = probe.normal("tokens", 1, tokens, probe.width)
     q, k = probe.queries_of(scheme, x), probe.heads_of(x, "key")
-    ids, state = probe.ids(scheme, tokens), scheme.token_state(x)
-    logits, bias = (
-        attention_logits(
-            q * on,
-            k * on,
-            scheme=scheme,
-            positions=ids,
-            causal=probe.causal(scheme),
-            state=state,
-        )
-        for on in (1, 0)
-    )
+    session = probe.session(scheme, probe.arange(tokens))
+    logits, bias = (session.logits(0, q * on, k * on, x=x) for on in (1, 0))
     seen = logits.isfinite()
     spreads = (_spread_in_rows(part, seen) for part in (bias, logits - bias))
     return next(spreads) / next(spreads)

@@ -1,7 +1,8 @@
 """Portrait: what a scheme looks like, as arrays that plots draw.
 
 Nothing is ranked here, so the measure has no rows. A scheme is asked at each of its
-doors for what it makes of zeros or ones; what it leaves unchanged gives no array.
+doors for what it makes of zeros or ones, at the positions where it places the tokens of
+a sequence; what it leaves unchanged gives no array.
 
 Definition of `similarity`: for an offset o, the mean over positions p of
 `cos(code(p), code(p + o))`, with the code of a position as `embed` makes it of a zero
@@ -39,7 +40,7 @@ OFFSETS = 128  # offsets 0 ... 127, each a mean over as many positions
 DIGITS = 4  # significant digits; a colour or a line shows fewer
 
 
-@register_measure("portrait", quantities=(), once=True)
+@register_measure("portrait", quantities=(), version=2, once=True)
 def portrait(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """What the scheme looks like: the arrays that plots draw.
 
@@ -102,7 +103,7 @@ def bias_map(variant: Variant, probe: Probe) -> Tensor | None:
     scheme = probe.build(variant, max(MAP, probe.positions))
 
     def logits(count: int) -> Tensor:
-        return probe.zero_logits(scheme, scheme.positions(probe.arange(count)))
+        return probe.zero_logits(scheme, probe.arange(count))
 
     found = _up_to_limit(logits, MAP)
     if not found[found.isfinite()].any():
@@ -153,8 +154,8 @@ def grid_bias(variant: Variant, probe: Probe) -> Tensor | None:
     None if they are 0 for all keys.
     """
     scheme = probe.build(variant)
-    ids = scheme.positions(probe.arange(probe.positions))
-    found = probe.zero_logits(scheme, ids)[:, _middle(probe)]
+    logits = probe.zero_logits(scheme, probe.arange(probe.positions))
+    found = logits[:, _middle(probe)]
     return _plane(found, probe) if found[found.isfinite()].any() else None
 
 
@@ -216,14 +217,13 @@ def _coded(scheme: Scheme, probe: Probe) -> Callable[[int], Tensor] | None:
 
 
 def _embedded(scheme: Scheme, probe: Probe, count: int) -> Tensor:
-    zeros = probe.zeros(1, count, probe.width)
-    return ask(scheme, "embed", zeros, probe.arange(count)[None])[0]
+    session = probe.session(scheme, probe.arange(count))
+    return session.embed(probe.zeros(1, count, probe.width))[0]
 
 
 def _turned(scheme: Scheme, probe: Probe, count: int) -> Tensor:
-    geometry = probe.geometry
-    ones = probe.zeros(1, geometry.heads, count, geometry.head_dim) + 1
-    return ask(scheme, "key", ones, probe.arange(count)[None])[0]
+    call = probe.call_of_ones(probe.session(scheme, probe.arange(count)))
+    return ask(scheme, "key", call.k, call.k_positions, call)[0]
 
 
 def _up_to_limit(draw: Callable[[int], Tensor], count: int) -> Tensor:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.core.settings import ProbeSetting
-from posenc_compare.attention import attention_logits
-from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
+from posenc_compare.attention import Mask, Session
+from posenc_compare.schemes import Call, Geometry, Scheme, Variant, check_axes
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,16 @@ class Probe(ProbeSetting):
         """Return a new generator for one purpose, the same for every scheme."""
         return torch.Generator().manual_seed(stream_seed(purpose, self.seed))
 
-    def ids(self, scheme: Scheme, count: int, shift: int = 0) -> Tensor:
-        """Return the position ids that the scheme gives to `count` tokens."""
-        return scheme.positions(self.arange(count) + shift, self.generator("ids"))
+    def session(
+        self, scheme: Scheme, positions: Tensor, causal: bool | None = None
+    ) -> Session:
+        """Return a forward pass over tokens at these positions.
+
+        Later keys are hidden in a sequence, or if the scheme must; `causal` overrules.
+        """
+        hidden = not self.grid or scheme.facts.causal_only
+        mask = Mask(causal=hidden if causal is None else causal)
+        return Session(scheme, positions, mask=mask, generator=self.generator("ids"))
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
         """Return `heads_of`, as large as the scheme's paper starts queries."""
@@ -70,18 +77,19 @@ class Probe(ProbeSetting):
 
         Args:
             scheme: whose bias it is.
-            positions: `(seq,)` ids, or `(seq, axis)`.
+            positions: `(seq,)` of the tokens, or `(seq, axis)`.
         """
         geometry, count = self.geometry, len(positions)
         zeros = self.zeros(1, geometry.heads, count, geometry.head_dim)
-        return attention_logits(
-            zeros,
-            zeros,
-            scheme=scheme,
-            positions=positions[None],
-            causal=scheme.facts.causal_only,
-            state=scheme.token_state(self.zeros(1, count, geometry.model_dim)),
-        )[0]
+        x = self.zeros(1, count, geometry.model_dim)
+        session = self.session(scheme, positions, causal=scheme.facts.causal_only)
+        return session.logits(0, zeros, zeros, x=x)[0]
+
+    def call_of_ones(self, session: Session) -> Call:
+        """Return what doors see of queries and keys of ones, and tokens of zeros."""
+        geometry, count = self.geometry, session.length
+        ones = self.zeros(1, geometry.heads, count, geometry.head_dim) + 1
+        return session.call(0, ones, ones, x=self.zeros(1, count, geometry.model_dim))
 
     def heads_of(self, x: Tensor, purpose: str) -> Tensor:
         """Project `(batch, seq, width)` and split it into heads.
@@ -126,7 +134,3 @@ class Probe(ProbeSetting):
         ids = self.arange(count).double().reshape(count, -1)
         difference = ids[:, None] - ids
         return difference.norm(dim=-1) if self.grid else difference[..., 0]
-
-    def causal(self, scheme: Scheme) -> bool:
-        """Return whether to hide later keys: in a sequence, or if the scheme must."""
-        return not self.grid or scheme.facts.causal_only

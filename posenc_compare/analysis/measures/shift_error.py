@@ -19,10 +19,8 @@ from posenc_compare.analysis.measures.measure import (
 )
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import SHIFTS
-from posenc_compare.attention import attention_logits
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.contract import ask
 
 SEQUENCES = 4
 
@@ -63,16 +61,9 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
 
 def _logits(scheme: Scheme, probe: Probe, shift: int, normed: bool) -> Tensor:
-    positions = probe.ids(scheme, min(probe.tokens, probe.positions), shift)
-    x = probe.normal("tokens", SEQUENCES, len(positions), probe.width)
-    x = ask(scheme, "embed", x, positions)
+    count = min(probe.tokens, probe.positions)
+    session = probe.session(scheme, probe.arange(count) + shift)
+    x = session.embed(probe.normal("tokens", SEQUENCES, count, probe.width))
     if normed:
         x = F.layer_norm(x, x.shape[-1:])
-    return attention_logits(
-        probe.queries_of(scheme, x),
-        probe.heads_of(x, "key"),
-        scheme=scheme,
-        positions=positions,
-        causal=probe.causal(scheme),
-        state=scheme.token_state(x),
-    )
+    return session.logits(0, probe.queries_of(scheme, x), probe.heads_of(x, "key"), x=x)

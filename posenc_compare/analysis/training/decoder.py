@@ -14,9 +14,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.attention import attention
+from posenc_compare.attention import Session
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
-from posenc_compare.schemes.contract import ask
 
 BYTES = 256
 
@@ -32,7 +31,6 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = heads
         self.query_gain = scheme.query_init_gain(width // heads)
-        self.scheme = scheme
         self.attention_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, width, bias=False)
@@ -42,20 +40,14 @@ class Layer(nn.Module):
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
 
-    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, session: Session, layer: int) -> Tensor:
+        """Return `(batch, seq, width)`, with this layer's part added to `x`."""
         seen = self.attention_norm(x)
         q, k, v = (
             rearrange(project(seen), "b seq (head d) -> b head seq d", head=self.heads)
             for project in (self.query, self.key, self.value)
         )
-        read = attention(
-            q * self.query_gain,
-            k,
-            v,
-            scheme=self.scheme,
-            positions=positions,
-            state=self.scheme.token_state(seen),
-        )
+        read = session.attend(layer, q * self.query_gain, k, v, x=seen)
         x = x + self.out(rearrange(read, "b head seq d -> b seq (head d)"))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
@@ -91,9 +83,9 @@ class Decoder(nn.Module):
                     for layer in range(1, layers)
                 ]
         self.embedding = nn.Embedding(vocabulary, width)
-        self.scheme = schemes[0]
         self.own = schemes
         self.schemes = nn.ModuleList(schemes)
+        self.reading: Sequence[Scheme] = schemes
         self.layers = nn.ModuleList(
             Layer(width, schemes[i % len(schemes)], geometry.heads)
             for i in range(layers)
@@ -107,16 +99,11 @@ class Decoder(nn.Module):
 
         The first of them also acts before the first layer.
         """
-        self._use(schemes)
+        self.reading = schemes
         try:
             yield
         finally:
-            self._use(self.own)
-
-    def _use(self, schemes: Sequence[Scheme]) -> None:
-        self.scheme = schemes[0]
-        for i, layer in enumerate(self.layers):
-            layer.scheme = schemes[i % len(schemes)]
+            self.reading = self.own
 
     def _initialise(self, seed: int) -> None:
         """Draw the weights, as `docs/training.md` explains.
@@ -153,12 +140,10 @@ class Decoder(nn.Module):
         Returns:
             `(batch, seq, vocabulary)`.
         """
-        if self.scheme.acts_at("positions"):
-            each = positions.expand(tokens.shape)
-            positions = self.scheme.positions(each, generator)
-        x = self.embedding(tokens) * self.embedding.embedding_dim**0.5
-        with torch.autocast(x.device.type, enabled=False):
-            x = ask(self.scheme, "embed", x, positions)
-        for layer in self.layers:
-            x = layer(x, positions)
+        session = Session(
+            self.reading, positions, generator=generator, batch=len(tokens)
+        )
+        x = session.embed(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
+        for number, layer in enumerate(self.layers):
+            x = layer(x, session, number)
         return F.linear(self.final_norm(x), self.embedding.weight)

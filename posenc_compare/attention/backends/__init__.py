@@ -1,0 +1,64 @@
+"""The execution paths of attention, one file each, all the same up to rounding.
+
+A path says in one sentence why it does not serve a request, or nothing; then it may
+run. Each device has an order, the fastest path first; `plain` serves every request.
+"""
+
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+from posenc_compare.attention.backends import dense, flex, fused, plain, strided
+from posenc_compare.attention.request import Request
+from posenc_compare.errors import ConfigError
+
+Path = Literal["fused", "strided", "flex", "dense", "plain"]
+
+
+class Backend(Protocol):
+    """One path."""
+
+    @staticmethod
+    def serves(request: Request) -> str:
+        """Return nothing if the path serves a request, or else why not."""
+        ...
+
+    @staticmethod
+    def run(request: Request) -> Tensor:
+        """Return `(batch, heads, query, value_dim)`."""
+        ...
+
+
+BACKENDS: dict[Path, Backend] = {
+    "fused": fused,
+    "strided": strided,
+    "flex": flex,
+    "dense": dense,
+    "plain": plain,
+}
+ORDER: dict[str, tuple[Path, ...]] = {
+    "cpu": ("fused", "strided", "dense", "plain", "flex"),
+    "cuda": ("fused", "flex", "strided", "dense", "plain"),
+}
+
+
+def order(request: Request) -> tuple[Path, ...]:
+    """Return the paths of the request's device, the fastest first."""
+    return ORDER["cuda" if request.q.is_cuda else "cpu"]
+
+
+def choose(request: Request, path: Path | Literal["auto"]) -> Backend:
+    """Return the fastest path that serves a request, or the one that is asked for.
+
+    Raises:
+        ConfigError: if the path cannot serve it.
+    """
+    if path == "auto":
+        return next(b for n in order(request) if not (b := BACKENDS[n]).serves(request))
+    if path not in BACKENDS or BACKENDS[path].serves(request):
+        able = [name for name in order(request) if not BACKENDS[name].serves(request)]
+        raise ConfigError(
+            f"attention: path {path!r} cannot serve {request.scheme.name} here; "
+            f"{' or '.join(able)} can"
+        )
+    return BACKENDS[path]

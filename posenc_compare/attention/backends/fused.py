@@ -1,0 +1,33 @@
+"""The path of nothing added: one kernel, under no mask or the plain causal one."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc_compare.attention.request import Request
+
+
+def serves(request: Request) -> str:
+    """Return nothing if the path serves a request, or else why not."""
+    call = request.call
+    queries, keys = call.sizes
+    if reason := request.whole_rows():
+        return reason
+    if request.bias is not None:
+        return f"{request.scheme.name} adds a bias"
+    if call.segments is not None or call.window is not None or call.has_prefix:
+        return "the mask has more than a causal side"
+    if call.causal and queries not in (1, keys):
+        return "its causal mask would be aligned to the first key"
+    return ""
+
+
+def run(request: Request) -> Tensor:
+    """Attend; a single query sees all keys, so needs no mask."""
+    return F.scaled_dot_product_attention(
+        request.q,
+        request.k,
+        request.v,
+        is_causal=request.call.causal and request.call.sizes[0] > 1,
+        scale=request.scale,
+        enable_gqa=request.grouped,
+    )

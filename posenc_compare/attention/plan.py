@@ -1,0 +1,250 @@
+"""What is true of a whole forward pass, computed once and shared by its layers."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from posenc_compare.attention.mask import Mask
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes.call import Call, whole_numbers
+from posenc_compare.schemes.scheme import Scheme
+
+T = TypeVar("T")
+
+ON_HEADS = (
+    "query",
+    "key",
+    "offset_bias",
+    "pair_bias",
+    "scores",
+    "weights",
+    "values",
+)
+
+
+class Plan:
+    """Where the queries and keys of one forward pass stand, and what follows from it.
+
+    Ids on the CPU are read there, and moved to the device of the queries once.
+
+    Args:
+        positions: `(query,)` or `(batch, query)` whole numbers; schemes of several
+            axes have a last axis more.
+        key_positions: the same for keys; None if queries and keys are the same.
+        mask: of all layers; its segments are those of the keys.
+        drawn: what the door `draw` returned.
+    """
+
+    def __init__(
+        self,
+        positions: Tensor,
+        key_positions: Tensor | None,
+        mask: Mask,
+        drawn: Tensor | None = None,
+    ) -> None:
+        self.positions = positions
+        self.key_positions = key_positions
+        self.mask = mask
+        self.drawn = drawn
+        self.shared: dict[Hashable, tuple[Any, Any]] = {}
+        self._known: dict[Hashable, Any] = {}
+
+    def once(self, fact: Hashable, make: Callable[[], T]) -> T:
+        """Return `make()`, computed once in the pass."""
+        if fact not in self._known:
+            self._known[fact] = make()
+        return self._known[fact]
+
+    def call(
+        self, scheme: Scheme, layer: int, q: Tensor, k: Tensor, state: Tensor | None
+    ) -> Call:
+        """Check what came for one layer, and put it into one record.
+
+        Raises:
+            ShapeError: if sizes or position ids do not fit together.
+            ConfigError: if the scheme needs another mask.
+        """
+        if q.dim() != 4:
+            raise ShapeError(
+                f"attention: q must be (batch, heads, query, head_dim), "
+                f"got {tuple(q.shape)}"
+            )
+        batch, heads, queries, head_dim = q.shape
+        fits = k.dim() == 4 and k.shape[0] == batch and k.shape[3] == head_dim
+        if not fits or heads % max(1, k.shape[1]) or k.shape[2] < queries:
+            raise ShapeError(
+                f"attention: k must be ({batch}, {heads}, key, {head_dim}) with key at "
+                f"least {queries}, or fewer heads that divide {heads}, "
+                f"got {tuple(k.shape)}"
+            )
+        if k.shape[1] != heads and not serves_groups(scheme):
+            k = repeated(k, heads)
+        keys, mask = k.shape[2], self.mask
+        self.once(
+            (id(scheme), heads, head_dim),
+            lambda: check_sizes(scheme, heads, head_dim),
+        )
+        if scheme.facts.causal_only and not mask.causal:
+            raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
+        if mask.segments is not None and mask.segments.shape != (batch, keys):
+            raise ShapeError(
+                f"attention: segments must be ({batch}, {keys}), one for each key, "
+                f"got {tuple(mask.segments.shape)}"
+            )
+        if state is not None and state.shape[:2] != (batch, keys):
+            raise ShapeError(
+                f"attention: state must be ({batch}, {keys}, ...), one for each key, "
+                f"got {tuple(state.shape)}"
+            )
+        if queries == 0:
+            raise ShapeError("attention: q must hold at least one query, got none")
+        window, prefix = mask.window_of(layer), self._prefix(scheme, batch, q.device)
+        q_positions, k_positions = self.once(
+            ("ids", batch, queries, keys, scheme.facts.axes, q.device),
+            lambda: self._placed(batch, queries, keys, scheme.facts.axes, q.device),
+        )
+        return Call(
+            q,
+            k,
+            q_positions,
+            k_positions,
+            state,
+            mask.causal,
+            self._on(q.device, "segments", mask.segments),
+            None if window is None or window >= keys else window,
+            prefix,
+            self._on(q.device, "drawn", self.drawn),
+            self.shared,
+        )
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """Return the smallest and the largest offset of a key from a query."""
+        return self.once("offsets", lambda: _reach(*self._ids))
+
+    @property
+    def in_step(self) -> bool:
+        """Return whether all offsets are offsets of indices, plus one constant."""
+        return self.once("in step", lambda: _in_step(*self._ids))
+
+    @property
+    def _ids(self) -> tuple[Tensor, Tensor]:
+        """Return ids of queries and keys, of one axis, on the device they came on."""
+        keys = self.positions if self.key_positions is None else self.key_positions
+        return torch.atleast_2d(self.positions.long(), keys.long())
+
+    def _on(
+        self, device: torch.device, name: str, given: Tensor | None
+    ) -> Tensor | None:
+        """Return a tensor on the device, moved once."""
+        if given is None:
+            return None
+        return self.once((name, device), lambda: given.to(device))
+
+    def _prefix(self, scheme: Scheme, batch: int, device: torch.device) -> int | Tensor:
+        prefix = self.mask.prefix
+        if isinstance(prefix, int) and not prefix:
+            return 0
+        if scheme.facts.causal_only:
+            raise ConfigError(
+                f"{scheme.name}: needs a causal mask, got a prefix that looks ahead"
+            )
+        if isinstance(prefix, int):
+            return prefix
+        if prefix.shape != (batch,):
+            raise ShapeError(
+                f"attention: prefix must be one number or ({batch},), one for each "
+                f"sequence, got {tuple(prefix.shape)}"
+            )
+        return self.once(("prefix", device), lambda: prefix.to(device))
+
+    def _placed(
+        self, batch: int, queries: int, keys: int, axes: int, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """Return ids of queries and keys, checked and on the device."""
+        own = checked_ids(self.positions, batch, queries, axes, "positions")
+        own = own.to(device)
+        if self.key_positions is not None:
+            others, who = self.key_positions, "key_positions"
+        elif keys == queries:
+            return own, own
+        else:
+            others, who = self.positions, "positions without key_positions"
+        return own, checked_ids(others, batch, keys, axes, who).to(device)
+
+
+def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
+    """Refuse other heads than a scheme was built for, where they matter to it.
+
+    What it does could broadcast over them, or serve the first few. A turn without
+    parameters is the same for all heads, and a bias that never looks at queries and
+    keys the same for every `head_dim`.
+    """
+    doors = doors_on_heads(scheme)
+    if not doors:
+        return
+    alike = turns_alike(scheme)
+    looks = doors - {"offset_bias", "pair_bias"} or scheme.family == "contextual"
+    for size, got, free in (
+        ("heads", heads, alike),
+        ("head_dim", head_dim, not looks),
+    ):
+        built = getattr(scheme.geometry, size)
+        if got != built and not free:
+            raise ShapeError(
+                f"{scheme.name}: q must have the {size} that the scheme was built for, "
+                f"{built}, got {got}; one built with {size}={got} would work"
+            )
+
+
+def doors_on_heads(scheme: Scheme) -> set[str]:
+    """Return the doors at which a scheme acts on heads."""
+    return {door for door in ON_HEADS if scheme.acts_at(door)}
+
+
+def turns_alike(scheme: Scheme) -> bool:
+    """Return whether all that a scheme does to heads is one turn, the same for all."""
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    turns = doors_on_heads(scheme) <= {"query", "key"}
+    turns = turns and next(scheme.parameters(), None) is None
+    turns = turns and not scheme.acts_at("token_state")
+    return turns and len({part.geometry.heads for part in parts}) == 1
+
+
+def serves_groups(scheme: Scheme) -> bool:
+    """Return whether a scheme may see fewer heads of keys than of queries."""
+    return not doors_on_heads(scheme) - {"query", "offset_bias"} or turns_alike(scheme)
+
+
+def repeated(x: Tensor, heads: int) -> Tensor:
+    """Return `(batch, heads, key, ...)`, each head as often as queries share it."""
+    return x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def checked_ids(
+    positions: Tensor, batch: int, length: int, axes: int, who: str
+) -> Tensor:
+    """Return ids as int64 `(batch or 1, length)`, with a last axis for several."""
+    positions = whole_numbers(f"attention: {who}", positions)
+    last = () if axes == 1 else (axes,)
+    ids = positions[None] if positions.dim() == 1 + len(last) else positions
+    if ids.shape not in {(rows, length, *last) for rows in (1, batch)}:
+        shapes = " or ".join(str((*rows, length, *last)) for rows in ((), (batch,)))
+        raise ShapeError(
+            f"attention: {who} must be {shapes}, got {tuple(positions.shape)}"
+        )
+    return ids
+
+
+def _reach(queries: Tensor, keys: Tensor) -> tuple[int, int]:
+    q_low, q_high = queries.aminmax(dim=1)
+    k_low, k_high = keys.aminmax(dim=1)
+    return int((k_low - q_high).min()), int((k_high - q_low).max())
+
+
+def _in_step(queries: Tensor, keys: Tensor) -> bool:
+    runs = all(bool((ids.diff(dim=1) == 1).all()) for ids in (queries, keys))
+    start = keys[:, :1] - queries[:, :1]
+    return runs and bool((start == start[0]).all())

@@ -1,0 +1,180 @@
+"""One attention call with everything asked of the scheme, ready for any path."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc_compare.attention.plan import Plan, repeated
+from posenc_compare.errors import DoorError, ShapeError
+from posenc_compare.schemes.call import Call, PairBias, index_grid
+from posenc_compare.schemes.contract import ask, ask_offsets, check_returned
+from posenc_compare.schemes.scheme import Scheme
+
+SPAN = 1 << 24  # offsets that one offset bias may be asked for
+WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
+
+
+@dataclass(frozen=True)
+class OffsetVector:
+    """An offset bias on every offset that occurs: `values[head, offset - first]`."""
+
+    values: Tensor  # (heads, offset), float32 or wider
+    first: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a path is asked for.
+
+    Attributes:
+        scheme: whose doors were opened.
+        plan: of the forward pass.
+        call: what the doors saw.
+        q: `(batch, heads, query, head_dim)` after the door `query`.
+        k: `(batch, key_heads, key, head_dim)` after the door `key`.
+        v: `(batch, key_heads, key, value_dim)`.
+        scale: factor of every product of query and key.
+        vector: the offset bias, if there is one.
+        bias: offset and pair bias in one, or None.
+    """
+
+    scheme: Scheme
+    plan: Plan
+    call: Call
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    scale: float
+    vector: OffsetVector | None
+    bias: PairBias | None
+
+    @classmethod
+    def of(cls, scheme: Scheme, plan: Plan, call: Call, v: Tensor) -> "Request":
+        """Open the doors of the scheme."""
+        q = ask(scheme, "query", call.q, call.q_positions, call)
+        k = ask(scheme, "key", call.k, call.k_positions, call)
+        q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
+        v = v if v.shape[1] == k.shape[1] else repeated(v, k.shape[1])
+        vector = _vector(scheme, plan, call)
+        pair = _pairwise(scheme, call)
+        bias = pair if vector is None else _gathered(vector, call, pair)
+        scale = scheme.scale(call.q.shape[-1])
+        return cls(scheme, plan, call, q, k, v, scale, vector, bias)
+
+    @property
+    def grouped(self) -> bool:
+        """Return whether queries share heads of keys and values."""
+        return self.q.shape[1] != self.k.shape[1]
+
+    def whole_heads(self) -> tuple[Tensor, Tensor]:
+        """Return keys and values with a head for each head of the queries."""
+        if not self.grouped:
+            return self.k, self.v
+        heads = self.q.shape[1]
+        return repeated(self.k, heads), repeated(self.v, heads)
+
+    def added(self) -> Tensor:
+        """Return the bias of all pairs, `(batch or 1, heads, query, key)`."""
+        assert self.bias is not None
+        batch, heads = self.call.q.shape[:2]
+        shared = self.call.q_positions.shape[0] == self.call.k_positions.shape[0] == 1
+        if shared and not self.scheme.acts_at("pair_bias"):
+            batch = 1
+        grid = index_grid(batch, heads, *self.call.sizes, self.q.device)
+        return self.bias(*grid).expand(batch, heads, *self.call.sizes)
+
+    def whole_rows(self) -> str:
+        """Return why whole rows of logits must be written out, or nothing."""
+        acts = [door for door in WHOLE_ROWS if self.scheme.acts_at(door)]
+        return f"{self.scheme.name} acts at {' and '.join(acts)}" if acts else ""
+
+    def mask_dtype(self) -> torch.dtype:
+        """Return the dtype of an additive mask; CUDA kernels want that of queries."""
+        wide = torch.promote_types(self.q.dtype, torch.float32)
+        return self.q.dtype if self.q.is_cuda else wide
+
+
+def _cast(scheme: Scheme, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return queries or keys in the dtype of the values, if that can hold them."""
+    got = x.to(dtype)
+    narrower = torch.finfo(dtype).tiny > torch.finfo(x.dtype).tiny
+    if narrower and bool((x.isfinite() & ~got.isfinite()).any()):
+        raise DoorError(
+            f"{scheme.name}: queries and keys must fit into the dtype of v, {dtype}, "
+            f"got numbers up to {x.abs().max():.1e}; v in {x.dtype} would work"
+        )
+    return got
+
+
+def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
+    """Return the offset bias of a scheme, shared by its layers if nothing learns.
+
+    Layers that share a vector would sum its gradients in another order than one by one.
+    """
+    if not scheme.acts_at("offset_bias"):
+        return None
+    if scheme.facts.axes != 1:
+        raise ShapeError(
+            f"{scheme.name}: offset_bias must have positions of one axis, got "
+            f"{scheme.facts.axes}; use pair_bias"
+        )
+    learns = any(parameter.requires_grad for parameter in scheme.parameters())
+    own = "offset_bias" in scheme.asks_call or (learns and torch.is_grad_enabled())
+    if own:
+        return _asked(scheme, plan, call)
+    heads = call.q.shape[1]
+    return plan.once(("vector", id(scheme), heads), lambda: _asked(scheme, plan, call))
+
+
+def _asked(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
+    first, last = plan.offsets
+    if last - first >= SPAN:
+        raise ShapeError(
+            f"{scheme.name}: positions must lie within {SPAN} of each other for "
+            f"an offset bias, got offsets from {first} to {last}"
+        )
+    offsets = torch.arange(first, last + 1, device=call.q_positions.device)
+    values = ask_offsets(scheme, offsets, call.q.shape[1], call)
+    return None if values is None else OffsetVector(values, first)
+
+
+def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
+    """Return the pair bias of a scheme, made to refuse what is not pairwise."""
+    pair = scheme.pair_bias(call)
+    if pair is None:
+        return None
+    if not callable(pair):
+        raise DoorError(
+            f"{scheme.name}: pair_bias must return a function or None, "
+            f"got {type(pair).__name__}"
+        )
+
+    def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        added = pair(b, h, i, j)
+        if i.dim():  # else the fused kernel asks for one pair, and checks itself
+            full = (*call.q.shape[:2], *call.sizes)
+            shape = tuple(getattr(added, "shape", ()))
+            # What depends on no batch or no head may lack those axes.
+            lead = zip(shape[-3::-1], full[1::-1], strict=False)
+            fits = len(shape) <= 4 and shape[-2:] == full[2:]
+            fits = fits and all(n in (1, size) for n, size in lead)
+            check_returned(scheme, "pair_bias", added, shape if fits else full, i)
+        return added
+
+    return bias
+
+
+def _gathered(vector: OffsetVector, call: Call, pair: PairBias | None) -> PairBias:
+    """Write an offset vector, and what a pair bias adds, as one pair bias."""
+    batch = call.q.shape[0]
+    # Offsets count from `first`, which goes into a tensor: a number inside the
+    # function would make the fused kernel compile anew for every length.
+    starts = call.q_positions.expand(batch, -1) + vector.first
+    k_positions = call.k_positions.expand(batch, -1)
+
+    def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        added = vector.values[h, k_positions[b, j] - starts[b, i]]
+        return added if pair is None else added + pair(b, h, i, j)
+
+    return bias

@@ -1,0 +1,278 @@
+"""Every mask and grouped queries on every path, against loops and repeated keys."""
+
+import math
+import warnings
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import (
+    Mask,
+    Path,
+    attention,
+    attention_logits,
+    explain,
+)
+from posenc_compare.attention.backends import strided
+from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.schemes import Scheme, create
+
+BATCH, HEADS, WIDTH, KEYS = 2, 4, 8, 14
+SEGMENTS = torch.tensor([[0] * 5 + [1] * 9, [0] * 11 + [3] * 3])
+MASKS = {
+    "causal": Mask(),
+    "none": Mask(causal=False),
+    "window": Mask(window=3),
+    "window both ways": Mask(causal=False, window=4),
+    "window of one": Mask(window=1),
+    "window of all": Mask(window=KEYS),
+    "prefix": Mask(prefix=4),
+    "prefixes": Mask(prefix=torch.tensor([2, 6])),
+    "prefix and window": Mask(prefix=2, window=3),
+    "segments": Mask(segments=SEGMENTS),
+    "all": Mask(causal=False, window=4, prefix=torch.tensor([7, 1]), segments=SEGMENTS),
+}
+CAUSAL_ONLY = ("fox", "xpos", "cope")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strided, "BLOCK", 4)
+    monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(name: str, **options: Any) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return create(
+            name, options=options, model_dim=HEADS * WIDTH, heads=HEADS, length=32
+        ).double()
+
+
+def sees(mask: Mask, b: int, i: int, j: int) -> bool:
+    """Say, slowly, whether the query at index i of a sequence sees the key at j."""
+    seen = True
+    if mask.causal:
+        seen = j <= i
+    if isinstance(mask.window, int):
+        seen = seen and abs(i - j) <= mask.window - 1
+    first = mask.prefix if isinstance(mask.prefix, int) else int(mask.prefix[b])
+    seen = seen or j < first
+    if mask.segments is not None:
+        seen = seen and bool(mask.segments[b, i] == mask.segments[b, j])
+    return seen
+
+
+def grid(mask: Mask, queries: int) -> Tensor:
+    rows = range(KEYS - queries, KEYS)
+    return torch.tensor(
+        [
+            [[sees(mask, b, i, j) for j in range(KEYS)] for i in rows]
+            for b in range(BATCH)
+        ]
+    )[:, None]
+
+
+def leaves(queries: int, key_heads: int = HEADS) -> list[Tensor]:
+    parts = [normal(BATCH, HEADS, queries, WIDTH)]
+    parts += [normal(BATCH, key_heads, KEYS, WIDTH, seed=n) for n in (1, 2)]
+    return [part.requires_grad_() for part in parts]
+
+
+def given(scheme: Scheme, mask: Mask, queries: int) -> dict[str, Any]:
+    ids = torch.arange(KEYS) + 3
+    x = normal(BATCH, KEYS, HEADS * WIDTH, seed=5)
+    return {
+        "scheme": scheme,
+        "positions": ids[KEYS - queries :],
+        "key_positions": ids,
+        "mask": mask,
+        "state": scheme.token_state(x),
+    }
+
+
+@pytest.mark.parametrize("queries", [KEYS, 5, 1])
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize(
+    "name", ["nope", "rope", "alibi", "t5_bias", "transformer_xl", "shaw", "fox"]
+)
+def test_every_path_honours_every_mask(name: str, kind: str, queries: int) -> None:
+    scheme, mask = make(name), MASKS[kind]
+    asked = given(scheme, mask, queries)
+    if name in CAUSAL_ONLY and (not mask.causal or "prefix" in kind):
+        with pytest.raises(ConfigError, match=f"{name}: needs a causal mask"):
+            attention(*leaves(queries), **asked)
+        return
+    q, k, v = leaves(queries)
+    seen = grid(mask, queries)
+    plain = attention(q, k, v, **asked, path="plain")
+    if name == "nope":
+        logits = q @ k.mT / math.sqrt(WIDTH)
+        slow = logits.masked_fill(~seen, -math.inf).softmax(-1) @ v
+        torch.testing.assert_close(plain, slow, rtol=0, atol=1e-12)
+    if queries == KEYS:
+        del asked["key_positions"]
+        logits = attention_logits(q, k, **asked)
+        assert torch.equal(logits.isfinite(), seen.expand_as(logits))
+    weight = normal(BATCH, HEADS, queries, WIDTH, seed=9)
+    wanted = torch.autograd.grad((plain * weight).sum(), (q, k, v), retain_graph=True)
+    others = explain(q, k, v, **asked).others
+    served = 0
+    for path in get_args(Path):
+        if path == "flex":
+            continue
+        try:
+            got = attention(q, k, v, **asked, path=path)
+        except ConfigError:
+            assert others[path]
+            continue
+        served += 1
+        torch.testing.assert_close(got, plain, rtol=0, atol=1e-12, msg=path)
+        found = torch.autograd.grad((got * weight).sum(), (q, k, v), retain_graph=True)
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-11, msg=path)
+    assert served >= (1 if name == "shaw" else 2)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("name", ["alibi", "rope"])
+def test_flex_honours_every_mask(name: str, kind: str) -> None:
+    scheme = make(name)
+    q, k, v = (leaf.detach() for leaf in leaves(5, 2))
+    asked = given(scheme, MASKS[kind], 5)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="flex_attention called without")
+        got = attention(q, k, v, **asked, path="flex")
+    plain = attention(q, k, v, **asked, path="plain")
+    torch.testing.assert_close(got, plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "path"),
+    [
+        ("alibi", "window", "strided"),
+        ("alibi", "window both ways", "strided"),
+        ("alibi", "prefix", "dense"),
+        ("nope", "window", "dense"),
+        ("nope", "window of all", "fused"),
+        ("rope", "prefix", "dense"),
+        ("shaw", "window", "plain"),
+    ],
+)
+def test_the_path_that_takes_over(name: str, kind: str, path: str) -> None:
+    asked = given(make(name), MASKS[kind], KEYS)
+    assert explain(*leaves(KEYS), **asked).path == path
+
+
+def test_explain_says_why_each_other_path_is_not_taken() -> None:
+    found = explain(*leaves(KEYS), **given(make("alibi"), Mask(prefix=3), KEYS))
+    assert found.path == "dense"
+    assert found.others == {
+        "fused": "alibi adds a bias",
+        "strided": "segments and a prefix are no function of the offset",
+        "plain": "dense comes first",
+        "flex": "it cannot train on the CPU",
+    }
+
+
+GROUPED: list[tuple[str, dict[str, Any]]] = [
+    ("nope", {}),
+    ("rope", {}),
+    ("alibi", {}),
+    ("t5_bias", {}),
+    ("fope", {}),
+    ("deberta", {}),
+    ("transformer_xl", {}),
+    ("shaw", {}),
+    ("fox", {}),
+    ("pope", {}),
+    ("path", {}),
+    ("rerope", {}),
+    ("mix", {"by": "heads"}),
+]
+
+
+@pytest.mark.parametrize("queries", [KEYS, 5])
+@pytest.mark.parametrize("scheme", GROUPED, ids=str)
+def test_grouped_queries_share_keys_and_values(
+    scheme: tuple[str, dict[str, Any]], queries: int
+) -> None:
+    name, options = scheme
+    built = make(name, **options)
+    weight = normal(BATCH, HEADS, queries, WIDTH, seed=9)
+    for key_heads in (1, 2):
+        q, k, v = leaves(queries, key_heads)
+        asked = given(built, Mask(), queries)
+        whole = [x.repeat_interleave(HEADS // key_heads, dim=1) for x in (k, v)]
+        wanted = attention(q, *whole, **asked, path="plain")
+        grads = torch.autograd.grad(
+            (wanted * weight).sum(), (q, k, v), retain_graph=True
+        )
+        others = explain(q, k, v, **asked).others
+        for path in get_args(Path):
+            if others.get(path, "comes first").endswith("comes first"):
+                got = attention(q, k, v, **asked, path=path)
+                torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12, msg=path)
+                found = torch.autograd.grad(
+                    (got * weight).sum(), (q, k, v), retain_graph=True
+                )
+                for one, other in zip(found, grads, strict=True):
+                    torch.testing.assert_close(one, other, rtol=0, atol=1e-11, msg=path)
+
+
+def test_a_turn_that_is_the_same_for_all_heads_sees_the_heads_of_the_keys() -> None:
+    seen: list[int] = []
+
+    class Counts(Scheme):
+        def key(self, k: Tensor, positions: Tensor) -> Tensor:
+            seen.append(k.shape[1])
+            return k
+
+    scheme = Counts(make("nope").geometry)
+    attention(*leaves(KEYS, 2), **given(scheme, Mask(), KEYS))
+    assert seen == [2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"window": 0}, ConfigError, "mask: window must be at least 1, or None, got 0"),
+        (
+            {"window": (4, -1)},
+            ConfigError,
+            "window must be at least 1, or None, got -1",
+        ),
+        ({"window": ()}, ConfigError, "mask: window must name at least one layer's"),
+        ({"window": True}, ConfigError, "mask: window must be .* got True"),
+        ({"prefix": -1}, ConfigError, "mask: prefix must be at least 0, got -1"),
+        (
+            {"prefix": torch.ones(2)},
+            ShapeError,
+            "mask: prefix must be a tensor of whole",
+        ),
+        (
+            {"prefix": torch.ones(3).long()},
+            ShapeError,
+            r"attention: prefix must be one number or \(2,\), .* got \(3,\)",
+        ),
+    ],
+)
+def test_what_a_mask_cannot_be(
+    wrong: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        attention(*leaves(KEYS), **given(make("nope"), Mask(**wrong), KEYS))
+
+
+def test_heads_of_keys_must_divide_those_of_queries() -> None:
+    q, k, v = leaves(KEYS, 3)
+    message = r"k must be \(2, 4, key, 8\) .* or fewer heads that divide 4, got \(2, 3"
+    with pytest.raises(ShapeError, match=message):
+        attention(q, k, v, **given(make("nope"), Mask(), KEYS))

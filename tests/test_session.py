@@ -1,0 +1,358 @@
+"""A forward pass through a session: what is shared, what doors see, and decoding."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.attention import Mask, Session, attention, explain
+from posenc_compare.attention import plan as plans
+from posenc_compare.errors import ConfigError, DoorError, ShapeError
+from posenc_compare.schemes import Call, Geometry, Scheme, create
+
+HEADS, WIDTH, LENGTH = 2, 8, 9
+GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
+IDS = torch.arange(LENGTH)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def make(name: str, **options: Any) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return create(
+            name, options=options, model_dim=HEADS * WIDTH, heads=HEADS, length=32
+        ).double()
+
+
+def heads(seed: int = 0) -> list[Tensor]:
+    return [normal(2, HEADS, LENGTH, WIDTH, seed=seed + n) for n in range(3)]
+
+
+# --- what is shared ---------------------------------------------------------------
+
+
+def test_layers_take_turns_with_schemes_and_windows() -> None:
+    schemes = [make("rope"), make("alibi")]
+    mask = Mask(window=(None, 3, 2))
+    session = Session(schemes, IDS, mask=mask)
+    for layer in range(7):
+        q, k, v = heads(layer)
+        alone = attention(
+            q,
+            k,
+            v,
+            scheme=schemes[layer % 2],
+            positions=IDS,
+            mask=Mask(window=(None, 3, 2)[layer % 3]),
+        )
+        assert torch.equal(session.attend(layer, q, k, v), alone)
+
+
+def test_facts_of_a_pass_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("_reach", "_in_step", "checked_ids", "check_sizes"):
+        whole = getattr(plans, name)
+
+        def watched(*given: Any, name: str = name, whole: Any = whole) -> Any:
+            asked.append(name)
+            return whole(*given)
+
+        monkeypatch.setattr(plans, name, watched)
+    scheme, built = make("alibi"), []
+    bias = scheme.offset_bias
+    scheme.__dict__["offset_bias"] = lambda offsets: built.append(1) or bias(offsets)
+    session = Session(scheme, IDS)
+    for layer in range(5):
+        session.attend(layer, *heads(layer))
+    assert sorted(asked) == ["_in_step", "_reach", "check_sizes", "checked_ids"]
+    assert built == [1]
+
+
+def test_a_bias_that_learns_is_asked_for_by_every_layer() -> None:
+    """Summed over layers, its gradient would come in another order, in other bits."""
+    scheme, built = make("t5_bias"), []
+    bias = scheme.offset_bias
+    scheme.__dict__["offset_bias"] = lambda offsets: built.append(1) or bias(offsets)
+    session = Session(scheme, IDS)
+    for layer in range(3):
+        session.attend(layer, *heads(layer))
+    assert len(built) == 3
+    with torch.no_grad():
+        session = Session(scheme, IDS)
+        for layer in range(3):
+            session.attend(layer, *heads(layer))
+    assert len(built) == 4
+
+
+class Tabled(Scheme):
+    """Turns by a table that all layers share, and counts how often it is made."""
+
+    made = 0
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        assert call is not None
+        return q * self.table(positions, call)
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        assert call is not None
+        return k * self.table(positions, call)
+
+    def table(self, positions: Tensor, call: Call) -> Tensor:
+        return call.once(self, "table", positions, lambda: self.make(positions))
+
+    def make(self, positions: Tensor) -> Tensor:
+        self.made += 1
+        return positions.double().cos()[:, None, :, None]
+
+
+def test_tables_are_made_once_for_queries_keys_and_all_layers() -> None:
+    scheme = Tabled(GEOMETRY)
+    session = Session(scheme, IDS)
+    for layer in range(3):
+        q, k, v = heads(layer)
+        got = session.attend(layer, q, k, v)
+        turn = IDS.double().cos()[:, None]
+        alone = attention(q * turn, k * turn, v, scheme=make("nope"), positions=IDS)
+        torch.testing.assert_close(got, alone, rtol=0, atol=1e-12)
+    assert scheme.made == 1
+
+
+# --- doors ------------------------------------------------------------------------
+
+
+class Sink(Scheme):
+    """Lets each head put weight on nothing."""
+
+    per_layer = True
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        self.sink = nn.Parameter(torch.tensor([0.5, -1.0]).double())
+
+    def weights(self, logits: Tensor, call: Call) -> Tensor:
+        sink = self.sink[:, None, None].expand(*logits.shape[:3], 1)
+        return torch.cat([logits, sink], dim=-1).softmax(dim=-1)[..., :-1]
+
+
+def test_weights_take_the_place_of_the_softmax() -> None:
+    scheme, (q, k, v) = Sink(GEOMETRY), heads()
+    got = Session(scheme, IDS).attend(0, q, k, v)
+    for b, h, i in ((0, 0, 0), (0, 1, 4), (1, 0, 8)):
+        terms = [
+            math.exp(float(q[b, h, i] @ k[b, h, j]) / 8**0.5) for j in range(i + 1)
+        ]
+        total = sum(terms) + math.exp(scheme.sink[h].item())
+        slow = sum(t / total * v[b, h, j] for j, t in enumerate(terms))
+        torch.testing.assert_close(got[b, h, i], slow, rtol=0, atol=1e-12)
+    got.sum().backward()
+    assert scheme.sink.grad is not None
+    found = explain(q, k, v, scheme=scheme, positions=IDS)
+    assert found.path == "plain"
+    assert set(found.others.values()) == {"scheme acts at weights"}
+    with pytest.raises(ConfigError, match="path 'dense' cannot serve scheme here"):
+        attention(q, k, v, scheme=scheme, positions=IDS, path="dense")
+
+
+def test_weights_of_another_shape_are_refused() -> None:
+    class Wrong(Scheme):
+        def weights(self, logits: Tensor, call: Call) -> Tensor:
+            return logits[:, :1].softmax(dim=-1)
+
+    with pytest.raises(DoorError, match=r"weights must return \(batch, heads, query"):
+        Session(Wrong(GEOMETRY), IDS).attend(0, *heads())
+
+
+class Selective(Scheme):
+    """Turns a pair of channels by the sum of angles that the tokens ask for."""
+
+    per_layer = True
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        weight = normal(geometry.model_dim, geometry.heads, seed=7)
+        self.angle = nn.Parameter(weight * 0.3)
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor:
+        angles = (x @ self.angle.to(x.dtype)).cumsum(dim=1)  # (batch, key, head)
+        return angles if past is None else torch.cat([past, past[:, -1:] + angles], 1)
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        assert call is not None
+        assert call.state is not None
+        return self.turn(q, call.state[:, call.past :])
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        assert call is not None
+        assert call.state is not None
+        return self.turn(k, call.state)
+
+    def turn(self, x: Tensor, angles: Tensor) -> Tensor:
+        angle = angles.mT[..., None]
+        first, second = x[..., :1], x[..., 1:2]
+        turned = [
+            first * angle.cos() - second * angle.sin(),
+            first * angle.sin() + second * angle.cos(),
+        ]
+        return torch.cat([*turned, x[..., 2:]], dim=-1)
+
+
+def test_a_rotation_may_depend_on_the_content() -> None:
+    scheme, x = Selective(GEOMETRY), normal(2, LENGTH, HEADS * WIDTH, seed=4)
+    q, k, _ = heads()
+    got = Session(scheme, IDS).logits(0, q, k, x=x)
+    angles = (x @ scheme.angle).cumsum(dim=1)
+    for b, h, i, j in ((0, 0, 5, 2), (1, 1, 8, 8), (0, 1, 7, 0)):
+        turn = float(angles[b, j, h] - angles[b, i, h])
+        c, s = math.cos(turn), math.sin(turn)
+        one, other = q[b, h, i], k[b, h, j].clone()
+        other[0], other[1] = c * other[0] - s * other[1], s * other[0] + c * other[1]
+        expected = float(one @ other) / 8**0.5
+        assert float(got[b, h, i, j]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_scheme_inside_another_sees_the_call() -> None:
+    scheme, x = Selective(GEOMETRY), normal(2, LENGTH, HEADS * WIDTH, seed=4)
+    outer = make("shape", test_offset="zero").eval()
+    outer.inner = scheme
+    q, k, v = heads()
+    got = Session(outer, IDS).attend(0, q, k, v, x=x)
+    assert torch.equal(got, Session(scheme, IDS).attend(0, q, k, v, x=x))
+
+
+def test_a_token_state_needs_the_input_of_the_layer() -> None:
+    message = "fox: has a token state, so x must be the input of layer 3, got none"
+    with pytest.raises(ConfigError, match=message):
+        Session(make("fox"), IDS).attend(3, *heads())
+
+
+class Stretched(Scheme):
+    """Places tokens at half their positions, and draws a slope for all layers."""
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        return positions.double() / 2
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + positions[..., None]
+
+    def draw(
+        self, positions: Tensor, generator: torch.Generator | None
+    ) -> Tensor | None:
+        if generator is None:
+            return None
+        return torch.rand(HEADS, 1, generator=generator, dtype=torch.float64)
+
+    def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
+        if call is None or call.drawn is None:
+            return None
+        return call.drawn * offsets.double()
+
+
+def test_real_positions_go_to_embed_and_draws_to_all_layers() -> None:
+    scheme = Stretched(GEOMETRY)
+    session = Session(scheme, IDS, generator=torch.Generator().manual_seed(3))
+    assert torch.equal(session.ids, IDS)
+    x = session.embed(torch.zeros(2, LENGTH, 4).double())
+    assert torch.equal(x[1, :, 2], IDS / 2.0)
+    drawn = torch.rand(
+        HEADS, 1, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
+    q, k, _ = heads()
+    for layer in (0, 1):
+        logits = session.logits(layer, q, k)
+        plain = q @ k.mT / WIDTH**0.5 + drawn[:, :, None] * (IDS - IDS[:, None])
+        seen = logits.isfinite()
+        torch.testing.assert_close(logits[seen], plain[seen], rtol=0, atol=1e-12)
+    still = Session(scheme, IDS)
+    assert still.drawn is None
+
+
+def test_a_batch_is_placed_sequence_by_sequence() -> None:
+    scheme = make("randomized")
+    alike = Session(scheme, IDS, generator=torch.Generator().manual_seed(1))
+    each = Session(scheme, IDS, generator=torch.Generator().manual_seed(1), batch=3)
+    assert alike.ids.shape == (LENGTH,)
+    assert each.ids.shape == (3, LENGTH)
+    assert not torch.equal(each.ids[0], each.ids[1])
+    assert Session(make("rope"), IDS, batch=3).ids.shape == (LENGTH,)
+
+
+def test_positions_of_another_shape_are_refused() -> None:
+    class Wrong(Scheme):
+        def positions(
+            self, positions: Tensor, generator: torch.Generator | None = None
+        ) -> Tensor:
+            return positions[:1]
+
+    with pytest.raises(DoorError, match=r"positions must return \(9,\), got \(1,\)"):
+        Session(Wrong(GEOMETRY), IDS)
+    with pytest.raises(
+        ShapeError, match="session: positions must be a tensor of whole"
+    ):
+        Session(make("rope"), IDS.double())
+
+
+# --- decoding ---------------------------------------------------------------------
+
+SEGMENTS = torch.tensor([[0] * 4 + [1] * 5, [0] * 9])
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("steps", [[9], [4, 1, 1, 3], [1] * 9])
+@pytest.mark.parametrize("name", ["rope", "alibi", "fox", "path", "sinusoidal", "cape"])
+def test_decoding_equals_one_pass(name: str, steps: list[int], cache: bool) -> None:
+    scheme, x = make(name), normal(2, LENGTH, HEADS * WIDTH, seed=4)
+    weights = normal(3, HEADS * WIDTH, HEADS * WIDTH, seed=6) / 4
+    mask = Mask(window=(None, 4), segments=SEGMENTS)
+    seed = torch.Generator()
+
+    def run(steps: list[int]) -> Tensor:
+        session = Session(
+            scheme, IDS, mask=mask, fed=0, cache=cache, generator=seed.manual_seed(2)
+        )
+        outs: list[Tensor] = []
+        seen: list[list[Tensor]] = [[], []]
+        for step in steps:
+            session.extend(step)
+            piece = session.embed(x[:, session.start : session.end])
+            for layer in range(2):
+                seen[layer].append(piece)
+                read = piece if cache else torch.cat(seen[layer], dim=1)
+                q, k, v = (
+                    (part @ weight).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                    for part, weight in zip((piece, read, read), weights, strict=True)
+                )
+                out = session.attend(layer, q, k, v, x=piece)
+                piece = piece + out.transpose(1, 2).flatten(2)
+            outs.append(piece)
+        return torch.cat(outs, dim=1)
+
+    torch.testing.assert_close(run(steps), run([LENGTH]), rtol=0, atol=1e-11)
+
+
+def test_no_more_tokens_than_planned() -> None:
+    session = Session(make("rope"), IDS, fed=7)
+    message = "session: extend must have at most the 2 tokens left of 9, got 3"
+    with pytest.raises(ShapeError, match=message):
+        session.extend(3)
+
+
+def test_a_session_compiles_whole() -> None:
+    scheme = make("rope")
+
+    def read(q: Tensor, k: Tensor, v: Tensor, ids: Tensor) -> Tensor:
+        session = Session(scheme, ids)
+        for layer in range(2):
+            v = session.attend(layer, q, k, v)
+        return v
+
+    whole = torch.compile(read, backend="eager", fullgraph=True)
+    q, k, v = heads()
+    assert torch.equal(whole(q, k, v, IDS), read(q, k, v, IDS))
