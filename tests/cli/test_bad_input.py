@@ -668,7 +668,7 @@ def test_options_of_a_plugin_must_be_written_out(
     (tmp_path / "plugin.py").write_text(text)
     words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes"]
     line = refused(posenc(*words, "mine:size=1"))
-    assert "must be annotated as int, float, bool, str or Literal" in line
+    assert "must be annotated as int, float, bool, str, Variant or Literal" in line
     assert posenc(*words, "mine").returncode == 0
 
 
