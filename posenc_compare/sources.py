@@ -41,6 +41,7 @@ WITHOUT_EFFECT = {
     f"{OURS}.analysis.records",
     f"{OURS}.analysis.records.cells",  # keys
     f"{OURS}.analysis.records.packed",
+    f"{OURS}.analysis.records.record",
     f"{OURS}.analysis.records.store",
     f"{OURS}.analysis.training.checkpoints",  # what is kept is checked bit for bit
 }

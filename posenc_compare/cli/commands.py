@@ -5,7 +5,6 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -29,6 +28,7 @@ from posenc_compare.analysis.engine.plan import (
 )
 from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
 from posenc_compare.analysis.records.cells import Cell, setting_of
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.facts import report_broken
 from posenc_compare.cli.machine import check_machine, check_memory, memory_of
@@ -244,14 +244,13 @@ def _compute(
                 cells=f"{done}/{len(todo)}",
             )
 
-        def report(record: dict[str, Any]) -> None:
+        def report(record: Record) -> None:
             nonlocal done
             done += 1
-            what = f"{record['label']} {record['spec']['measure']['name']}"
-            seed = record["spec"]["setting"]["seed"]
-            seconds = record["provenance"].get("seconds", 0)
-            if record["status"] in ("failed", "lost"):
-                text = f"{record['status']}: {what} seed {seed}: {record['error']}"
+            what = f"{record.label} {record.measure}"
+            seed, seconds = record.spec.seed, record.provenance.seconds
+            if record.status in ("failed", "lost"):
+                text = f"{record.status}: {what} seed {seed}: {record.error}"
                 bars.console.print(clean(text), markup=False, soft_wrap=True)
             elif not console.is_terminal and seconds >= 1:
                 say(f"{done}/{len(todo)} {what} seed {seed} {seconds:.0f} s")

@@ -3,13 +3,13 @@
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from posenc_compare.analysis.engine.plan import here
 from posenc_compare.analysis.engine.scheduler import Supervisor
 from posenc_compare.analysis.records.cells import cell_of
 from posenc_compare.analysis.records.diff import difference, same_cell
 from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.commands import Work
 from posenc_compare.cli.machine import check_machine, check_memory
@@ -18,7 +18,6 @@ from posenc_compare.cli.show import show
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 
-Record = dict[str, Any]
 LISTED = 20  # cells that are named one by one
 
 
@@ -26,15 +25,15 @@ def status(folder: Path, format: str) -> int:
     """Print what a folder holds, by measure and status; 1 if any cell went wrong."""
     store = Store(folder)
     records = load_records(folder, say, arrays=False)
-    counts = Counter((r["spec"]["measure"]["name"], r["status"]) for r in records)
+    counts = Counter((record.measure, record.status) for record in records)
     states = ("ok", "unsupported", "failed", "lost")
     body = [
         [measure, *(counts[measure, state] for state in states)]
         for measure in sorted({measure for measure, _ in counts})
     ]
     show(f"{len(records)} records in {folder}", ["measure", *states], body, format)
-    for record in [r for r in records if r["status"] in ("failed", "lost")][:LISTED]:
-        say(f"{record['status']}: {_name(record)} ({record['key']}): {record['error']}")
+    for record in [r for r in records if r.status in ("failed", "lost")][:LISTED]:
+        say(f"{record.status}: {_name(record)} ({record.key}): {record.error}")
     for what, place in (
         ("unfinished trainings with checkpoints", store.checkpoints),
         ("damaged files set aside", store.quarantine),
@@ -51,13 +50,14 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -
     for plugin in plugins:
         SCHEMES.add_plugin(plugin)
     shown = _record(key, folder)
-    old = Store(folder).read(shown["key"]) or shown  # before its text was cleaned
+    found = Store(folder).read(shown.key)  # before its text was cleaned
+    old = Record.from_json(found) if found else shown
     try:
-        cell = here(cell_of(old["spec"], corpus))
+        cell = here(cell_of(old.spec, corpus))
         wanted = cell.key()
     except (KeyError, TypeError) as error:
         raise ConfigError(
-            f"record {old['key']}: must be one that this version can compute, and "
+            f"record {old.key}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
     limits = work.limits([cell], 1)
@@ -74,14 +74,15 @@ def rerun(key: str, folder: Path, corpus: str, plugins: list[str], work: Work) -
             lambda cell, units: None,
             lambda record: None,
         ).run()
-        new = store.read(wanted)
-    if stopped_by or new is None:
+        computed = store.read(wanted)
+    if stopped_by or computed is None:
         say(f"stopped by {stopped_by}")
         return 130
+    new = Record.from_json(computed)
     differing = difference(old, new)
     same = "the same" if not differing else "; ".join(differing)
-    reason = f" ({new['error']})" if new["error"] != old["error"] else ""
-    tell(f"{_name(shown)}: {new['status']}{reason}, {same}")
+    reason = f" ({new.error})" if new.error != old.error else ""
+    tell(f"{_name(shown)}: {new.status}{reason}, {same}")
     return int(bool(differing))
 
 
@@ -111,7 +112,7 @@ def diff(one: Path, other: Path, format: str) -> int:
 
 def _record(key: str, folder: Path) -> Record:
     records = load_records(folder, say, arrays=False)
-    found = [record for record in records if record["key"].startswith(key)]
+    found = [record for record in records if record.key.startswith(key)]
     if len(found) != 1 or not key:
         raise ConfigError(
             f"{folder}: must hold one record whose key begins with {key[:40]!r}, and "
@@ -122,5 +123,4 @@ def _record(key: str, folder: Path) -> Record:
 
 
 def _name(record: Record) -> str:
-    spec = record["spec"]
-    return f"{record['label']} {spec['measure']['name']} seed {spec['setting']['seed']}"
+    return f"{record.label} {record.measure} seed {record.spec.seed}"

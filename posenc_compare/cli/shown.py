@@ -6,10 +6,10 @@ They read files and nothing else: no scheme runs, and no plugin is imported.
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.plots import draw_all
 from posenc_compare.analysis.show.report import write_report
@@ -35,7 +35,7 @@ def show_run(cells: list[Cell], store: Store, format: str) -> Counter[str]:
     write_tables(everything, store.folder)
     draw_all(everything, store.folder, say)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
-    return Counter(record["status"] for record in records)
+    return Counter(record.status for record in records)
 
 
 def table(folder: Path, format: str, out: Path | None) -> None:
@@ -60,7 +60,7 @@ def report(folder: Path, out: Path | None) -> None:
     tell(str(path))
 
 
-def _show_tables(records: list[dict[str, Any]], format: str) -> None:
+def _show_tables(records: list[Record], format: str) -> None:
     if format in ("json", "csv"):
         long = long_table(records)
         if format == "csv":

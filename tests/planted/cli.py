@@ -52,8 +52,8 @@ FAULTS = [
     fault(
         "inspect",
         "any device",
-        'cell = here(cell_of(old["spec"], corpus))',
-        'cell = cell_of(old["spec"], corpus)',
+        "cell = here(cell_of(old.spec, corpus))",
+        "cell = cell_of(old.spec, corpus)",
         f"{MACHINE}a_stranger_s_record_that_cannot_be_computed_here_is_refused",
     ),
     fault(

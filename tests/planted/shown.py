@@ -23,8 +23,8 @@ FAULTS = [
     fault(
         "analysis/show/tables",
         "points in the order of text",
-        'if row["x"] == row["x"]})',
-        'if row["x"] == row["x"]}, key=str)',
+        "if mean.x == mean.x})",
+        "if mean.x == mean.x}, key=str)",
         f"{TABLES}points_of_a_curve_stand_in_the_order_of_their_size",
     ),
     fault(
@@ -114,7 +114,7 @@ FAULTS = [
     fault(
         "analysis/show/report",
         "each scheme as all",
-        ' if r["label"] == row[0]])',
+        " if r.label == row[0]])",
         "])",
         "tests/test_report.py"
         "::test_it_says_what_the_numbers_mean_and_what_they_were_made_with",

@@ -3,13 +3,15 @@
 import hashlib
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Scalar = None | bool | int | float | str
+Json = Scalar | Sequence["Json"] | Mapping[str, "Json"]
 """A value that JSON can hold."""
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: Json) -> bytes:
     """Return the one JSON text of a value: sorted, compact, without NaN."""
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
@@ -17,7 +19,7 @@ def canonical(value: Any) -> bytes:
     return text.encode()
 
 
-def spec_key(spec: dict[str, Any]) -> str:
+def spec_key(spec: Mapping[str, Json]) -> str:
     """Return the hash of a specification, whatever the order of its fields."""
     return hashlib.sha256(canonical(spec)).hexdigest()[:32]
 

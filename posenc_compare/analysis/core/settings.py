@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import Field, asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from posenc_compare.analysis.core.canonical import Json
+from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import (
     check_choice,
@@ -95,7 +95,7 @@ class Setting(Protocol):
         """Return the bytes that one cell needs at the least."""
         ...
 
-    def spec(self) -> dict[str, Json]:
+    def spec(self) -> dict[str, Scalar]:
         """Return what a cell's key is made of."""
         ...
 
@@ -111,7 +111,7 @@ class Setting(Protocol):
         ...
 
     @classmethod
-    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
         """Return the setting that `spec` describes; its text lies at `corpus`.
 
         Raises:
@@ -176,7 +176,7 @@ class ProbeSetting:
         """Return the bytes that one measure needs at the least: the codes, twice."""
         return 2 * 8 * self.positions * self.width
 
-    def spec(self) -> dict[str, Json]:
+    def spec(self) -> dict[str, Scalar]:
         """Return what a cell's key is made of; of a sequence, no grid."""
         spec = {"kind": self.kind, **asdict(self)}
         return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
@@ -186,9 +186,10 @@ class ProbeSetting:
         return self
 
     @classmethod
-    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
         """Return the setting that `spec` describes."""
-        return cls(**{n: value for n, value in spec.items() if n != "kind"})
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        return cls(**given)
 
 
 def sides_of(grid: str) -> tuple[int, ...]:
@@ -295,7 +296,7 @@ class Training:
         """Return the test lengths in bytes, from the training length up."""
         return [self.length << i for i in range(self.longest.bit_length())]
 
-    def spec(self) -> dict[str, Json]:
+    def spec(self) -> dict[str, Scalar]:
         """Return what a cell's key is made of: all but where the corpus lies."""
         spec = {"kind": self.kind, **asdict(self)}
         del spec["corpus"]
@@ -313,9 +314,9 @@ class Training:
         return replace(self, corpus_sha256=text.sha256)
 
     @classmethod
-    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
         """Return the setting that `spec` describes; its text lies at `corpus`."""
-        given = {n: value for n, value in spec.items() if n != "kind"}
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
         return cls(**given, corpus=corpus)
 
 

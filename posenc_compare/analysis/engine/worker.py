@@ -60,7 +60,7 @@ def main() -> None:
         _answer(pipe, {"token": token, "progress": 0})  # the scheme's own time begins
         before = process_state()
         try:
-            body = compute(cell, progress)
+            record = compute(cell, progress)
         except Stopped:
             _answer(pipe, {"token": token, "stopped": True})
             os._exit(0)
@@ -68,11 +68,12 @@ def main() -> None:
             size = progress.checkpoints.size
             _answer(pipe, {"token": token, "store": str(error), "size": size})
             os._exit(0)
+        body = record.to_json()
         if others := finder.others():
-            body["spec"]["not_as_planned"] = others
+            body["spec"] = {**record.spec.to_json(), "not_as_planned": others}
         restore(before)
         # What cannot be put back, and a GPU whose context is broken, harm what follows.
-        broken = body["status"] == "failed" and cell.setting.device != "cpu"
+        broken = record.status == "failed" and cell.setting.device != "cpu"
         last = broken or bool(changes(before))
         _answer(pipe, {"token": token, "body": body, "last": last})
 
@@ -124,6 +125,7 @@ def _import_plugins(finder: PlannedFinder) -> None:
 def _task(request: dict[str, Any], pipe: int) -> Any:
     from posenc_compare.analysis.core.progress import Progress
     from posenc_compare.analysis.records.cells import cell_of
+    from posenc_compare.analysis.records.record import Fields, Spec
     from posenc_compare.analysis.training.checkpoints import Checkpoints
 
     done, told = 0, 0.0
@@ -139,7 +141,8 @@ def _task(request: dict[str, Any], pipe: int) -> Any:
     checkpoints = Checkpoints(
         folder, request["interval"], STOP.is_set, run=request["run"]
     )
-    return cell_of(request["spec"], request["corpus"]), Progress(advance, checkpoints)
+    spec = Spec.from_json(Fields(request["spec"], "spec"))
+    return cell_of(spec, request["corpus"]), Progress(advance, checkpoints)
 
 
 def _answer(pipe: int, message: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@ import torch
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.measure import (
+    ByCase,
+    Curve,
     Quantity,
     Result,
     Row,
@@ -27,7 +29,6 @@ BITS = Quantity(
     better="lower",
     zero="every held-out byte is foreseen; 8 is a uniform guess",
     x="test length, in bytes",
-    headline="curve",
     title="bits per byte",
 )
 READ_BITS = Quantity(
@@ -36,7 +37,6 @@ READ_BITS = Quantity(
     better="lower",
     zero="every held-out byte is foreseen; 8 is a uniform guess",
     x="test length, in bytes",
-    headline="cases",
     title="bits per byte of trained networks, read under a scaling",
 )
 TRAIN_BITS = Quantity(
@@ -50,7 +50,10 @@ READINGS = 64  # cases at one length, at the most
 
 
 @register_measure(
-    "extrapolation", quantities=(BITS, READ_BITS, TRAIN_BITS), setting="training"
+    "extrapolation",
+    quantities=(BITS, READ_BITS, TRAIN_BITS),
+    views=(Curve(BITS), ByCase(READ_BITS)),
+    setting="training",
 )
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
     """Bits per byte of a trained decoder, from its training length to 16 times it.

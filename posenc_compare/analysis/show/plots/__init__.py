@@ -9,7 +9,8 @@ from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import Record, Warn
+from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.bias_maps import draw_bias_maps
 from posenc_compare.analysis.show.plots.clock_hands import draw_clock_hands
 from posenc_compare.analysis.show.plots.code_maps import draw_codes
