@@ -19,11 +19,11 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from posenc_compare.analysis.core.canonical import Json, canonical
+from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.engine.plan import here
 from posenc_compare.analysis.engine.scheduler import Limits, Supervisor
 from posenc_compare.analysis.records.cells import Cell, cell_of
@@ -61,7 +61,7 @@ for path in sorted(Path(place).glob("*.spec")):
 """
 
 
-def outcome(body: dict[str, Json], record: Record) -> bytes:
+def outcome(body: dict[str, Any], record: Record) -> bytes:
     """Return the canonical text of what came out, but for numbers that never repeat.
 
     Args:
@@ -69,7 +69,9 @@ def outcome(body: dict[str, Json], record: Record) -> bytes:
         record: whose facts say which numbers repeat.
     """
     rows = [
-        row for row in body["rows"] if record.quantities[row["quantity"]].repeatable
+        row
+        for row in body.get("rows", [])
+        if record.quantities[row["quantity"]].repeatable
     ]
     return canonical({**{name: body.get(name) for name in PARTS}, "rows": rows})
 
@@ -87,7 +89,7 @@ def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
 
 def compute_then(
     records: list[Record], commit: str, corpus: str
-) -> dict[str, dict[str, Json]]:
+) -> dict[str, dict[str, Any]]:
     """Compute records by key with the code of a commit, on this machine."""
     with tempfile.TemporaryDirectory() as place:
         tree, specs = Path(place) / "tree", Path(place) / "specs"
@@ -146,6 +148,8 @@ def main(
     """File the records of a folder under new keys, if a sample of them agrees."""
     store, cells = Store(folder), {}
     stale: dict[str, Record] = {}
+    if store.packed.exists():
+        sys.exit(f"{folder}: must be unpacked; `posenc-compare unpack` would do it")
     records = [Record.from_json(body) for body in store.records()]
     for record in records:
         try:
@@ -179,7 +183,7 @@ def main(
         planned = cells[key].record()
         named = {n: getattr(planned, n) for n in ("spec", "label", "family", "source")}
         store.write(replace(record, **named, provenance=made).to_json())
-        (store.cells / f"{key}.json").unlink(missing_ok=True)  # it may lie packed
+        (store.cells / f"{key}.json").unlink()
     print(f"{len(stale)} records filed under new keys: {how}")
 
 
