@@ -4,11 +4,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 Scalar = None | bool | int | float | str
 Json = Scalar | Sequence["Json"] | Mapping[str, "Json"]
 """A value that JSON can hold."""
+Body = dict[str, Any]
+"""An object that came from JSON, or goes there: its fields have any type until read."""
 
 
 def canonical(value: Json) -> bytes:
@@ -35,14 +37,14 @@ def parse_strictly(data: bytes) -> Any:
     )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is given twice")
     return found
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number")
 
 

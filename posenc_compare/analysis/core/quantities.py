@@ -1,11 +1,14 @@
 """Numbers as measures return them: rows, the facts of their quantities, and views."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from posenc_compare.analysis.core.canonical import Json
 
 Better = Literal["lower", "higher", "neither"]
+Array = None | float | Sequence["Array"]
+"""Numbers too many for a table, as nested lists."""
 
 
 @dataclass(frozen=True)

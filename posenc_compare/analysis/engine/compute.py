@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.memory import out_of_memory
@@ -24,7 +25,7 @@ from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.measure import Measure, Row
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.record import Array, Provenance, Record
+from posenc_compare.analysis.records.record import Provenance, Record
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import (
     ConfigError,

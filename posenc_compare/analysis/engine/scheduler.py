@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from posenc_compare.analysis.core.canonical import Json, canonical
+from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
@@ -159,7 +158,7 @@ class Supervisor:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        def caught(number: int, _: Any) -> None:
+        def caught(number: int, _: object) -> None:
             self._asked.append(number)
 
         before = {number: signal.signal(number, caught) for number in SIGNALS}
@@ -221,7 +220,7 @@ class Supervisor:
             return True
         return False
 
-    def _request(self, job: Job) -> dict[str, Any]:
+    def _request(self, job: Job) -> Body:
         setting, folder = job.cell.setting, self.store.checkpoints.resolve() / job.key
         return {
             "token": job.token,
@@ -241,7 +240,7 @@ class Supervisor:
         for message in messages:
             self._hear(worker, message)
 
-    def _hear(self, worker: WorkerProcess, message: Any) -> None:
+    def _hear(self, worker: WorkerProcess, message: object) -> None:
         """Act on one line of a worker: an answer to the cell it has, or a fault."""
         job = self.workers.get(worker)
         if job is None:
@@ -262,9 +261,7 @@ class Supervisor:
             case _:
                 self._fail(worker, job, f"unexpected answer {message}")
 
-    def _take(
-        self, worker: WorkerProcess, job: Job, body: dict[str, Json], last: bool
-    ) -> None:
+    def _take(self, worker: WorkerProcess, job: Job, body: Body, last: bool) -> None:
         """Publish an answer that any reader can read, made with the code planned."""
         try:
             record = _readable(body, job)
@@ -354,7 +351,7 @@ class Supervisor:
         worker.close()
 
 
-def _readable(body: dict[str, Json], job: Job) -> Record:
+def _readable(body: Body, job: Job) -> Record:
     """Return the record in an answer.
 
     Raises:

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.sources import PlannedFinder, keep
@@ -36,7 +36,7 @@ def main() -> None:
     faulthandler.enable()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, lambda *_: STOP.set())
-    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[Body] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     finder = _planned(source)
     first = requests.get()
@@ -78,7 +78,7 @@ def main() -> None:
         _answer(pipe, {"token": token, "body": body, "last": last})
 
 
-def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(requests: queue.SimpleQueue[Body]) -> None:
     """Pass requests on; at their end, end this process and all that it started."""
     try:
         for line in sys.stdin:
@@ -102,7 +102,7 @@ def _planned(source: int) -> PlannedFinder:
     return finder
 
 
-def _prepare(request: dict[str, Any]) -> None:
+def _prepare(request: Body) -> None:
     """Take over the limit of memory and the plugins."""
     resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
     for plugin in request["plugins"]:
@@ -122,7 +122,7 @@ def _import_plugins(finder: PlannedFinder) -> None:
                 SCHEMES.get(names[module])
 
 
-def _task(request: dict[str, Any], pipe: int) -> Any:
+def _task(request: Body, pipe: int) -> Any:
     from posenc_compare.analysis.core.progress import Progress
     from posenc_compare.analysis.records.cells import cell_of
     from posenc_compare.analysis.records.record import Fields, Spec
@@ -145,7 +145,7 @@ def _task(request: dict[str, Any], pipe: int) -> Any:
     return cell_of(spec, request["corpus"]), Progress(advance, checkpoints)
 
 
-def _answer(pipe: int, message: dict[str, Any]) -> None:
+def _answer(pipe: int, message: Body) -> None:
     view = memoryview(canonical(message) + b"\n")
     try:
         while view:

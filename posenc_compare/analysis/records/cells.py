@@ -10,7 +10,6 @@ import importlib.metadata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
@@ -149,7 +148,7 @@ def schemes_of(variant: Variant) -> list[str]:
     return sorted(found)
 
 
-def _named(values: Iterable[Any]) -> set[str]:
+def _named(values: Iterable[object]) -> set[str]:
     """Return the schemes that texts name, perhaps with options behind a colon."""
     names = {value.partition(":")[0] for value in values if isinstance(value, str)}
     return names & SCHEMES.entries().keys()

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import SHORT, clean
-from posenc_compare.analysis.records.record import Array, Facts, Record
+from posenc_compare.analysis.records.record import Facts, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 

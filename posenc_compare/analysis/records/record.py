@@ -5,12 +5,13 @@ another type than it must be; what it does not know it leaves out.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
-from posenc_compare.analysis.core.canonical import Json, Scalar
+from posenc_compare.analysis.core.canonical import Body, Json, Scalar
 from posenc_compare.analysis.core.quantities import (
+    Array,
     Better,
     ByCase,
     Curve,
@@ -23,8 +24,6 @@ from posenc_compare.analysis.core.settings import SETTINGS
 
 T = TypeVar("T")
 Facts = dict[str, Scalar]
-Array = None | float | Sequence["Array"]
-"""Numbers too many for a table, as nested lists."""
 
 STATUSES = ("ok", "failed", "lost", "unsupported")
 BETTER = ("lower", "higher", "neither")
@@ -195,7 +194,7 @@ class Record:
         """Return the rows that the same cell must have again."""
         return [row for row in self.rows if self.quantities[row.quantity].repeatable]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Body:
         """Return the body of the record's file, without the key it is named by."""
         return {
             "spec": self.spec.to_json(),
