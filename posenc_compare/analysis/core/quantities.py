@@ -39,7 +39,7 @@ class Quantity:
         """Return what stands above its numbers."""
         return self.title or self.name
 
-    def to_json(self, view: "View | None") -> dict[str, Json]:
+    def stored(self, view: "View | None") -> dict[str, Json]:
         """Return what a record says of it and its view, as `Record.from_json` reads it.
 
         Whether it is repeatable goes without saying where it is.

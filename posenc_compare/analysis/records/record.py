@@ -205,7 +205,7 @@ class Record:
             "error": self.error,
             "trace": list(self.trace),
             "quantities": {
-                name: quantity.to_json(self.views.get(name))
+                name: quantity.stored(self.views.get(name))
                 for name, quantity in self.quantities.items()
             },
             "rows": [asdict(row) for row in self.rows],
