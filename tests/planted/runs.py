@@ -82,8 +82,8 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "threads left out",
-        '            "threads": self.threads,\n',
-        "",
+        "            self.threads,\n",
+        "            1,\n",
         f"{RECORDS}every_field_changes_the_key",
     ),
     fault(
@@ -231,8 +231,8 @@ FAULTS = [
     fault(
         "analysis/engine/scheduler",
         "other code than planned",
-        "if canonical(planned) != canonical(job.header):",
-        "if False:",
+        "canonical(body[name]) != canonical(planned[name])",
+        "False",
         f"{TRUST}an_answer_made_with_other_code_than_planned_is_no_record",
     ),
     fault(

@@ -35,9 +35,9 @@ FAULTS = [
         f"{TABLES}the_longest_length_decides_the_order_and_then_the_next",
     ),
     fault(
-        "analysis/show/tables",
+        "analysis/show/format",
         "fewer seeds unsaid",
-        'if row["n"] < seeds',
+        "if cell.n < seeds",
         "if seeds < 0",
         f"{TABLES}a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed",
     ),
@@ -79,7 +79,7 @@ FAULTS = [
     fault(
         "analysis/records/load",
         "code of any age",
-        '        (spec["measure"]["name"], "code"): age,\n',
+        '        (record.measure, "code"): age,\n',
         "",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
