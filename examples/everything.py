@@ -13,13 +13,14 @@ from torch import Tensor
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.records.load import Record
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import usable
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import looks
@@ -41,11 +42,12 @@ COUNT = Quantity(
     unit="numbers",
     better="neither",
     zero="the scheme holds no numbers",
-    headline=("", None),
 )
 
 
-@register_measure("parameters", quantities=(COUNT,), once=True)
+@register_measure(
+    "parameters", quantities=(COUNT,), views=(Headline(COUNT),), once=True
+)
 def parameters(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Count the numbers that a scheme holds."""
     held = probe.build(variant).parameters()
@@ -79,7 +81,7 @@ def draw_parameters(records: list[Record]) -> Figure | None:
     figure = Figure(figsize=(3.4, 2))
     axes = figure.subplots()
     for record in chosen:
-        look = styles[record["label"]]
-        axes.barh(look.text, record["rows"][0]["value"], color=look.colour)
+        look = styles[record.label]
+        axes.barh(look.text, record.rows[0].value, color=look.colour)
     axes.set_xlabel("parameters")
     return figure

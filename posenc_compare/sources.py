@@ -44,6 +44,7 @@ WITHOUT_EFFECT = {
     f"{OURS}.analysis.records",
     f"{OURS}.analysis.records.cells",  # keys
     f"{OURS}.analysis.records.packed",
+    f"{OURS}.analysis.records.record",
     f"{OURS}.analysis.records.store",
     f"{OURS}.analysis.show",
     f"{OURS}.analysis.show.results",

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.records.diff import result
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 
 ROWS: dict[str, Callable[[Path], str]] = {}
@@ -87,7 +88,10 @@ def finish(words: list[str], out: Path) -> str:
 
 
 def results(out: Path) -> dict[str, bytes]:
-    return {record["key"]: result(record) for record in Store(out).records()}
+    return {
+        record["key"]: result(Record.from_json(record))
+        for record in Store(out).records()
+    }
 
 
 def computed(errors: str) -> int:

@@ -1,13 +1,23 @@
 """How two records differ, in words."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
-from support.records import record
+from support.records import read
+from support.records import record as body
 
 from posenc_compare.analysis.records.diff import difference, same_cell
+from posenc_compare.analysis.records.record import Provenance, Record
+
+
+def record(*given: Any, **changes: Any) -> Record:
+    return read(body(*given, **changes))
 
 
 def test_records_that_differ_in_times_alone_do_not_differ() -> None:
-    later = record() | {"provenance": {"started": "2027"}, "key": "0", "label": "other"}
+    made = Provenance({"started": "2027"})
+    later = replace(record(), provenance=made, key="0", label="other")
     assert difference(record(), later) == []
 
 
@@ -34,11 +44,12 @@ def test_what_records_were_made_from_is_told_before_what_came_out() -> None:
 
 def test_the_first_loss_tells_whether_trainings_began_alike() -> None:
     one, other = record(value=1.0), record(value=2.0)
-    one["arrays"], other["arrays"] = {"training_bits": [8.0]}, {"training_bits": [6.0]}
+    one = replace(one, arrays={"training_bits": [8.0]})
+    other = replace(other, arrays={"training_bits": [6.0]})
     assert difference(one, other)[-1] == ("loss of the first step, by 2.5e-01 relative")
-    other["arrays"] = {"training_bits": [8.0, 7.0]}
+    other = replace(other, arrays={"training_bits": [8.0, 7.0]})
     assert len(difference(one, other)) == 1
-    assert difference(one, other | {"rows": one["rows"]}) == ["text or arrays"]
+    assert difference(one, replace(other, rows=one.rows)) == ["text or arrays"]
 
 
 def test_a_cell_is_the_same_wherever_it_was_answered() -> None:
@@ -49,8 +60,9 @@ def test_a_cell_is_the_same_wherever_it_was_answered() -> None:
 
 
 def test_numbers_that_no_machine_repeats_are_not_compared() -> None:
-    one, other = record(value=1.0), record(value=2.0)
-    for made in (one, other):
+    bodies = [body(value=1.0), body(value=2.0)]
+    for made in bodies:
         made["quantities"]["gain"]["repeatable"] = False
+    one, other = map(read, bodies)
     assert difference(one, other) == []
     assert difference(one, record(status="lost")) == ["status: ok and lost"]

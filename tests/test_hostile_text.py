@@ -12,11 +12,11 @@ from support.records import HOSTILE, PORTRAIT, hostile, record
 
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.format import as_latex, as_markdown
 from posenc_compare.analysis.show.plots import draw_all
 from posenc_compare.analysis.show.report import write_report
 from posenc_compare.analysis.show.tables import (
-    as_latex,
-    as_markdown,
     display_tables,
     without_result,
     write_tables,
@@ -32,7 +32,7 @@ HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 @pytest.fixture(scope="module")
-def records() -> list[dict[str, Any]]:
+def records() -> list[Record]:
     """Return sound records with every hostile text, a third of them failed."""
     made = [hostile(text, curve=i % 2 == 1) for i, text in enumerate(HOSTILE)]
     for one in made[::3]:
@@ -85,8 +85,8 @@ def test_texts_that_differ_still_do_when_they_are_cut(one: str, other: str) -> N
     assert (cut[0] == cut[1]) == (one == other)
 
 
-def test_everything_in_a_record_is_cleaned(records: list[dict[str, Any]]) -> None:
-    texts = every_text(records)
+def test_everything_in_a_record_is_cleaned(records: list[Record]) -> None:
+    texts = every_text([{**r.to_json(), "key": r.key} for r in records])
     assert all(text.isprintable() for text in texts)
     assert max(map(len, texts)) <= 2000
     shown = set(texts)
@@ -97,12 +97,12 @@ def test_everything_in_a_record_is_cleaned(records: list[dict[str, Any]]) -> Non
 def test_messages_keep_more_than_names() -> None:
     made = record("x" * 3000, status="failed", error="y" * 3000)
     (found,) = sound([made])
-    assert (len(found["label"]), len(found["error"])) == (200, 2000)
+    assert (len(found.label), len(found.error)) == (200, 2000)
 
 
 @pytest.mark.parametrize("format", ["table", "csv", "md", "json"])
 def test_nothing_but_text_and_line_breaks_reaches_the_terminal(
-    records: list[dict[str, Any]], format: str, capsys: pytest.CaptureFixture[str]
+    records: list[Record], format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for table in display_tables(records) + without_result(records):
         show(table.title, table.head, table.body, format)
@@ -130,7 +130,7 @@ def test_wide_letters_do_not_break_a_name(capsys: pytest.CaptureFixture[str]) ->
     assert "\u4e2d" * 12 in capsys.readouterr().out
 
 
-def test_markdown_tables_stay_whole(records: list[dict[str, Any]]) -> None:
+def test_markdown_tables_stay_whole(records: list[Record]) -> None:
     for table in display_tables(records) + without_result(records):
         title, blank, *lines = as_markdown([table]).splitlines()
         assert blank == ""
@@ -142,7 +142,7 @@ def test_markdown_tables_stay_whole(records: list[dict[str, Any]]) -> None:
             assert not re.search(r"[<>`]|]\(", re.sub(r"\\.", "", text))
 
 
-def test_latex_tables_stay_whole(records: list[dict[str, Any]]) -> None:
+def test_latex_tables_stay_whole(records: list[Record]) -> None:
     for table in display_tables(records) + without_result(records):
         text = as_latex([table])
         assert set(re.findall(r"\\([a-zA-Z]+)", text)) <= OURS | ESCAPES

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+from posenc_compare.analysis.core.quantities import Quantity, Row
+from posenc_compare.analysis.records.record import (
+    MeasureSpec,
+    Record,
+    SchemeSpec,
+    Spec,
+)
 from posenc_compare.analysis.show.plots import draw_all, images
 from posenc_compare.analysis.show.plots.heat import palette_for
 from posenc_compare.analysis.show.plots.lines import layers
@@ -54,28 +62,34 @@ def record(
     label: str = "rope",
     *,
     seed: int = 0,
-    rows: list[dict[str, Any]] | None = None,
+    rows: list[Row] | None = None,
     arrays: dict[str, Any] | None = None,
     status: str = "ok",
     family: str = "rotary",
-) -> dict[str, Any]:
-    return {
-        "label": label,
-        "family": family,
-        "status": status,
-        "error": "" if status == "ok" else "boom",
-        "spec": {
-            "measure": {"name": measure, "version": 1},
-            "setting": {"seed": seed, "length": 8},
-        },
-        "quantities": {
-            "distinct_share": {"unit": "share"},
-            "relative_size": {"unit": "ratio |change| / |vector|, mean"},
-        },
-        "rows": rows or [],
-        "arrays": arrays or {},
-        "started": "2026-01-01T00:00:00+00:00",
+) -> Record:
+    units = {
+        "distinct_share": "share",
+        "relative_size": "ratio |change| / |vector|, mean",
     }
+    return Record(
+        key="",
+        spec=Spec(
+            SchemeSpec(label, {}, ""),
+            MeasureSpec(measure, 1),
+            {"kind": "probe", "seed": seed, "length": 8},
+            threads=1,
+            package="0.1.0",
+            torch="2.13.0",
+        ),
+        label=label,
+        family=family,
+        source="",
+        status=status,
+        error="" if status == "ok" else "boom",
+        quantities={n: Quantity(n, unit, "neither", "") for n, unit in units.items()},
+        rows=tuple(rows or []),
+        arrays=arrays or {},
+    )
 
 
 def row(
@@ -84,11 +98,11 @@ def row(
     x: float | None = None,
     case: str = "",
     note: str = "",
-) -> dict[str, Any]:
-    return {"quantity": quantity, "value": value, "x": x, "case": case, "note": note}
+) -> Row:
+    return Row(quantity, value, x, case, note)
 
 
-def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[dict[str, Any]]:
+def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
     """Records of one scheme, with something for every plot."""
     found = []
     for seed in range(seeds):
@@ -166,7 +180,7 @@ def texts(figure: Figure) -> list[str]:
     return [artist.get_text() for artist in shown if isinstance(artist, Text)]
 
 
-def drawn(name: str, records: list[dict[str, Any]]) -> Figure:
+def drawn(name: str, records: list[Record]) -> Figure:
     figure = PLOTS.get(name)(records)
     assert figure is not None
     return figure
@@ -185,7 +199,7 @@ def test_draws_what_is_there_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("status", ["failed", "unsupported"])
 def test_records_without_a_result_are_passed_over(name: str, status: str) -> None:
-    broken = [{**r, "status": status} for r in full("broken")]
+    broken = [replace(r, status=status) for r in full("broken")]
     assert PLOTS.get(name)(broken) is None
     labels = " ".join(texts(drawn(name, full("rope") + broken)))
     assert "broken" not in labels
@@ -193,7 +207,7 @@ def test_records_without_a_result_are_passed_over(name: str, status: str) -> Non
 
 @pytest.mark.parametrize("name", NAMES)
 def test_records_without_rows_or_arrays_give_no_plot(name: str) -> None:
-    measures = {r["spec"]["measure"]["name"] for r in full("rope")}
+    measures = {r.measure for r in full("rope")}
     assert PLOTS.get(name)([record(measure) for measure in measures]) is None
 
 
@@ -212,7 +226,8 @@ def test_hostile_labels_are_drawn_as_text(name: str, tmp_path: Path) -> None:
 def test_hostile_cases_and_units_are_drawn_as_text() -> None:
     rows = [row("relative_size", 1.0, case=case) for case in HOSTILE]
     one = record("perturbation", rows=rows)
-    one["quantities"]["relative_size"]["unit"] = "$\\frac{ " * 90
+    unit = Quantity("relative_size", "$\\frac{ " * 90, "neither", "")
+    one = replace(one, quantities={unit.name: unit})
     drawn("perturbation", [one]).draw_without_rendering()
 
 
@@ -408,10 +423,10 @@ def test_scalings_are_drawn_beside_the_network_as_trained() -> None:
 def test_many_schemes_have_a_panel_for_each_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     records = [
-        {**found, "family": family}
+        replace(found, family=family)
         for label, family in {"nope": "none", **labels}.items()
         for found in full(label)
-        if label != "nope" or found["spec"]["measure"]["name"] != "portrait"
+        if label != "nope" or found.measure != "portrait"
     ]
     for name in ("extrapolation", "position_bits", "similarity"):
         figure = drawn(name, records)
@@ -435,7 +450,7 @@ def test_a_panel_is_as_high_as_the_lines_of_its_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     lifts = {family: 5.0 * i for i, family in enumerate(FAMILIES[1:])}
     records = [
-        {**found, "family": family}
+        replace(found, family=family)
         for label, family in {"nope": "none", **labels}.items()
         for found in full(label, lift=lifts.get(family, 7.0))
     ]
@@ -481,7 +496,7 @@ def test_bins_share_out_every_position() -> None:
 
 def test_code_maps_show_the_numbers_and_grey_the_rest() -> None:
     short = record("portrait", "learned", arrays={"code": [[1.0, 2.0]]})
-    short["family"] = "absolute"
+    short = replace(short, family="absolute")
     figure = drawn("codes", [*full("rope"), short])
     learned, rope = (
         np.asarray(axes.collections[0].get_array()) for axes in figure.axes[:2]

@@ -38,7 +38,7 @@ def test_a_checkout_is_looked_at_and_left_as_it_is(checkout: Path) -> None:
     before = index.read_bytes(), index.stat().st_ino
     found = module._git()
     assert found["git_dirty"] is False
-    assert len(found["git_commit"]) == 40
+    assert len(str(found["git_commit"])) == 40
     assert (index.read_bytes(), index.stat().st_ino) == before
 
 

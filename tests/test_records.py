@@ -17,12 +17,10 @@ from posenc_compare.analysis.engine.plan import in_shard, missing, plan
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.format import as_latex, as_markdown, number
 from posenc_compare.analysis.show.tables import (
-    as_latex,
-    as_markdown,
     display_tables,
     long_table,
-    number,
     summary,
 )
 from posenc_compare.errors import ConfigError, StoreError
@@ -36,7 +34,7 @@ CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
 def fill(folder: Path, cells: list[Cell]) -> list[dict[str, Any]]:
     store = Store(folder)
     store.create()
-    bodies = [compute(cell, Progress()) for cell in cells]
+    bodies = [compute(cell, Progress()).to_json() for cell in cells]
     for body in bodies:
         store.write(body)
     return bodies
@@ -70,7 +68,7 @@ def test_another_version_of_a_measure_is_another_key(
 ) -> None:
     before = CELL.key()
     monkeypatch.setitem(MEASURES.entry("shift_error").facts, "version", 99)
-    assert CELL.spec()["measure"]["version"] == 99
+    assert CELL.spec().measure.version == 99
     assert CELL.key() != before
 
 
@@ -83,7 +81,7 @@ def test_where_the_corpus_lies_does_not_change_the_key_but_its_bytes_do() -> Non
 
 
 def test_key_does_not_depend_on_the_order_of_fields() -> None:
-    spec = CELL.spec()
+    spec = CELL.spec().to_json()
     assert spec_key(dict(reversed(spec.items()))) == CELL.key()
 
 
@@ -125,7 +123,10 @@ def test_a_record_under_another_key_is_not_read(tmp_path: Path) -> None:
 
 
 def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
-    first, second = compute(CELL, Progress()), compute(CELL, Progress())
+    first, second = (
+        compute(CELL, Progress()).to_json(),
+        compute(CELL, Progress()).to_json(),
+    )
     for record in (first, second):
         del record["provenance"]
     assert first == second
@@ -134,7 +135,7 @@ def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> Non
 
 def test_computing_leaves_the_process_as_it_was() -> None:
     state = torch.get_rng_state()
-    compute(CELL, Progress())
+    compute(CELL, Progress()).to_json()
     assert torch.tensor(5e-324, dtype=torch.float64) / 1 > 0  # not flushed to 0
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -168,7 +169,7 @@ def test_one_failed_seed_does_not_hide_the_others(tmp_path: Path) -> None:
     ]
     fill(tmp_path, cells)
     records = load_records(tmp_path)
-    records[1] = {**records[1], "status": "failed", "error": "why", "rows": []}
+    records[1] = replace(records[1], status="failed", error="why", rows=())
     (table,) = display_tables(records)
     assert "(n = 2)" in table.body[0][1]
 
@@ -183,7 +184,7 @@ def test_failed_cells_are_tried_again_if_asked(tmp_path: Path) -> None:
 
 def test_what_a_scheme_refuses_is_unsupported() -> None:
     odd = replace(CELL, setting=replace(PROBE, width=18, heads=2))
-    record = compute(odd, Progress())
+    record = compute(odd, Progress()).to_json()
     assert record["status"] == "unsupported"
     assert "head_dim must be even, got 9" in record["error"]
 
@@ -195,7 +196,7 @@ def test_numbers_json_cannot_hold_become_notes() -> None:
         setting=replace(PROBE, dtype="float16", positions=1024),
         measure="perturbation",
     )
-    record = compute(huge, Progress())
+    record = compute(huge, Progress()).to_json()
     assert record["status"] == "ok"
     assert any("not finite" in row["note"] for row in record["rows"])
     json.dumps(record, allow_nan=False)
@@ -221,14 +222,14 @@ def test_summary_is_the_mean_over_seeds_with_its_records(tmp_path: Path) -> None
 def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
     other = replace(CELL, setting=replace(PROBE, width=32))
     fill(tmp_path, [CELL, other, replace(other, variant=Variant("alibi"))])
-    labels = {record["label"] for record in load_records(tmp_path)}
+    labels = {record.label for record in load_records(tmp_path)}
     assert labels == {"rope [width=16]", "rope [width=32]", "alibi [width=32]"}
 
 
 def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:
     fill(tmp_path, [CELL])
     (record,) = load_records(tmp_path)
-    record["label"] = "a|b_c%$&"
+    record = replace(record, label="a|b_c%$&")
     markdown, latex = (f(display_tables([record])) for f in (as_markdown, as_latex))
     assert "a\\|b_c%$&" in markdown
     assert r"a\textbar{}b\_c\%\$\&" in latex
@@ -304,6 +305,8 @@ def test_records_of_the_first_schema_are_read(root: Path, tmp_path: Path) -> Non
     records = load_records(tmp_path)
     assert len(records) == 2
     for record in records:
-        assert record["provenance"]["processor"]
-        assert record["provenance"]["seconds"] > 0
-        assert "machine" not in record
+        assert record.provenance.text("processor")
+        assert record.provenance.seconds > 0
+        assert record.spec.kind == {"extrapolation": "training"}.get(
+            record.measure, "probe"
+        )

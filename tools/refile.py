@@ -17,39 +17,63 @@ import random
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from posenc_compare.analysis.core.canonical import canonical
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.plan import here
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell, cell_of
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 
-Record = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("status", "error", "rows", "arrays", "corpus")  # of a record: what came out
-# Computes records with the code of a commit; in a process of that code's own.
+PARTS = ("status", "error", "arrays", "corpus")  # of a record, with rows: what came out
+# Computes records with the code of a commit; in a process of that code's own. Modules
+# may lie where they lay before the analysis had rooms, and records may be dicts.
 THEN = """
 import json, sys
 from pathlib import Path
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.records.cells import cell_of
-from posenc_compare.analysis.engine.compute import compute
+try:
+    from posenc_compare.analysis.core.progress import Progress
+    from posenc_compare.analysis.records.cells import cell_of
+    from posenc_compare.analysis.engine.compute import compute
+except ModuleNotFoundError:
+    from posenc_compare.analysis.cells import cell_of
+    from posenc_compare.analysis.compute import compute
+    from posenc_compare.analysis.base import Progress
+try:
+    from posenc_compare.analysis.records.record import Fields, Spec
+    read = lambda spec: Spec.from_json(Fields(spec, "spec"))
+except ModuleNotFoundError:
+    def read(spec):
+        spec["setting"].pop("kind")
+        return spec
 place, corpus = sys.argv[1:]
 for path in sorted(Path(place).glob("*.spec")):
-    record = compute(cell_of(json.loads(path.read_text()), corpus), Progress())
-    path.with_suffix(".json").write_text(json.dumps(record))
+    record = compute(cell_of(read(json.loads(path.read_text())), corpus), Progress())
+    body = record if isinstance(record, dict) else record.to_json()
+    path.with_suffix(".json").write_text(json.dumps(body))
 """
 
 
-def outcome(record: Record) -> bytes:
-    """Return the canonical text of what came out."""
-    return canonical({name: record.get(name) for name in PARTS})
+def outcome(body: dict[str, Any], record: Record) -> bytes:
+    """Return the canonical text of what came out, but for numbers that never repeat.
+
+    Args:
+        body: of a record.
+        record: whose facts say which numbers repeat.
+    """
+    rows = [
+        row
+        for row in body.get("rows", [])
+        if record.quantities[row["quantity"]].repeatable
+    ]
+    return canonical({**{name: body.get(name) for name in PARTS}, "rows": rows})
 
 
 def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
@@ -63,7 +87,9 @@ def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
     return store
 
 
-def compute_then(records: list[Record], commit: str, corpus: str) -> dict[str, Record]:
+def compute_then(
+    records: list[Record], commit: str, corpus: str
+) -> dict[str, dict[str, Any]]:
     """Compute records by key with the code of a commit, on this machine."""
     with tempfile.TemporaryDirectory() as place:
         tree, specs = Path(place) / "tree", Path(place) / "specs"
@@ -72,8 +98,8 @@ def compute_then(records: list[Record], commit: str, corpus: str) -> dict[str, R
         specs.mkdir()
         try:
             for record in records:
-                path = specs / f"{record['key']}.spec"
-                path.write_text(json.dumps(record["spec"]))
+                path = specs / f"{record.key}.spec"
+                path.write_text(json.dumps(record.spec.to_json()))
             command = [sys.executable, "-c", THEN, str(specs), corpus]
             subprocess.run(command, check=True, cwd=tree)
             found = {path.stem: path.read_bytes() for path in specs.glob("*.json")}
@@ -90,17 +116,21 @@ def disagreeing(
         wanted = {cells[key].key(): cells[key] for key in sample}
         store = compute_now(wanted, Path(place) / "now")
         now = {key: store.read(cells[key].key()) or {} for key in sample}
-    odd = [key for key in sample if outcome(now[key]) != outcome(sample[key])]
+    odd = [
+        record
+        for key, record in sample.items()
+        if outcome(now[key], record) != outcome(record.to_json(), record)
+    ]
     by_commit: dict[str, list[Record]] = {}
-    for key in odd:
-        made_by = sample[key]["provenance"].get("git_commit", commit)
-        by_commit.setdefault(made_by, []).append(sample[key])
+    for record in odd:
+        made_by = record.provenance.text("git_commit", commit)
+        by_commit.setdefault(made_by, []).append(record)
     wrong = []
     for made_by, records in by_commit.items():
         then = compute_then(records, made_by, corpus)
         for record in records:
-            key, fresh = record["key"], now[record["key"]]
-            if outcome(fresh) != outcome(then[key]):
+            key = record.key
+            if outcome(now[key], record) != outcome(then[key], record):
                 wrong.append(key)
     return wrong, len(odd)
 
@@ -118,37 +148,41 @@ def main(
     """File the records of a folder under new keys, if a sample of them agrees."""
     store, cells = Store(folder), {}
     stale: dict[str, Record] = {}
-    for record in store.records():
+    if store.packed.exists():
+        sys.exit(f"{folder}: must be unpacked; `posenc-compare unpack` would do it")
+    records = [Record.from_json(body) for body in store.records()]
+    for record in records:
         try:
-            cell = here(cell_of(record["spec"], corpus))
+            cell = here(cell_of(record.spec, corpus))
         except (ConfigError, TypeError) as error:
-            sys.exit(f"{record['key']}: cannot be computed any more: {error}")
-        if cell.key() != record["key"]:
-            stale[record["key"]], cells[record["key"]] = record, cell
-    kinds: dict[bool, list[str]] = {False: [], True: []}
+            sys.exit(f"{record.key}: cannot be computed any more: {error}")
+        if cell.key() != record.key:
+            stale[record.key], cells[record.key] = record, cell
+    counts = {"probe": sample, "training": trained}
+    kinds: dict[str, list[str]] = {kind: [] for kind in counts}
     for key, cell in cells.items():
-        kinds[isinstance(cell.setting, Training)].append(key)
+        kinds[cell.setting.kind].append(key)
     draw = random.Random(seed)
-    counts = {False: sample, True: trained}
     drawn = [
         key
         for kind, keys in kinds.items()
         for key in draw.sample(keys, min(counts[kind], len(keys)))
     ]
-    print(f"{len(stale)} of {len(list(store.records()))} records have new keys")
+    print(f"{len(stale)} of {len(records)} records have new keys")
     print(f"computing {len(drawn)} of them again")
     wrong, odd = disagreeing({key: stale[key] for key in drawn}, cells, commit, corpus)
     for key in wrong:
-        print(f"{key}: {stale[key]['label']} gives another result")
+        print(f"{key}: {stale[key].label} gives another result")
     if wrong or not drawn:
         sys.exit(f"{len(wrong)} of {len(drawn)} differ; nothing is filed anew")
     how = f"{len(drawn)} of {len(stale)} computed again, the same"
     if odd:
         how += f"; {odd} of them beside the code that made them, on another processor"
     for key, record in stale.items():
-        body = {n: part for n, part in record.items() if n not in ("key", "schema")}
-        facts = {**body["provenance"], "refiled_from": key, "refiled_after": how}
-        store.write({**body, **cells[key].header(), "provenance": facts})
+        made = record.provenance.with_facts(refiled_from=key, refiled_after=how)
+        planned = cells[key].record()
+        named = {n: getattr(planned, n) for n in ("spec", "label", "family", "source")}
+        store.write(replace(record, **named, provenance=made).to_json())
         (store.cells / f"{key}.json").unlink()
     print(f"{len(stale)} records filed under new keys: {how}")
 

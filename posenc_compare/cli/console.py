@@ -14,6 +14,7 @@ from posenc_compare.analysis.core.sanitize import clean
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Event
+    from posenc_compare.analysis.records.record import Record
 
 FIRST = 40  # width of the first column; longer names take several lines
 
@@ -74,10 +75,9 @@ def _print_rich(title: str, head: list[str], body: list[list[Any]]) -> None:
     console.print()
 
 
-def name_of(record: dict[str, Any]) -> str:
+def name_of(record: "Record") -> str:
     """Return what a record is called in a line: scheme, measure and seed."""
-    spec = record["spec"]
-    return f"{record['label']} {spec['measure']['name']} seed {spec['setting']['seed']}"
+    return f"{record.label} {record.measure} seed {record.spec.seed}"
 
 
 @contextmanager
@@ -121,11 +121,11 @@ def progress() -> "Iterator[Callable[[Event], None]]":
             )
             if (record := event.record) is None:
                 return
-            if record["status"] in ("failed", "lost"):
-                text = f"{record['status']}: {name_of(record)}: {record['error']}"
+            if record.status in ("failed", "lost"):
+                text = f"{record.status}: {name_of(record)}: {record.error}"
                 bars.console.print(clean(text), markup=False, soft_wrap=True)
             elif not console.is_terminal:
-                seconds = record["provenance"].get("seconds", 0)
+                seconds = record.provenance.seconds
                 if seconds >= 1:
                     count = f"{event.done}/{event.cells}"
                     say(f"{count} {name_of(record)} {seconds:.0f} s")

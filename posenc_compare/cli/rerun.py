@@ -1,13 +1,16 @@
 """The command that computes one record again."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_compare.cli.console import name_of, say, tell
 from posenc_compare.cli.options import Folder, Plugins, with_choices
 from posenc_compare.errors import ConfigError
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.records.record import Record
 
 
 @with_choices(["timeout", "memory"])
@@ -24,27 +27,29 @@ def rerun(
     from posenc_compare.analysis.engine.comparison import Work, recompute
     from posenc_compare.analysis.engine.machine import check_machine
     from posenc_compare.analysis.records.diff import difference
+    from posenc_compare.analysis.records.record import Record
     from posenc_compare.analysis.records.store import Store
 
     check_machine(1)  # before records are read
     shown = _record(key, folder)
-    old = Store(folder).read(shown["key"]) or shown  # before its text was cleaned
+    stored = Store(folder).read(shown.key)  # before its text was cleaned
+    old = Record.from_json(stored) if stored else shown
     new = recompute(old, corpus, plugin or [], Work(workers=1, **chosen))
     if isinstance(new, str):
         say(f"stopped by {new}")
         return 130
     differing = difference(old, new)
     same = "the same" if not differing else "; ".join(differing)
-    reason = f" ({new['error']})" if new["error"] != old["error"] else ""
-    tell(f"{name_of(shown)}: {new['status']}{reason}, {same}")
+    reason = f" ({new.error})" if new.error != old.error else ""
+    tell(f"{name_of(shown)}: {new.status}{reason}, {same}")
     return int(bool(differing))
 
 
-def _record(key: str, folder: Path) -> dict[str, Any]:
+def _record(key: str, folder: Path) -> "Record":
     from posenc_compare.analysis.records.load import load_records
 
     records = load_records(folder, say, arrays=False)
-    found = [record for record in records if record["key"].startswith(key)]
+    found = [record for record in records if record.key.startswith(key)]
     if len(found) != 1 or not key:
         raise ConfigError(
             f"{folder}: must hold one record whose key begins with {key[:40]!r}, and "

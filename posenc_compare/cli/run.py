@@ -135,7 +135,7 @@ def _show_results(
     write_tables(everything, store.folder)
     draw_all(everything, store.folder, say)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
-    return Counter(record["status"] for record in records)
+    return Counter(record.status for record in records)
 
 
 def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:

@@ -14,16 +14,16 @@ def status(folder: Folder, format: Formats = Format.table) -> int:
     """Say what a folder of records holds, and what went wrong."""
     store = Store(folder)
     records = load_records(folder, say, arrays=False)
-    counts = Counter((r["spec"]["measure"]["name"], r["status"]) for r in records)
+    counts = Counter((r.measure, r.status) for r in records)
     states = ("ok", "unsupported", "failed", "lost")
     body = [
         [measure, *(counts[measure, state] for state in states)]
         for measure in sorted({measure for measure, _ in counts})
     ]
     show(f"{len(records)} records in {folder}", ["measure", *states], body, format)
-    for record in [r for r in records if r["status"] in ("failed", "lost")][:LISTED]:
+    for record in [r for r in records if r.status in ("failed", "lost")][:LISTED]:
         name = name_of(record)
-        say(f"{record['status']}: {name} ({record['key']}): {record['error']}")
+        say(f"{record.status}: {name} ({record.key}): {record.error}")
     for what, place in (
         ("unfinished trainings with checkpoints", store.checkpoints),
         ("damaged files set aside", store.quarantine),

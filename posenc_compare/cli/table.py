@@ -1,10 +1,13 @@
 """The command that prints the tables of a folder of records."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from posenc_compare.cli.console import say, show
 from posenc_compare.cli.options import Folder, Format, Formats, Written
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.records.record import Record
 
 
 def table(folder: Folder, format: Formats = Format.table, out: Written = None) -> None:
@@ -18,11 +21,11 @@ def table(folder: Folder, format: Formats = Format.table, out: Written = None) -
         say(f"wrote {path}")
 
 
-def show_tables(records: list[dict[str, Any]], format: str) -> None:
+def show_tables(records: "list[Record]", format: str) -> None:
     """Print the tables of records; as JSON or CSV, every number of them."""
+    from posenc_compare.analysis.show.format import as_markdown
     from posenc_compare.analysis.show.tables import (
         as_csv,
-        as_markdown,
         display_tables,
         long_table,
         without_result,

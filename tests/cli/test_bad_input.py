@@ -218,7 +218,7 @@ cells = (
 def run(name, variant, options):
     kind = Training if name == "extrapolation" else ProbeSetting
     cell = Cell(Variant(variant), name, kind(**options), 1)
-    record = compute(cell, Progress())
+    record = compute(cell, Progress()).to_json()
     assert record["status"] == "ok", record["error"]
     return cell.setting.memory
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -505,7 +505,7 @@ def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:
     for change in (lambda: path.write_bytes(b"ac" * 2000), path.unlink):
         change()
         load_corpus.cache_clear()
-        record = compute(cell, Progress())
+        record = compute(cell, Progress()).to_json()
         assert record["status"] == "failed"
         assert record["rows"] == []
         assert "corpus" in record["error"]
@@ -746,7 +746,9 @@ def test_odd_and_small_heads_are_measured_or_unsupported(
     for name in built_in():
         found = []
         for measure in ("smoothness", "shift_error", "order_sensitivity"):
-            record = compute(Cell(Variant(name), measure, setting, 1), Progress())
+            record = compute(
+                Cell(Variant(name), measure, setting, 1), Progress()
+            ).to_json()
             found.append((record["status"], record["error"]))
             if name in reasons or name in plain:
                 reason = reasons.get(name) or ""

@@ -12,6 +12,7 @@ from support.records import record
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.machine import check_machine
+from posenc_compare.analysis.engine.scheduler import PLANNED
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
@@ -134,10 +135,10 @@ def test_a_stranger_s_record_that_cannot_be_computed_here_is_refused(
     posenc, tmp_path: Path, setting: ProbeSetting, said: str, monkeypatch
 ) -> None:
     monkeypatch.setattr("posenc_compare.analysis.engine.devices.graphics", lambda: None)
-    header = Cell(Variant("rope"), "smoothness", setting, 1).header()
+    header = Cell(Variant("rope"), "smoothness", setting, 1).record().to_json()
     store = Store(tmp_path)
     store.create()
-    key = store.write({**record(), **header})
+    key = store.write({**record(), **{name: header[name] for name in PLANNED}})
     done = posenc("rerun", key, tmp_path)
     assert done.returncode == 2
     assert said in done.stderr

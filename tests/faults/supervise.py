@@ -14,6 +14,7 @@ from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import parse_variants
@@ -66,8 +67,8 @@ def main() -> None:
         todo = dict(reversed(todo.items()))
     modules, before, times = set(sys.modules), largest(), {}
 
-    def report(record: dict[str, Any]) -> None:
-        times[record["label"]] = time.time()
+    def report(record: Record) -> None:
+        times[record.label] = time.time()
 
     stopped_by = Scheduler(
         todo,

@@ -553,7 +553,7 @@ def test_a_record_says_what_was_refused_and_its_result_is_the_same(
         corpus_sha256=load_corpus(str(corpus)).sha256,
     )
     cell = Cell(Variant("rope"), "extrapolation", setting, threads=1)
-    whole = compute(cell, Progress())
+    whole = compute(cell, Progress()).to_json()
     folder = tmp_path / cell.key()
     steps = 0
 
@@ -565,10 +565,10 @@ def test_a_record_says_what_was_refused_and_its_result_is_the_same(
 
     trainer = Checkpoints(folder, interval=0, stop=lambda: steps == 3)
     with pytest.raises(Stopped):
-        compute(cell, Progress(advance, trainer))
+        compute(cell, Progress(advance, trainer)).to_json()
     path = generation(folder, 3)
     path.write_bytes(path.read_bytes()[:-1])
-    again = compute(cell, Progress(checkpoints=Checkpoints(folder)))
+    again = compute(cell, Progress(checkpoints=Checkpoints(folder))).to_json()
     facts = again.pop("provenance")
     assert whole.pop("provenance")["resumed_from_step"] == 0
     assert facts["resumed_from_step"] == 2

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 import torch
 from supervise import cells, forget_plugins
+from support.filesystem import result
 from torch import Tensor
 
 from posenc_compare.analysis.core.canonical import parse_strictly
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.records.diff import result
 from posenc_compare.analysis.records.store import SCHEMA, Store
 from posenc_compare.attention import attention
 from posenc_compare.errors import DoorError
@@ -143,7 +143,7 @@ def reference(**asked: Any) -> dict[tuple[str, str], bytes]:
     """Return the results of built-in cells, computed here, without any plugin."""
     found = {}
     for cell in cells(asked):
-        record = {"schema": SCHEMA, **compute(cell, Progress())}
+        record = {"schema": SCHEMA, **compute(cell, Progress()).to_json()}
         found[cell.variant.label, cell.measure] = result(record)
     return found
 
@@ -334,7 +334,7 @@ def test_a_tensor_of_an_odd_layout_is_as_good() -> None:
     for door in DOORS:
         schemes = f"nope,bent:door={door},bent:door={door};returned=strided"
         nope, right, odd = (
-            compute(cell, Progress())["rows"]
+            compute(cell, Progress()).to_json()["rows"]
             for cell in cells({**asked, "schemes": schemes})
         )
         assert right != nope
@@ -359,7 +359,7 @@ def test_a_code_that_does_not_fit_is_refused(door: str) -> None:
     found = cells({"schemes": schemes, "measures": ["smoothness"], "plugins": [PLUGIN]})
     assert len(found) == len(WRONG)
     for cell in found:
-        record = compute(cell, Progress())
+        record = compute(cell, Progress()).to_json()
         if (door, cell.variant.options["returned"]) in ADDS_NOTHING:
             assert record["status"] == "ok"
         else:
@@ -372,7 +372,7 @@ def test_a_code_that_does_not_fit_is_refused(door: str) -> None:
 def test_a_measure_that_excuses_sizes_excuses_no_fault(measure: str) -> None:
     asked = {"schemes": "unsteady", "plugins": [PLUGIN]}
     (cell,) = cells({**asked, "measures": [measure]})
-    record = compute(cell, Progress())
+    record = compute(cell, Progress()).to_json()
     assert record["status"] == "failed"
     assert "embed must return" in record["error"]
 
@@ -470,7 +470,7 @@ def test_what_takes_all_memory_is_tried_twice(zoo, records) -> None:
 def test_memory_that_python_wants_is_memory_too() -> None:
     asked = {"schemes": "hog:of=python", "measures": ["smoothness"]}
     (cell,) = cells({**asked, "plugins": [PLUGIN]})
-    record = compute(cell, Progress())
+    record = compute(cell, Progress()).to_json()
     assert record["status"] == "lost"
     assert record["error"].startswith("oom: MemoryError; the setting was ")
 

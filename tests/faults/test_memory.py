@@ -80,6 +80,6 @@ def test_a_cell_that_a_compiler_had_no_memory_for_is_lost(
 
     monkeypatch.setattr(Variant, "build", build)
     cell = Cell(Variant("nope"), "order_sensitivity", ProbeSetting(), 1)
-    record = compute(cell, Progress())
+    record = compute(cell, Progress()).to_json()
     assert record["status"] == "lost"
     assert record["error"].startswith("oom: OutOfMemoryError: CUDA out of memory.")

@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 from supervise import cells, forget_plugins
+from support.filesystem import result
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.machine import limits_of
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.records.diff import result
 from posenc_compare.analysis.records.store import SCHEMA, Store
 
 HERE = Path(__file__).parent
@@ -89,7 +89,7 @@ def wanted(corpus: str) -> dict[str, bytes]:
 
 def undisturbed(asked: dict[str, Any]) -> dict[str, bytes]:
     return {
-        cell.key(): result({"schema": SCHEMA, **compute(cell, Progress())})
+        cell.key(): result({"schema": SCHEMA, **compute(cell, Progress()).to_json()})
         for cell in cells(asked)
     }
 
@@ -573,7 +573,7 @@ def test_the_same_bytes_in_another_surrounding(
 def test_workers_and_threads_fit_the_cores() -> None:
     cores = len(os.sched_getaffinity(0))
     (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
-    assert cell.spec()["threads"] == 1
+    assert cell.spec().threads == 1
     for threads in range(1, cores + 1):
         limits = limits_of(Work(threads=threads), [cell])
         assert 1 <= limits.workers * threads <= cores

@@ -350,9 +350,9 @@ def test_versions_of_the_package_keep_their_own_records(
     path_of(store, OTHER).unlink(missing_ok=True)
     with pytest.warns(UserWarning, match="several versions of this package"):
         records = load_records(store.folder)
-    shown = [record for record in records if record["key"] in keys]
-    assert {r["rows"][0]["value"] for r in shown} == {1.0, 2.0}
-    assert all("package=" in record["label"] for record in shown)
+    shown = [record for record in records if record.key in keys]
+    assert {record.rows[0].value for record in shown} == {1.0, 2.0}
+    assert all("package=" in record.label for record in shown)
 
 
 # Listings, and files that are not records
@@ -532,8 +532,8 @@ MALFORMED = {
     "no schema": canonical(body()),
     "no spec": canonical({"schema": 3}),
     "spec that is text": with_schema(spec="rope"),
-    "spec of another cell": with_schema(spec=OTHER.spec()),
-    "no status": canonical({"schema": 3, "spec": CELL.spec()}),
+    "spec of another cell": with_schema(spec=OTHER.spec().to_json()),
+    "no status": canonical({"schema": 3, "spec": CELL.spec().to_json()}),
     "status that is a list": with_schema(status=[]),
     "list": b"[]",
     "text": b'"body"',
@@ -622,7 +622,7 @@ def test_a_sound_file_of_a_wrong_shape_is_left_out_of_what_is_shown(
     shown = load_records(store.folder, said.append)
     assert len(shown) == (2 if "key" in change else 1)
     assert len(said) == 2 - len(shown)
-    assert {record["key"] for record in shown} <= {KEY, OTHER.key()}
+    assert {record.key for record in shown} <= {KEY, OTHER.key()}
 
 
 # Files that are not files
@@ -722,7 +722,8 @@ def mixed(spec: Any, order: random.Random) -> Any:
     return {name: mixed(spec[name], order) for name in names}
 
 
-SPEC = Cell(Variant("rope", {"base": 5.0}), "shift_error", CELL.setting, 1).spec()
+BASED = Cell(Variant("rope", {"base": 5.0}), "shift_error", CELL.setting, 1)
+SPEC = BASED.spec().to_json()
 FIELDS = leaves(SPEC)
 NEW = (
     st.none()

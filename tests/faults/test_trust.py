@@ -21,6 +21,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from supervise import cells, forget_plugins
+from support.filesystem import result
 
 from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.core.progress import Progress
@@ -29,7 +30,6 @@ from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Job, Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.diff import result
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
@@ -74,10 +74,10 @@ WAYS = {
     "infinite": ("failed", "protocol: unexpected answer"),
     "no_error": ("failed", "protocol: record.error is missing"),
     "lost_no_error": ("failed", "protocol: record.error is missing"),
-    "seconds": ("failed", "protocol: record.provenance is missing or not what"),
+    "seconds": ("failed", "protocol: record.provenance.seconds is missing or not"),
     "rows": ("failed", "protocol: record.rows is missing or not what it must be"),
     "long": ("failed", "protocol: "),
-    "no_seconds": ("failed", "protocol: record.provenance is missing or not what"),
+    "no_seconds": ("failed", "protocol: record.provenance.seconds is missing or not"),
     "flood": ("failed", "protocol: unexpected answer {'ready': True}"),
     "says_store": ("lost", "store: disk on fire"),
     "says_stopped": ("failed", "protocol: unexpected answer"),
@@ -109,7 +109,7 @@ def test_the_others_are_as_they_are_alone(attacked) -> None:
     assert len(records) == len(WAYS) + 3
     for name in ("rope", "nope"):
         cell = Cell(Variant(name), "shift_error", PROBE, 1)
-        wanted = {"schema": 3, **compute(cell, Progress())}
+        wanted = {"schema": 3, **compute(cell, Progress()).to_json()}
         assert result(records[name]) == result(wanted)
 
 
@@ -147,7 +147,7 @@ def test_a_run_with_a_cell_without_a_record_ends_with_1(
     done = posenc("measure", *words)
     assert done.returncode == 2  # nothing to show at all
     (tmp_path / "out" / "cells").mkdir(exist_ok=True)
-    Store(tmp_path / "out").write(compute(CELL, Progress()))
+    Store(tmp_path / "out").write(compute(CELL, Progress()).to_json())
     done = posenc("measure", *words)
     assert done.returncode == 1
     assert "of 1 cells: 1 without a record" in done.stderr
@@ -171,7 +171,7 @@ def raising(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> dict[str
 
     door = "posenc_compare.schemes.sinusoidal.Sinusoidal.embed"
     monkeypatch.setattr(door, embed)
-    return compute(replace(CELL, variant=Variant("sinusoidal")), Progress())
+    return compute(replace(CELL, variant=Variant("sinusoidal")), Progress()).to_json()
 
 
 @pytest.mark.parametrize("problem", [StoreError("mine"), Stopped("mine")], ids=repr)
@@ -433,7 +433,7 @@ def test_a_scheme_around_a_plugin_has_the_plugins_origin(tmp_path: Path) -> None
     found = {}
     for name in ("rope", "warm", "shape:scheme=warm"):
         (cell,) = cells({**asked, "schemes": name})
-        found[name] = Job(cell.key(), cell, cell.header()).group.origins
+        found[name] = Job(cell.key(), cell, cell.record()).group.origins
     forget_plugins()
     assert found["rope"] == ()
     assert found["shape:scheme=warm"] == found["warm"] != ()
@@ -460,7 +460,7 @@ def test_an_answer_made_with_other_code_than_planned_is_no_record(
     worker: Any = Silent()
     job = run.waiting[Group(())].popleft()
     run.workers[worker], job.starts = job, 3
-    body = parse_strictly(canonical(compute(CELL, Progress())))
+    body = parse_strictly(canonical(compute(CELL, Progress()).to_json()))
     if other:
         body["spec"]["not_as_planned"] = ["posenc_compare.attention"]
     run._take(worker, job, body, last=False)
@@ -479,7 +479,7 @@ NAMES = ("resource", "torch", "json", "numpy", "posenc_compare", "einops", "sele
 def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
     folder, sentinel = tmp_path / "stranger", tmp_path / "sentinel"
     Store(folder).create()
-    key = Store(folder).write(compute(CELL, Progress()))
+    key = Store(folder).write(compute(CELL, Progress()).to_json())
     for name in NAMES:
         (folder / f"{name}.py").write_text(TRAP.format(sentinel=str(sentinel)))
     commands = [
@@ -567,7 +567,7 @@ def interrupted(cell: Cell, folder: Path, steps: int) -> dict[str, torch.Tensor]
 
     stop = Checkpoints(folder, 0.0, lambda: done >= steps, run="theirs")
     with pytest.raises(Stopped):
-        compute(cell, Progress(advance, stop))
+        compute(cell, Progress(advance, stop)).to_json()
     (path,) = folder.glob(f"{steps}-*.safetensors")
     return load_file(path)
 
@@ -605,12 +605,12 @@ FORGED: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
 def test_a_checkpoint_that_does_not_fit_is_not_used(
     training: Cell, tmp_path: Path, name: str
 ) -> None:
-    whole = compute(training, Progress())
+    whole = compute(training, Progress()).to_json()
     folder = tmp_path / "ckpt" / training.key()
     tensors = interrupted(training, folder, 4)
     FORGED[name](tensors)
     plant(folder, 4, tensors)
-    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
     assert again["rows"] == whole["rows"]
     assert again["provenance"]["resumed_from_step"] == 0
     assert again["provenance"]["checkpoints_refused"].startswith("checkpoint of step 4")
@@ -624,7 +624,7 @@ def test_a_checkpoint_of_no_step_of_the_training_is_not_used(
     whole = interrupted(training, folder, 4)
     weights = {name: t for name, t in whole.items() if name.startswith("model.")}
     plant(folder, step, {**weights, "losses": torch.zeros(step)})
-    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
     facts = again["provenance"]
     assert facts["resumed_from_step"] == 0
     assert "its step must be up to 6" in facts["checkpoints_refused"]
@@ -636,7 +636,7 @@ def test_a_checkpoint_of_another_step_than_its_own_is_not_used(
 ) -> None:
     folder = tmp_path / "ckpt" / training.key()
     plant(folder, step, interrupted(training, folder, 4))
-    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
     assert again["provenance"]["resumed_from_step"] == 0
 
 
@@ -644,7 +644,7 @@ def test_a_checkpoint_of_another_step_than_its_own_is_not_used(
 def test_results_of_tests_that_are_none_are_not_used(
     training: Cell, tmp_path: Path, bits: str
 ) -> None:
-    whole = compute(training, Progress())
+    whole = compute(training, Progress()).to_json()
     folder = tmp_path / "ckpt" / training.key()
     tensors = interrupted(training, folder, 6)
     forged = {
@@ -655,7 +655,7 @@ def test_results_of_tests_that_are_none_are_not_used(
     }
     tensors.update([forged[bits]])
     plant(folder, 6, tensors)
-    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
     assert again["rows"] == whole["rows"]
     assert again["provenance"]["resumed_from_step"] == 0
 
@@ -666,7 +666,9 @@ def test_a_record_says_whose_checkpoint_it_went_on_from(
 ) -> None:
     folder = tmp_path / "ckpt" / training.key()
     interrupted(training, folder, 4)
-    again = compute(training, Progress(checkpoints=Checkpoints(folder, run=run)))
+    again = compute(
+        training, Progress(checkpoints=Checkpoints(folder, run=run))
+    ).to_json()
     facts = again["provenance"]
     assert facts["resumed_from_step"] == 4
     assert facts["resumed_elsewhere"] is (run == "mine")
@@ -685,7 +687,7 @@ def test_a_checkpoint_larger_than_the_training_is_not_read(
     folder = tmp_path / "ckpt" / training.key()
     tensors = interrupted(training, folder, 4)
     plant(folder, 4, {**tensors, "model.mine": torch.zeros(1 << 20)})
-    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
     assert "regular file of at most" in again["provenance"]["checkpoints_refused"]
 
 
@@ -699,7 +701,7 @@ def three(tmp_path: Path) -> Store:
     store.create()
     for name in ("rope", "alibi", "nope"):
         cell = Cell(Variant(name), "smoothness", PROBE, 1)
-        key = store.write(compute(cell, Progress()))
+        key = store.write(compute(cell, Progress()).to_json())
     path = store.cells / f"{key}.json"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -734,7 +736,7 @@ def test_a_field_that_is_missing_is_no_none(
 ) -> None:
     store = Store(tmp_path / "run")
     store.create()
-    body = compute(Cell(Variant("rope"), "smoothness", PROBE, 1), Progress())
+    body = compute(Cell(Variant("rope"), "smoothness", PROBE, 1), Progress()).to_json()
     store.write(body)
     at: Any = json.loads(canonical(body))
     whole = at
@@ -751,7 +753,7 @@ def test_a_field_that_is_missing_is_no_none(
 def test_a_record_of_many_lists_is_not_read(tmp_path: Path, posenc) -> None:
     store = Store(tmp_path / "run")
     store.create()
-    body = compute(CELL, Progress())
+    body = compute(CELL, Progress()).to_json()
     store.write(body)
     body["arrays"] = {"a": [[] for _ in range(300_000)]}
     body["spec"] = {**body["spec"], "threads": 2}
@@ -773,7 +775,7 @@ def test_a_number_beyond_all_is_refused(text: bytes) -> None:
 def test_rerun_has_limits(tmp_path: Path, posenc) -> None:
     store = Store(tmp_path / "run")
     store.create()
-    body = compute(CELL, Progress())
+    body = compute(CELL, Progress()).to_json()
     body["spec"]["setting"] |= {"positions": 1 << 20, "width": 1 << 16}
     key = store.write(body)
     done = posenc("rerun", key, store.folder)

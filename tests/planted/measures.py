@@ -4,6 +4,7 @@ from planted import Fault
 
 FILES = (
     "analysis/core/progress.py",
+    "analysis/core/quantities.py",
     "analysis/core/seeds.py",
     "analysis/measures/*.py",
     "reproduce/*.py",

@@ -15,7 +15,7 @@ FAULTS = [
     fault(
         "analysis/show/plots/frames",
         "failed records drawn",
-        'r.get("status") == "ok" and ',
+        'r.status == "ok" and ',
         "",
         "records_without_a_result_are_passed_over",
     ),

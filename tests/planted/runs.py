@@ -10,7 +10,7 @@ FILES = (
     "analysis/engine/[!p]*.py",
     "analysis/engine/provenance.py",
     "analysis/records/__init__.py",
-    "analysis/records/[cps]*.py",
+    "analysis/records/[cprs]*.py",
     "analysis/training/checkpoints.py",
     "fresh.py",
     "global_state.py",
@@ -83,8 +83,8 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "threads left out",
-        '            "threads": self.threads,\n',
-        "",
+        "            self.threads,\n",
+        "            1,\n",
         f"{RECORDS}every_field_changes_the_key",
     ),
     fault(
@@ -232,8 +232,8 @@ FAULTS = [
     fault(
         "analysis/engine/scheduler",
         "other code than planned",
-        "if canonical(planned) != canonical(job.header):",
-        "if False:",
+        "canonical(body[name]) != canonical(planned[name])",
+        "False",
         f"{TRUST}an_answer_made_with_other_code_than_planned_is_no_record",
     ),
     fault(
@@ -280,14 +280,14 @@ FAULTS = [
         f"{CHECKPOINTS}a_key_that_is_given_twice_is_refused",
     ),
     fault(
-        "analysis/records/shape",
+        "analysis/records/record",
         "nothing for None",
-        "value.get(name, ABSENT)",
-        "value.get(name)",
+        "if value is ABSENT or not fits(value):",
+        "if not fits(None if value is ABSENT else value):",
         f"{TRUST}a_field_that_is_missing_is_no_none",
     ),
     fault(
-        "analysis/records/shape",
+        "analysis/records/record",
         "truth for a number",
         "type(value) in (int, float) and",
         "isinstance(value, int | float) and",

@@ -24,8 +24,8 @@ FAULTS = [
     fault(
         "analysis/show/tables",
         "points in the order of text",
-        'if row["x"] == row["x"]})',
-        'if row["x"] == row["x"]}, key=str)',
+        "if mean.x == mean.x})",
+        "if mean.x == mean.x}, key=str)",
         f"{TABLES}points_of_a_curve_stand_in_the_order_of_their_size",
     ),
     fault(
@@ -36,9 +36,9 @@ FAULTS = [
         f"{TABLES}the_longest_length_decides_the_order_and_then_the_next",
     ),
     fault(
-        "analysis/show/tables",
+        "analysis/show/format",
         "fewer seeds unsaid",
-        'if row["n"] < seeds',
+        "if cell.n < seeds",
         "if seeds < 0",
         f"{TABLES}a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed",
     ),
@@ -80,7 +80,7 @@ FAULTS = [
     fault(
         "analysis/records/load",
         "code of any age",
-        '        (spec["measure"]["name"], "code"): age,\n',
+        '        (record.measure, "code"): age,\n',
         "",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
@@ -115,7 +115,7 @@ FAULTS = [
     fault(
         "analysis/show/report",
         "each scheme as all",
-        ' if r["label"] == row[0]])',
+        " if r.label == row[0]])",
         "])",
         "tests/test_report.py"
         "::test_it_says_what_the_numbers_mean_and_what_they_were_made_with",

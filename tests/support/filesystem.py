@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.records import diff
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
@@ -98,7 +100,7 @@ def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any
     fact = {"unit": "logit", "better": "lower", "zero": "none", "x": "", "title": ""}
     row = {"quantity": "gain", "value": value, "x": 1e-05, "case": "", "note": "é"}
     return {
-        **cell.header(),
+        **cell.record().to_json(),
         "status": "ok",
         "error": "",
         "trace": [],
@@ -109,6 +111,11 @@ def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any
         "provenance": {},
         **changes,
     }
+
+
+def result(body: dict[str, Any]) -> bytes:
+    """Return the canonical text of what came out, of a record's body."""
+    return diff.result(Record.from_json({"key": "", **body}))
 
 
 def sealed(text: bytes) -> bytes:

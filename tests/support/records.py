@@ -3,6 +3,8 @@
 import hashlib
 from typing import Any
 
+from posenc_compare.analysis.records.record import Record
+
 # What a stranger may write where a name or a message stands.
 HOSTILE = [
     "../x",
@@ -106,6 +108,11 @@ def record(
         "corpus": None,
         "provenance": {"started": f"2026-01-0{seed % 9 + 1}", "python": "3.11.7"},
     }
+
+
+def read(body: dict[str, Any]) -> Record:
+    """Return what is read of a record."""
+    return Record.from_json(body)
 
 
 def curve(label: str, values: list[float], **changes: Any) -> dict[str, Any]:

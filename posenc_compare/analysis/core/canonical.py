@@ -3,13 +3,17 @@
 import hashlib
 import json
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Scalar = None | bool | int | float | str
+Json = Scalar | Sequence["Json"] | Mapping[str, "Json"]
 """A value that JSON can hold."""
+Body = dict[str, Any]
+"""An object that came from JSON, or goes there: its fields have any type until read."""
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: Json) -> bytes:
     """Return the canonical JSON text of a value: sorted, compact, without NaN."""
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
@@ -17,7 +21,7 @@ def canonical(value: Any) -> bytes:
     return text.encode()
 
 
-def spec_key(spec: dict[str, Any]) -> str:
+def spec_key(spec: Mapping[str, Json]) -> str:
     """Return the hash of a specification; the order of its fields has no effect."""
     return hashlib.sha256(canonical(spec)).hexdigest()[:32]
 
@@ -33,14 +37,14 @@ def parse_strictly(data: bytes) -> Any:
     )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is given twice")
     return found
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a finite number")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import Field, asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from posenc_compare.analysis.core.canonical import Json
+from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
 from posenc_compare.validate import (
@@ -101,7 +101,7 @@ class Setting(Protocol):
         """Return the bytes that one cell needs at the least."""
         ...
 
-    def spec(self) -> dict[str, Json]:
+    def spec(self) -> dict[str, Scalar]:
         """Return what a cell's key is made of."""
         ...
 
@@ -117,7 +117,7 @@ class Setting(Protocol):
         ...
 
     @classmethod
-    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
         """Return the setting that `spec` describes; its text lies at `corpus`.
 
         Raises:
@@ -183,7 +183,7 @@ class ProbeSetting:
         """Return a lower bound of the bytes of one measure: two copies of the codes."""
         return 2 * 8 * self.positions * self.width
 
-    def spec(self) -> dict[str, Json]:
+    def spec(self) -> dict[str, Scalar]:
         """Return the fields for a cell's key; `grid` is omitted for a sequence."""
         spec = {"kind": self.kind, **asdict(self)}
         return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
@@ -193,9 +193,10 @@ class ProbeSetting:
         return self
 
     @classmethod
-    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
         """Return the setting that `spec` describes."""
-        return cls(**{n: value for n, value in spec.items() if n != "kind"})
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        return cls(**given)
 
 
 def sides_of(grid: str) -> tuple[int, ...]:
@@ -312,7 +313,7 @@ class Training:
         """Return the test lengths in tokens, from the training length up."""
         return [self.length << i for i in range(self.longest.bit_length())]
 
-    def spec(self) -> dict[str, Json]:
+    def spec(self) -> dict[str, Scalar]:
         """Return the fields for a cell's key: all except the place of the corpus."""
         spec = {"kind": self.kind, **asdict(self)}
         del spec["corpus"]
@@ -332,9 +333,9 @@ class Training:
         return replace(self, corpus_sha256=text.sha256)
 
     @classmethod
-    def of(cls, spec: dict[str, Any], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
         """Return the setting that `spec` describes; its text lies at `corpus`."""
-        given = {n: value for n, value in spec.items() if n != "kind"}
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
         return cls(**given, corpus=corpus)
 
 

@@ -36,7 +36,8 @@ from posenc_compare.analysis.records.cells import (
     schemes_of,
     setting_of,
 )
-from posenc_compare.analysis.records.load import Record, Warn
+from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
@@ -131,7 +132,7 @@ class Comparison:
         def report(record: Record) -> None:
             nonlocal done
             done += 1
-            what = f"{record['spec']['measure']['name']} {record['label']}"
+            what = f"{record.measure} {record.label}"
             tell(what=what, record=record)
 
         store.create()
@@ -267,7 +268,7 @@ def recompute(
     """Compute the cell of a record again.
 
     Args:
-        record: as its store returns it.
+        record: as it was stored.
         corpus: where the text of a training is.
         plugins: files or modules that register schemes.
         work: how to go about it.
@@ -281,11 +282,11 @@ def recompute(
     for source in plugins:
         add_plugin(source)
     try:
-        cell = here(cell_of(record["spec"], corpus))
+        cell = here(cell_of(record.spec, corpus))
         key = cell.key()
     except (KeyError, TypeError) as error:
         raise ConfigError(
-            f"record {record['key']}: must be one that this version can compute, and "
+            f"record {record.key}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
     again = Comparison([cell], limits_of(work, [cell]), plugins)
@@ -293,7 +294,8 @@ def recompute(
     with tempfile.TemporaryDirectory() as place:
         store = Store(Path(place) / "rerun")
         stopped_by = again.compute(store, lambda event: None)
-        return store.read(key) or stopped_by
+        computed = store.read(key)
+        return Record.from_json(computed) if computed else stopped_by
 
 
 def _check_known(choices: Choices) -> None:

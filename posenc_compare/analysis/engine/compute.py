@@ -8,22 +8,24 @@ import math
 import resource
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.memory import out_of_memory
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.measures.codes import code_of
-from posenc_compare.analysis.measures.measure import Result
+from posenc_compare.analysis.measures.measure import Measure, Row
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.record import Provenance, Record
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import (
     ConfigError,
@@ -49,7 +51,7 @@ GIVEN: dict[str, Callable[[Any], Probe | Training]] = {
 BUILDING = {Variant.build.__code__, check_axes.__code__}
 
 
-def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
+def compute(cell: Cell, progress: Progress) -> Record:
     """Return the record of a cell, whatever happens while it is computed.
 
     Raises:
@@ -58,16 +60,7 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
     """
     started = datetime.datetime.now(datetime.UTC)
     clock = time.monotonic()
-    record = {
-        **cell.header(),
-        "status": "ok",
-        "error": "",
-        "trace": [],
-        "quantities": {},
-        "rows": [],
-        "arrays": {},
-        "corpus": None,
-    }
+    record = cell.record()
     torch.set_num_threads(cell.threads)
     if cell.setting.device == "cuda":
         torch.compiler.reset()  # what earlier cells compiled counts against a limit
@@ -75,48 +68,53 @@ def compute(cell: Cell, progress: Progress) -> dict[str, Any]:
     # is the process's: it goes back to torch's default.
     torch.set_flush_denormal(True)
     try:
-        record |= _measure(cell, progress)
+        record = _measured(record, cell, progress)
     except BaseException as problem:
         if problem is progress.checkpoints.raised:
             raise
-        record |= _failure(problem, cell)
+        record = _failed(record, problem, cell)
     finally:
         torch.set_flush_denormal(False)
-    return {
-        **record,
-        "provenance": {
-            "started": started.isoformat(timespec="seconds"),
-            "ended": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - clock, 3),
-            "resumed_from_step": progress.checkpoints.resumed_from,
-            "resumed_elsewhere": progress.checkpoints.resumed_elsewhere,
-            "checkpoints_refused": "; ".join(progress.checkpoints.refused),
-            "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            * 1024,
-            **provenance(cell),
-        },
-    }
+    return replace(
+        record,
+        provenance=Provenance(
+            {
+                "started": started.isoformat(timespec="seconds"),
+                "ended": datetime.datetime.now(datetime.UTC).isoformat(
+                    timespec="seconds"
+                ),
+                "seconds": round(time.monotonic() - clock, 3),
+                "resumed_from_step": progress.checkpoints.resumed_from,
+                "resumed_elsewhere": progress.checkpoints.resumed_elsewhere,
+                "checkpoints_refused": "; ".join(progress.checkpoints.refused),
+                "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                * 1024,
+                **provenance(cell),
+            }
+        ),
+    )
 
 
-def _measure(cell: Cell, progress: Progress) -> dict[str, Any]:
-    measure = MEASURES.get(cell.measure)
+def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
+    """Return the record with the result of the measure."""
+    measure: Measure = MEASURES.get(cell.measure)
     reads = cell.setting.reads_corpus
-    corpus = load_corpus(cell.setting.corpus).facts() if reads else None
+    corpus = load_corpus(cell.setting.corpus).facts() if reads else {}
     given = GIVEN[cell.setting.kind](cell.setting)
-    result: Result = measure.compute(cell.variant, given, progress)
-    return {
-        "quantities": {
-            quantity.name: quantity.facts()
-            for quantity in result.quantities or measure.quantities.values()
-        },
-        "rows": [_finite(asdict(row), cell.setting.dtype) for row in result.rows],
-        "arrays": {name: rounded(array) for name, array in result.arrays.items()},
-        "corpus": corpus,
-    }
+    result = measure.compute(cell.variant, given, progress)
+    names = {q.name for q in result.quantities} or measure.quantities.keys()
+    return replace(
+        record,
+        quantities={n: q for n, q in measure.quantities.items() if n in names},
+        views={n: view for n, view in measure.views.items() if n in names},
+        rows=tuple(_finite(row, cell.setting.dtype) for row in result.rows),
+        arrays={name: rounded(array) for name, array in result.arrays.items()},
+        corpus={**corpus},
+    )
 
 
-def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
-    """Return what a record says of an exception: status, message and last calls."""
+def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
+    """Return the record with an exception: status, message and last calls."""
     try:
         message = str(problem)
     except BaseException:
@@ -134,11 +132,12 @@ def _failure(problem: BaseException, cell: Cell) -> dict[str, Any]:
         message = f"{type(problem).__name__}: {message}"
     frames = traceback.extract_tb(problem.__traceback__)[-FRAMES:]
     trace = [f"{Path(f.filename).name}:{f.lineno} in {f.name}" for f in frames]
-    return {
-        "status": status,
-        "error": one_line(message),
-        "trace": [] if status == "unsupported" else trace,
-    }
+    return replace(
+        record,
+        status=status,
+        error=one_line(message),
+        trace=() if status == "unsupported" else tuple(trace),
+    )
 
 
 def _refuses(problem: PosencError) -> bool:
@@ -160,23 +159,25 @@ def _refuses(problem: PosencError) -> bool:
     return building and isinstance(problem, ConfigError | ShapeError)
 
 
-def _finite(row: dict[str, Any], dtype: str) -> dict[str, Any]:
+def _finite(row: Row, dtype: str) -> Row:
     """Replace a number that JSON cannot hold by a note, where overflow is a finding.
 
     Raises:
         NonFiniteError: where it is a fault.
     """
-    value = row["value"]
+    value = row.value
     if value is None or math.isfinite(value):
         return row
     if dtype in HALF:
-        return {**row, "value": None, "note": row["note"] or f"not finite: {value}"}
-    where = " ".join(filter(None, (row["quantity"], row["case"])))
+        return replace(row, value=None, note=row.note or f"not finite: {value}")
+    where = " ".join(filter(None, (row.quantity, row.case)))
     raise NonFiniteError(f"{where} came out as {value}")
 
 
-def rounded(array: Any) -> Any:
+def rounded(array: Array) -> Array:
     """Keep five significant digits of nested lists that only plots read."""
-    if isinstance(array, list):
+    if isinstance(array, Sequence):
         return [rounded(item) for item in array]
-    return float(f"{array:.5g}") if math.isfinite(array) else None
+    if array is None or not math.isfinite(array):
+        return None
+    return float(f"{array:.5g}")

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from posenc_compare.analysis.core.canonical import parse_strictly
+from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.worker import PROTOCOL
 from posenc_compare.analysis.records.store import LIMIT
@@ -92,7 +92,7 @@ class WorkerProcess:
         places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
         self.send({"path": search_path(), "plugins": places, "memory": memory})
 
-    def send(self, request: dict[str, Any]) -> None:
+    def send(self, request: Body) -> None:
         """Send one request; that the process has died shows elsewhere."""
         assert self.process.stdin is not None
         self._spent = 0.0
@@ -100,7 +100,7 @@ class WorkerProcess:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
 
-    def receive(self, descriptor: int) -> tuple[list[Any], bool]:
+    def receive(self, descriptor: int) -> tuple[list[object], bool]:
         """Return the messages that have come, and whether more can follow.
 
         A line that is no JSON text is returned as it is.
@@ -110,11 +110,11 @@ class WorkerProcess:
             self._muted = time.monotonic()
         return self._take(descriptor, data or b""), data != b""
 
-    def drain(self) -> list[Any]:
+    def drain(self) -> list[object]:
         """Return the messages that were still under way."""
         return [m for place in self.descriptors for m in self._rest(place)]
 
-    def _rest(self, descriptor: int) -> list[Any]:
+    def _rest(self, descriptor: int) -> list[object]:
         messages = []
         for _ in range(2 * LIMIT // CHUNK):
             if not (data := self._read(descriptor)):
@@ -129,7 +129,7 @@ class WorkerProcess:
         except BlockingIOError:
             return None
 
-    def _take(self, descriptor: int, data: bytes) -> list[Any]:
+    def _take(self, descriptor: int, data: bytes) -> list[object]:
         if descriptor != self.descriptors[0]:
             self._printed = (self._printed + data)[-TAIL:]
             return []
@@ -218,7 +218,7 @@ class Pool:
             self._selector.register(descriptor, selectors.EVENT_READ, worker)
         return worker
 
-    def messages(self, seconds: float) -> Iterator[tuple[WorkerProcess, Any]]:
+    def messages(self, seconds: float) -> Iterator[tuple[WorkerProcess, object]]:
         """Yield what workers say, each with its worker; wait so long for the first."""
         for event, _ in self._selector.select(seconds):
             if event.fd not in self._selector.get_map():
@@ -255,7 +255,7 @@ def _handed_over(modules: dict[str, Path]) -> IO[bytes]:
     return file
 
 
-def _parse(line: bytes) -> Any:
+def _parse(line: bytes) -> object:
     try:
         return parse_strictly(line)
     except (ValueError, RecursionError):

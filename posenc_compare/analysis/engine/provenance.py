@@ -10,13 +10,13 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 import posenc_compare
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.record import Facts
 from posenc_compare.registry import SCHEMES
 
 PACKAGE = Path(posenc_compare.__file__).parent
@@ -40,7 +40,7 @@ INSTRUCTIONS = (
 )
 
 
-def provenance(cell: Cell) -> dict[str, Any]:
+def provenance(cell: Cell) -> Facts:
     """Return what a record says of the code and the machine behind it."""
     entry = SCHEMES.entry(cell.variant.name)
     return {
@@ -54,7 +54,7 @@ def provenance(cell: Cell) -> dict[str, Any]:
 
 
 @functools.cache
-def place() -> dict[str, Any]:
+def place() -> Facts:
     """Return what is the same for every record of this process.
 
     A worker asks before it runs a scheme, which may hide where modules lie.
@@ -62,7 +62,7 @@ def place() -> dict[str, Any]:
     return {**_code(), **_machine()}
 
 
-def _code() -> dict[str, Any]:
+def _code() -> Facts:
     whole = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         whole.update(path.read_bytes())
@@ -76,7 +76,7 @@ def _code() -> dict[str, Any]:
     }
 
 
-def _git() -> dict[str, Any]:
+def _git() -> Facts:
     """Return commit and state of the package's own checkout, if it is run from one."""
     if not (PACKAGE.parent / ".git").exists():
         return {}
@@ -97,7 +97,7 @@ def _git() -> dict[str, Any]:
     return {"git_commit": commit.stdout.strip(), "git_dirty": bool(changed.stdout)}
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> Facts:
     names, flags, makers = set(), set(), set()
     for line in _lines("/proc/cpuinfo"):
         field, _, value = line.partition(":")
@@ -129,7 +129,7 @@ def _arithmetic(makers: set[str]) -> str:
 
 
 @functools.cache
-def _graphics() -> dict[str, Any]:
+def _graphics() -> Facts:
     facts = torch.cuda.get_device_properties(0)
     return {
         "device": facts.name,
@@ -142,7 +142,7 @@ def _graphics() -> dict[str, Any]:
     }
 
 
-def _peak() -> dict[str, Any]:
+def _peak() -> Facts:
     """Return the most memory of the device that a cell held; the next begins anew."""
     most = torch.cuda.max_memory_allocated()
     torch.cuda.reset_peak_memory_stats()

@@ -14,16 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.local import Group, Pool, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell, entries_of, modules
-from posenc_compare.analysis.records.shape import fault
+from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES
@@ -34,6 +33,7 @@ STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout"
 LOOK = 1.0  # seconds between two looks at the folder
 GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
 OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
+PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
@@ -62,7 +62,7 @@ class Job:
 
     key: str
     cell: Cell
-    header: dict[str, Any]  # of its record, as planned
+    blank: Record  # as planned, with nothing in it yet
     starts: int = 0
     token: str = ""
     done: int = 0  # units of its work
@@ -97,7 +97,7 @@ class Scheduler:
         limits: Limits,
         retry: tuple[str, ...],
         progress: Callable[[Cell, int], None],
-        report: Callable[[dict[str, Any]], None],
+        report: Callable[[Record], None],
     ) -> None:
         self.store = store
         self.plugins = plugins
@@ -108,7 +108,7 @@ class Scheduler:
         self.waiting: dict[Group, deque[Job]] = {}
         self.modules: dict[Group, dict[str, Path]] = {}
         for key, cell in cells.items():
-            job = Job(key, cell, cell.header())
+            job = Job(key, cell, cell.record())
             self.waiting.setdefault(job.group, deque()).append(job)
             known = self.modules.setdefault(job.group, {})
             known |= modules(cell)
@@ -158,7 +158,7 @@ class Scheduler:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        def caught(number: int, _: Any) -> None:
+        def caught(number: int, _: object) -> None:
             self._asked.append(number)
 
         # Only the main thread is told of signals; elsewhere a run cannot be stopped.
@@ -221,18 +221,18 @@ class Scheduler:
             return True
         return False
 
-    def _request(self, job: Job) -> dict[str, Any]:
+    def _request(self, job: Job) -> Body:
         setting, folder = job.cell.setting, self.store.checkpoints.resolve() / job.key
         return {
             "token": job.token,
-            "spec": job.header["spec"],
+            "spec": job.blank.spec.to_json(),
             "run": self._run,
             "corpus": setting.corpus,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,
         }
 
-    def _hear(self, worker: WorkerProcess, message: Any) -> None:
+    def _hear(self, worker: WorkerProcess, message: object) -> None:
         """Act on one line of a worker: an answer to the cell it has, or a fault."""
         job = self.workers.get(worker)
         if job is None:
@@ -253,32 +253,28 @@ class Scheduler:
             case _:
                 self._fail(worker, job, f"unexpected answer {message}")
 
-    def _take(
-        self, worker: WorkerProcess, job: Job, body: dict[str, Any], last: bool
-    ) -> None:
+    def _take(self, worker: WorkerProcess, job: Job, body: Body, last: bool) -> None:
         """Publish an answer that any reader can read, made with the code planned."""
-        wrong = "it does not say where it was made"
-        if isinstance(body.get("provenance"), dict):
-            body["provenance"]["attempts"] = job.starts
-            wrong = fault({**body, "key": job.key})
-        if not wrong and not self.store.fits(body):
-            wrong = "the record is too long to be read"
-        if wrong:
-            self._fail(worker, job, wrong)
+        try:
+            record = _readable(body, job)
+            if not self.store.fits(record.to_json()):
+                raise ValueError("the record is too long to be read")
+        except ValueError as error:
+            self._fail(worker, job, str(error))
             return
-        planned = {name: body[name] for name in job.header}
-        if canonical(planned) != canonical(job.header):
+        planned = job.blank.to_json()
+        if any(canonical(body[name]) != canonical(planned[name]) for name in PLANNED):
             self._end(worker)
             what = "mismatch: it was computed with other code than planned"
             self._lose(job, self._fault(job, "lost", what, worker))
-        elif body["status"] == "lost":
+        elif record.status == "lost":
             self._end(worker)
-            self._lose(job, body)
+            self._lose(job, record)
         else:
             self.workers[worker] = None
             if last:
                 self._end(worker)
-            self._publish(job, body)
+            self._publish(job, record)
 
     def _fail(self, worker: WorkerProcess, job: Job, why: str) -> None:
         """End a worker that does not answer as a worker does, and say so."""
@@ -307,41 +303,51 @@ class Scheduler:
             else:
                 self._lose(job, self._fault(job, "lost", why, worker))
 
-    def _lose(self, job: Job, body: dict[str, Any]) -> None:
+    def _lose(self, job: Job, record: Record) -> None:
         """Try a cell again in a fresh process, or say that it is lost."""
-        if job.starts < STARTS.get(body["error"].partition(":")[0], 1):
+        if job.starts < STARTS.get(record.error.partition(":")[0], 1):
             self.waiting[job.group].appendleft(job)
         else:
-            self._publish(job, body)
+            self._publish(job, record)
 
-    def _publish(self, job: Job, body: dict[str, Any]) -> None:
-        self.store.write(body)
+    def _publish(self, job: Job, record: Record) -> None:
+        self.store.write(record.to_json())
         self.store.forget_checkpoints(job.key)
         self.progress(job.cell, job.cell.setting.work - job.done)
-        self.report(body)
-        if self.limits.fail_fast and body["status"] in ("failed", "lost"):
+        self.report(record)
+        if self.limits.fail_fast and record.status in ("failed", "lost"):
             self.stop("fail_fast", OTHER_GRACE)
 
     def _fault(
         self, job: Job, status: str, error: str, worker: WorkerProcess
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Return the record of a cell whose worker gave none."""
-        return {
-            **job.header,
-            "status": status,
-            "error": one_line(error),
-            "trace": worker.printed(),
-            "quantities": {},
-            "rows": [],
-            "arrays": {},
-            "corpus": None,
-            "provenance": {
-                "attempts": job.starts,
-                "timeout_seconds": self.limits.timeout,
-                "peak_memory_bytes": worker.peak_memory,
-            },
+        facts: Facts = {
+            "attempts": job.starts,
+            "timeout_seconds": self.limits.timeout,
+            "peak_memory_bytes": worker.peak_memory,
         }
+        return replace(
+            job.blank,
+            status=status,
+            error=one_line(error),
+            trace=tuple(worker.printed()),
+            provenance=Provenance(facts),
+        )
 
     def _end(self, worker: WorkerProcess) -> None:
         self.workers.pop(worker, None)
         self.pool.end(worker)
+
+
+def _readable(body: Body, job: Job) -> Record:
+    """Return the record in an answer.
+
+    Raises:
+        ValueError: if no reader could read it.
+    """
+    record = Record.from_json({**body, "key": job.key})
+    if not record.provenance.facts:
+        raise ValueError("it does not say where it was made")
+    made = record.provenance.with_facts(attempts=job.starts)
+    return replace(record, provenance=made)

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, REGISTRIES, add_plugin
 from posenc_compare.sources import OURS, PlannedFinder, keep
@@ -36,7 +36,7 @@ def main() -> None:
     faulthandler.enable()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, lambda *_: STOP.set())
-    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[Body] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     finder = _planned(source)
     first = requests.get()
@@ -60,7 +60,7 @@ def main() -> None:
         _answer(pipe, {"token": token, "progress": 0})  # the scheme's own time begins
         before = process_state()
         try:
-            body = compute(cell, progress)
+            record = compute(cell, progress)
         except Stopped:
             _answer(pipe, {"token": token, "stopped": True})
             os._exit(0)
@@ -68,16 +68,17 @@ def main() -> None:
             size = progress.checkpoints.size
             _answer(pipe, {"token": token, "store": str(error), "size": size})
             os._exit(0)
+        body = record.to_json()
         if others := finder.others():
-            body["spec"]["not_as_planned"] = others
+            body["spec"] = {**record.spec.to_json(), "not_as_planned": others}
         restore(before)
         # What cannot be put back, and a GPU whose context is broken, harm what follows.
-        broken = body["status"] == "failed" and cell.setting.device != "cpu"
+        broken = record.status == "failed" and cell.setting.device != "cpu"
         last = broken or bool(changes(before))
         _answer(pipe, {"token": token, "body": body, "last": last})
 
 
-def _listen(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(requests: queue.SimpleQueue[Body]) -> None:
     """Pass requests on; at their end, end this process and all that it started."""
     try:
         for line in sys.stdin:
@@ -101,7 +102,7 @@ def _planned(source: int) -> PlannedFinder:
     return finder
 
 
-def _prepare(request: dict[str, Any]) -> None:
+def _prepare(request: Body) -> None:
     """Take over the limit of memory and the plugins."""
     resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
     for plugin in request["plugins"]:
@@ -121,9 +122,10 @@ def _import_plugins(finder: PlannedFinder) -> None:
                     registry.get(name)
 
 
-def _task(request: dict[str, Any], pipe: int) -> Any:
+def _task(request: Body, pipe: int) -> Any:
     from posenc_compare.analysis.core.progress import Progress
     from posenc_compare.analysis.records.cells import cell_of
+    from posenc_compare.analysis.records.record import Fields, Spec
     from posenc_compare.analysis.training.checkpoints import Checkpoints
 
     done, told = 0, 0.0
@@ -139,10 +141,11 @@ def _task(request: dict[str, Any], pipe: int) -> Any:
     checkpoints = Checkpoints(
         folder, request["interval"], STOP.is_set, run=request["run"]
     )
-    return cell_of(request["spec"], request["corpus"]), Progress(advance, checkpoints)
+    spec = Spec.from_json(Fields(request["spec"], "spec"))
+    return cell_of(spec, request["corpus"]), Progress(advance, checkpoints)
 
 
-def _answer(pipe: int, message: dict[str, Any]) -> None:
+def _answer(pipe: int, message: Body) -> None:
     view = memoryview(canonical(message) + b"\n")
     try:
         while view:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -28,7 +29,6 @@ MONOTONICITY = Quantity(
     unit="rank correlation of logit and distance",
     better="neither",
     zero="logits do not follow the distance; -1 means that they always fall",
-    headline=("", None),
     title="decay (rank correlation)",
 )
 DROP = Quantity(
@@ -46,7 +46,12 @@ BOUND = Quantity(
 )
 
 
-@register_measure("distance_decay", quantities=(MONOTONICITY, DROP, BOUND), version=2)
+@register_measure(
+    "distance_decay",
+    quantities=(MONOTONICITY, DROP, BOUND),
+    views=(Headline(MONOTONICITY),),
+    version=2,
+)
 def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Mean logit by distance on sequences of one repeated token.
 

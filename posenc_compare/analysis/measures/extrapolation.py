@@ -9,6 +9,8 @@ import torch
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.measure import (
+    ByCase,
+    Curve,
     Quantity,
     Result,
     Row,
@@ -27,7 +29,6 @@ BITS = Quantity(
     better="lower",
     zero="every held-out byte is foreseen; 8 is a uniform guess",
     x="test length, in bytes",
-    headline="curve",
     title="bits per byte",
 )
 READ_BITS = Quantity(
@@ -36,7 +37,6 @@ READ_BITS = Quantity(
     better="lower",
     zero="every held-out byte is foreseen; 8 is a uniform guess",
     x="test length, in bytes",
-    headline="cases",
     title="bits per byte of trained networks, read under a scaling",
 )
 TRAIN_BITS = Quantity(
@@ -51,7 +51,6 @@ ACCURACY = Quantity(
     better="higher",
     zero="no token that counts is foreseen",
     x="test length, in tokens",
-    headline="curve",
     title="accuracy",
 )
 READ_ACCURACY = Quantity(
@@ -60,7 +59,6 @@ READ_ACCURACY = Quantity(
     better="higher",
     zero="no token that counts is foreseen",
     x="test length, in tokens",
-    headline="cases",
     title="accuracy of trained networks, read under a scaling",
 )
 TRAIN_TOKEN_BITS = Quantity(
@@ -81,6 +79,12 @@ READINGS = 64  # cases at one length, at the most
 @register_measure(
     "extrapolation",
     quantities=tuple(quantity for some in QUANTITIES.values() for quantity in some),
+    views=(
+        Curve(BITS),
+        ByCase(READ_BITS),
+        Curve(ACCURACY),
+        ByCase(READ_ACCURACY),
+    ),
     setting="training",
 )
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:

@@ -1,69 +1,36 @@
 """What a measure is: a pure function of a variant and a setting, and its facts.
 
-A measure returns rows in long form. Each row belongs to a quantity, whose record of
-facts says the unit, which direction is better and what 0 means.
+A measure returns rows in long form. Each row belongs to a quantity, whose facts say the
+unit, which direction is better and what 0 means; the views say what tables show of it.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.quantities import (
+    ByCase,
+    Curve,
+    Headline,
+    Quantity,
+    Row,
+    View,
+)
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
 from posenc_compare.variants import Variant
 
-
-@dataclass(frozen=True)
-class Quantity:
-    """Facts of one number that a measure returns.
-
-    Attributes:
-        name: as in the tables.
-        unit: of the value; "share" is from 0 to 1, "ratio" has no bound.
-        better: lower, higher, or neither where the number describes, not ranks.
-        zero: what the value 0 means.
-        x: what the row's `x` counts, with its unit, if rows form a curve.
-        headline: `(case, x)` of the row that the summary shows; `"curve"` for a
-            summary table of its own, with a column for each x; `"cases"` for one
-            with a row for each scheme and case that has any; or None.
-        title: heading of its column in the summary; the name if not given.
-        repeatable: whether the same machine gives the same number again, to the
-            last bit; a time is not. `rerun` and `diff` leave others out.
-    """
-
-    name: str
-    unit: str
-    better: Literal["lower", "higher", "neither"]
-    zero: str
-    x: str = ""
-    headline: tuple[str, float | None] | Literal["curve", "cases"] | None = None
-    title: str = ""
-    repeatable: bool = True
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a record says of it: all but what goes without saying."""
-        facts = asdict(self)
-        return {n: v for n, v in facts.items() if n != "repeatable" or not v}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number of a measure.
-
-    Attributes:
-        quantity: name of the quantity.
-        value: the number; None if there is none, and then `note` says why.
-        x: where on the curve, if the quantity is one.
-        case: the condition it was measured under, if there are several.
-        note: what a reader must know of this number.
-    """
-
-    quantity: str
-    value: float | None
-    x: float | None = None
-    case: str = ""
-    note: str = ""
+__all__ = [
+    "ByCase",
+    "Curve",
+    "Headline",
+    "Measure",
+    "Quantity",
+    "Result",
+    "Row",
+    "register_measure",
+]
 
 
 @dataclass(frozen=True)
@@ -95,6 +62,7 @@ class Measure:
         exclusive: whether nothing else may compute beside it, because one of its
             quantities is not repeatable.
         quantities: facts of every quantity it returns, by name.
+        views: what tables show, by name of the quantity.
         compute: `(variant, setting, progress) -> Result`; `progress` takes the units
             of work done, out of `setting.work`.
     """
@@ -106,6 +74,7 @@ class Measure:
     once: bool
     exclusive: bool
     quantities: dict[str, Quantity]
+    views: dict[str, View]
     compute: Callable[[Variant, Any, Progress], Result]
 
 
@@ -113,6 +82,7 @@ def register_measure(
     name: str,
     *,
     quantities: tuple[Quantity, ...],
+    views: tuple[View, ...] = (),
     version: int = 1,
     setting: str = "probe",
     once: bool = False,
@@ -121,8 +91,12 @@ def register_measure(
     """File a measure with its facts under a name; return the function unchanged.
 
     Raises:
-        ConfigError: if `exclusive` is not what its quantities ask for.
+        ConfigError: if `exclusive` is not what its quantities ask for, or one of them
+            has two views.
     """
+    seen = {view.quantity.name: view for view in views}
+    if len(seen) < len(views):
+        raise ConfigError(f"measure {name!r}: a quantity must have at most one view")
     times = not all(quantity.repeatable for quantity in quantities)
     if exclusive != times:
         raise ConfigError(
@@ -134,7 +108,7 @@ def register_measure(
         summary = (compute.__doc__ or "").partition("\n")[0]
         by_name = {quantity.name: quantity for quantity in quantities}
         measure = Measure(
-            name, summary, version, setting, once, exclusive, by_name, compute
+            name, summary, version, setting, once, exclusive, by_name, seen, compute
         )
         facts = {"version": version, "setting": setting, "once": once}
         facts["exclusive"] = exclusive

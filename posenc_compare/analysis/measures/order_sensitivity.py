@@ -11,6 +11,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -27,12 +28,15 @@ SENSITIVITY = Quantity(
     unit="ratio to the size of the output",
     better="higher",
     zero="the order of the context makes no difference",
-    headline=("bidirectional", None),
     title="order, no mask (ratio)",
 )
 
 
-@register_measure("order_sensitivity", quantities=(SENSITIVITY,))
+@register_measure(
+    "order_sensitivity",
+    quantities=(SENSITIVITY,),
+    views=(Headline(SENSITIVITY, "bidirectional"),),
+)
 def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Change of the last token's output when all tokens before it are shuffled.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -26,7 +27,6 @@ SIZE = Quantity(
     unit="ratio |change| / |vector|, mean over positions",
     better="neither",
     zero="the vectors are left as they are",
-    headline=("N(0, 1)", None),
     title="|PE| / |x| (ratio)",
 )
 LARGEST = Quantity(
@@ -46,7 +46,6 @@ OWN = Quantity(
     unit="share of tokens",
     better="higher",
     zero="no token is still nearest to its own vocabulary vector",
-    headline=("N(0, 0.02^2)", None),
     title="own token nearest, N(0, 0.02^2) (share)",
 )
 NORMED = Quantity(
@@ -54,7 +53,6 @@ NORMED = Quantity(
     unit="ratio |LN(x + PE) - LN(x)| / |LN(x)|, mean",
     better="neither",
     zero="a following LayerNorm removes the whole code",
-    headline=("N(0, 1)", None),
     title="left after LayerNorm (ratio)",
 )
 BIAS = Quantity(
@@ -62,12 +60,20 @@ BIAS = Quantity(
     unit="ratio of the standard deviations, over keys, of bias and content logits",
     better="neither",
     zero="the bias is the same for all keys",
-    headline=("", None),
     title="bias / content logits (ratio)",
 )
 
 
-@register_measure("perturbation", quantities=(SIZE, LARGEST, ANGLE, OWN, NORMED, BIAS))
+@register_measure(
+    "perturbation",
+    quantities=(SIZE, LARGEST, ANGLE, OWN, NORMED, BIAS),
+    views=(
+        Headline(SIZE, "N(0, 1)"),
+        Headline(OWN, "N(0, 0.02^2)"),
+        Headline(NORMED, "N(0, 1)"),
+        Headline(BIAS),
+    ),
+)
 def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Size and angle of the change to tokens, queries, keys or logits.
 

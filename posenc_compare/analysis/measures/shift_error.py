@@ -12,6 +12,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -30,12 +31,13 @@ ERROR = Quantity(
     better="lower",
     zero="moving the whole sequence changes no logit",
     x="shift k, in positions",
-    headline=("after LayerNorm", 64),
     title="shift by 64 after LayerNorm (logit)",
 )
 
 
-@register_measure("shift_error", quantities=(ERROR,))
+@register_measure(
+    "shift_error", quantities=(ERROR,), views=(Headline(ERROR, "after LayerNorm", 64),)
+)
 def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Largest change of any logit when all positions move by k.
 

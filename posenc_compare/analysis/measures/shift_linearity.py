@@ -16,6 +16,7 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -33,7 +34,6 @@ LINEAR = Quantity(
     better="lower",
     zero="one linear map moves every code by k; 1 is as bad as guessing the mean",
     x="shift k, in positions",
-    headline=("", 1),
     title="shift by 1, linear residual (ratio)",
 )
 AFFINE = Quantity(
@@ -45,7 +45,9 @@ AFFINE = Quantity(
 )
 
 
-@register_measure("shift_linearity", quantities=(LINEAR, AFFINE))
+@register_measure(
+    "shift_linearity", quantities=(LINEAR, AFFINE), views=(Headline(LINEAR, "", 1),)
+)
 def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Residual of the best linear and affine map from PE(p) to PE(p + k).
 

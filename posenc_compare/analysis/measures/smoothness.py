@@ -10,6 +10,7 @@ from torch import Tensor
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -36,7 +37,6 @@ JUMP = Quantity(
     unit="ratio of the largest step to the mean step",
     better="lower",
     zero="never; 1 means that all steps have one length",
-    headline=("", None),
     title="largest step (ratio to mean)",
 )
 FLIPS = Quantity(
@@ -47,7 +47,9 @@ FLIPS = Quantity(
 )
 
 
-@register_measure("smoothness", quantities=(LARGEST, MEAN, JUMP, FLIPS))
+@register_measure(
+    "smoothness", quantities=(LARGEST, MEAN, JUMP, FLIPS), views=(Headline(JUMP),)
+)
 def smoothness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Length of the steps |PE(p + 1) - PE(p)|, and how many channels change in one.
 

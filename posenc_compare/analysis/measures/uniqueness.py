@@ -13,6 +13,7 @@ from torch import Tensor
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.measure import (
+    Headline,
     Quantity,
     Result,
     Row,
@@ -29,7 +30,6 @@ DISTINCT = Quantity(
     unit="share",
     better="higher",
     zero="never; 1 / positions means that all codes are one",
-    headline=("bfloat16", None),
     title="distinct codes in bfloat16 (share)",
 )
 NEAREST = Quantity(
@@ -43,7 +43,6 @@ RELATIVE = Quantity(
     unit="ratio to the root-mean-square distance",
     better="higher",
     zero="two positions share one code",
-    headline=("", None),
     title="nearest two codes (ratio)",
 )
 LENGTH = Quantity(
@@ -54,7 +53,11 @@ LENGTH = Quantity(
 )
 
 
-@register_measure("uniqueness", quantities=(DISTINCT, NEAREST, RELATIVE, LENGTH))
+@register_measure(
+    "uniqueness",
+    quantities=(DISTINCT, NEAREST, RELATIVE, LENGTH),
+    views=(Headline(DISTINCT, "bfloat16"), Headline(RELATIVE)),
+)
 def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Distinct codes, the distance of the nearest two, and dependence on the length.
 

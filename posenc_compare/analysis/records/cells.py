@@ -10,7 +10,6 @@ import importlib.metadata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
@@ -19,6 +18,12 @@ from posenc_compare.analysis.core.settings import (
     ProbeSetting,
     Setting,
     Training,
+)
+from posenc_compare.analysis.records.record import (
+    MeasureSpec,
+    Record,
+    SchemeSpec,
+    Spec,
 )
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS, Entry
 from posenc_compare.sources import (
@@ -52,57 +57,57 @@ class Cell:
     threads: int
     graphics: str = ""
 
-    def spec(self) -> dict[str, Any]:
-        """Return everything the result depends on, ready for JSON."""
-        return {
-            "scheme": {
-                "name": self.variant.name,
-                "options": self.variant.options,
-                "source_sha256": code_sha256(_scheme_modules(self.variant)),
-            },
-            "measure": {
-                "name": self.measure,
-                "version": MEASURES.entry(self.measure).facts.get("version", 1),
-                "source_sha256": code_sha256(_measure_modules(self)),
-            },
-            "setting": self.setting.spec(),
-            "threads": self.threads,
-            "package": posenc_compare.__version__,
-            "torch": _torch_version(),
-            **({"graphics": self.graphics} if self.graphics else {}),
-        }
+    def spec(self) -> Spec:
+        """Return everything the result depends on."""
+        return Spec(
+            SchemeSpec(
+                self.variant.name,
+                self.variant.options,
+                code_sha256(_scheme_modules(self.variant)),
+            ),
+            MeasureSpec(
+                self.measure,
+                MEASURES.entry(self.measure).facts.get("version", 1),
+                code_sha256(_measure_modules(self)),
+            ),
+            self.setting.spec(),
+            self.threads,
+            posenc_compare.__version__,
+            _torch_version(),
+            self.graphics,
+        )
 
     def key(self) -> str:
         """Return the 32 hex digits that name this cell."""
-        return spec_key(self.spec())
+        return spec_key(self.spec().to_json())
 
-    def header(self) -> dict[str, Any]:
-        """Return what every record of this cell begins with, whatever becomes of it."""
-        source = SCHEMES.entry(self.variant.name).facts.get("source", "")
-        return {
-            "spec": self.spec(),
-            "label": self.variant.label,
-            "family": self.variant.family,
-            "source": source,
-        }
+    def record(self) -> Record:
+        """Return the record of this cell with nothing in it yet."""
+        spec = self.spec()
+        return Record(
+            spec_key(spec.to_json()),
+            spec,
+            self.variant.label,
+            self.variant.family,
+            SCHEMES.entry(self.variant.name).facts.get("source", ""),
+        )
 
 
-def cell_of(spec: dict[str, Any], corpus: str) -> Cell:
+def cell_of(spec: Spec, corpus: str) -> Cell:
     """Return the cell of a specification; a training finds its text at `corpus`.
 
     Raises:
         ConfigError: if a name or a value is not known here.
     """
-    setting = spec["setting"]
-    name = spec["measure"]["name"]
-    check_whole("threads", spec["threads"], 1, 1024)
-    check_choice(f"setting of {name}", setting["kind"], (setting_of(name).kind,))
+    name = spec.measure.name
+    check_whole("threads", spec.threads, 1, 1024)
+    check_choice(f"setting of {name}", spec.kind, (setting_of(name).kind,))
     return Cell(
-        Variant(spec["scheme"]["name"], spec["scheme"]["options"]),
+        Variant(spec.scheme.name, spec.scheme.options),
         name,
-        setting_of(name).of(setting, corpus),
-        spec["threads"],
-        spec.get("graphics", ""),
+        setting_of(name).of(spec.setting, corpus),
+        spec.threads,
+        spec.graphics,
     )
 
 

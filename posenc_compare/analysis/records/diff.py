@@ -5,13 +5,14 @@ no machine repeats: times and machines may differ, the rest may not.
 """
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict
 
-from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.core.canonical import Json, canonical
+from posenc_compare.analysis.records.record import Record
 
-Record = dict[str, Any]
-# Of a record: key and label stand for its specification.
-UNTOLD = ("key", "label", "provenance")
+# Of a record: the label stands for its specification.
+UNTOLD = ("label", "provenance", "spec")
 
 
 def same_cell(record: Record) -> bytes:
@@ -19,24 +20,16 @@ def same_cell(record: Record) -> bytes:
 
     Where and with which versions it was answered does not count.
     """
-    spec = record["spec"]
-    setting = {k: v for k, v in spec["setting"].items() if k != "device"}
-    scheme = [spec["scheme"]["name"], spec["scheme"]["options"]]
-    return canonical([scheme, spec["measure"]["name"], setting])
+    spec = record.spec
+    setting = {k: v for k, v in spec.setting.items() if k != "device"}
+    return canonical([[spec.scheme.name, spec.scheme.options], record.measure, setting])
 
 
 def result(record: Record) -> bytes:
     """Return the canonical text of what came out."""
-    told = {name: v for name, v in record.items() if name not in (*UNTOLD, "spec")}
-    return canonical({**told, "rows": repeatable(record)})
-
-
-def repeatable(record: Record) -> list[dict[str, Any]]:
-    """Return the rows that the same cell must have again."""
-    facts = record["quantities"]
-    return [
-        row for row in record["rows"] if facts[row["quantity"]].get("repeatable", True)
-    ]
+    told = {n: v for n, v in record.to_json().items() if n not in UNTOLD}
+    rows = [asdict(row) for row in record.repeatable_rows]
+    return canonical({**told, "rows": rows})
 
 
 def difference(one: Record, other: Record) -> list[str]:
@@ -46,13 +39,13 @@ def difference(one: Record, other: Record) -> list[str]:
     """
     found = [
         f"{name}: {_short(a)} and {_short(b)}"
-        for name, a, b in _pairs(one["spec"], other["spec"])
+        for name, a, b in _pairs(one.spec.to_json(), other.spec.to_json())
         if a != b
     ]
     if result(one) == result(other):
         return found
-    if one["status"] != other["status"]:
-        return [*found, f"status: {one['status']} and {other['status']}"]
+    if one.status != other.status:
+        return [*found, f"status: {one.status} and {other.status}"]
     values = [
         (_relative(a, b), name)
         for name, a, b in _pairs(_numbers(one), _numbers(other))
@@ -61,22 +54,27 @@ def difference(one: Record, other: Record) -> list[str]:
     if values:
         largest, name = max(values)
         found.append(f"{len(values)} numbers, by up to {largest:.1e} relative ({name})")
-    first = [
-        record["arrays"].get("training_bits", [None])[0] for record in (one, other)
-    ]
+    first = [_first_loss(record) for record in (one, other)]
     if first[0] != first[1]:
         found.append(f"loss of the first step, by {_relative(*first):.1e} relative")
     return found or ["text or arrays"]
 
 
-def _numbers(record: Record) -> dict[str, Any]:
+def _first_loss(record: Record) -> Json:
+    losses = record.arrays.get("training_bits")
+    return losses[0] if isinstance(losses, list) and losses else None
+
+
+def _numbers(record: Record) -> dict[str, Json]:
     return {
-        " ".join(str(row[part]) for part in ("quantity", "case", "x")): row["value"]
-        for row in repeatable(record)
+        f"{row.quantity} {row.case} {row.x}": row.value
+        for row in record.repeatable_rows
     }
 
 
-def _pairs(one: Record, other: Record, above: str = "") -> list[tuple[str, Any, Any]]:
+def _pairs(
+    one: Mapping[str, Json], other: Mapping[str, Json], above: str = ""
+) -> list[tuple[str, Json, Json]]:
     """Return name and both values of every leaf of two nested dicts."""
     pairs = []
     for name in {**one, **other}:
@@ -88,11 +86,11 @@ def _pairs(one: Record, other: Record, above: str = "") -> list[tuple[str, Any, 
     return pairs
 
 
-def _relative(a: Any, b: Any) -> float:
+def _relative(a: Json, b: Json) -> float:
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return math.inf
     return abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0
 
 
-def _short(value: Any) -> str:
+def _short(value: Json) -> str:
     return str(value)[:12]

@@ -10,16 +10,16 @@ import json
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.shape import fault
+from posenc_compare.analysis.core.quantities import Array
+from posenc_compare.analysis.core.sanitize import SHORT, clean
+from posenc_compare.analysis.records.record import Facts, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 
-Record = dict[str, Any]
-Warn = Callable[[str], Any]
+Warn = Callable[[str], object]
 
 HASHES = ("source", "corpus_sha256")
 # Facts of where a record was made that change its numbers: by the name of a setting,
@@ -69,36 +69,41 @@ def load_records(
 
 
 def sound(
-    records: Iterable[Record], warn: Warn = warnings.warn, *, arrays: bool = True
+    bodies: Iterable[object], warn: Warn = warnings.warn, *, arrays: bool = True
 ) -> list[Record]:
-    """Return the records that have their shape, with clean text.
+    """Return the records among what a store holds that have their shape, clean.
 
     Those whose arrays no longer fit in memory lose them, and a line says so.
     """
-    kept, held = [], 0
-    for record in records:
-        key = clean(str(record.get("key")), 40)
+    kept: list[Record] = []
+    held = 0
+    for body in bodies:
         try:
-            problem = fault(record)
-            held += _count(record["arrays"]) if arrays and not problem else 0
-        except RecursionError as error:
-            problem = str(error)
-        if problem:
-            warn(clean(f"record {key}: left out: {problem}", 200))
+            record = Record.from_json(body)
+        except ValueError as error:
+            key = body.get("key") if isinstance(body, dict) else None
+            key = clean(str(key), 40)
+            warn(clean(f"record {key}: left out: {error}", 200))
             continue
-        if arrays and record["arrays"] and held > HELD:
+        held += sum(map(_count, record.arrays.values())) if arrays else 0
+        if arrays and record.arrays and held > HELD:
+            key = clean(record.key, 40)
             warn(f"record {key}: its arrays are left out; those of the others fill up")
-        if not arrays or held > HELD:
-            record = {**record, "arrays": {}}
-        kept.append(clean(record))
+        kept.append(_cleaned(record, arrays=arrays and held <= HELD))
     return kept
 
 
-def _count(value: Any) -> int:
-    """Return how many items a value of JSON has, without end."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    return sum(map(_count, value)) + len(value) if isinstance(value, list) else 1
+def _cleaned(record: Record, *, arrays: bool) -> Record:
+    """Return a record whose texts are clean, with its arrays or without."""
+    numbers = {clean(name, SHORT): array for name, array in record.arrays.items()}
+    texts = replace(record, arrays={}).to_json()
+    found = Record.from_json(clean({**texts, "key": record.key}))
+    return replace(found, arrays=numbers if arrays else {})
+
+
+def _count(array: Array) -> int:
+    """Return how many items nested lists have, without end."""
+    return sum(map(_count, array)) + len(array) if isinstance(array, list) else 1
 
 
 def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record]:
@@ -109,7 +114,7 @@ def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record
     """
     ages = _ages(records)
     settings = [_settings(r, age) for r, age in zip(records, ages, strict=True)]
-    values: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for known in settings:
         for group, value in known.items():
             values[group].add(value)
@@ -120,14 +125,14 @@ def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record
             for group, value in known.items()
             if len(values[group]) > 1
         )
-        label = record["label"]
+        label = record.label
         if differing:
             label = f"{label} [{', '.join(differing)}]"
-        marked.append({**record, "label": label})
+        marked.append(replace(record, label=label))
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")
-    other = [r for r in records if _made(r).get("resumed_elsewhere")]
+    other = [r for r in records if r.provenance.facts.get("resumed_elsewhere")]
     if other:
         warn(
             f"{len(other)} records went on from checkpoints that another run had left, "
@@ -143,57 +148,41 @@ def _ages(records: list[Record]) -> list[str]:
     """
     begun: dict[str, dict[str, str]] = defaultdict(dict)
     for record in records:
-        codes = begun[record["spec"]["measure"]["name"]]
-        code, when = _code(record), str(_made(record).get("started", ""))
-        codes[code] = max(when, codes.get(code, ""))
+        codes, code = begun[record.measure], record.spec.measure.source_sha256
+        codes[code] = max(record.provenance.text("started"), codes.get(code, ""))
     ages = []
     for record in records:
-        codes = begun[record["spec"]["measure"]["name"]]
+        codes = begun[record.measure]
         order = sorted(codes, key=lambda code: (codes[code], code))
-        ages.append(f"{order.index(_code(record)) + 1} of {len(order)}")
+        age = order.index(record.spec.measure.source_sha256) + 1
+        ages.append(f"{age} of {len(order)}")
     return ages
 
 
-def _made(record: Record) -> dict[str, Any]:
-    """Return where a record was made, as far as it says."""
-    return record["provenance"] or {}
-
-
-def _code(record: Record) -> str:
-    """Return the hash of the code of a record's measure; of an old record, none."""
-    return record["spec"]["measure"].get("source_sha256", "")
-
-
-def kind_of(record: Record) -> str:
-    """Return the kind of a record's setting."""
-    return record["spec"]["setting"]["kind"]
-
-
-def _settings(record: Record, age: str) -> dict[tuple[Any, ...], str]:
+def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
-    spec, made = record["spec"], _made(record)
-    kind = kind_of(record)
-    settings = {
-        **spec["setting"],
-        "threads": spec["threads"],
-        "package": spec["package"],
-        "torch": spec["torch"],
-        "graphics": spec.get("graphics", ""),
+    spec, made = record.spec, record.provenance
+    settings: Facts = {
+        **spec.setting,
+        "threads": spec.threads,
+        "package": spec.package,
+        "torch": spec.torch,
+        "graphics": spec.graphics,
         # What has no numbers was made nowhere.
         **{
-            name: str(made.get(field, before))
+            name: made.text(field, before)
             for name, (field, before) in MADE.items()
-            if record["rows"] or field in made
+            if record.rows or field in made.facts
         },
     }
     del settings["seed"]
     if settings.get("grid"):  # says as much as these
         settings |= {"positions": "", "tokens": ""}
-    scheme = [spec["scheme"]["name"], record["family"], spec["scheme"]["options"]]
+    scheme = [spec.scheme.name, record.family, spec.scheme.options]
     return {
-        **{(kind, name): str(value) for name, value in settings.items()},
-        (spec["measure"]["name"], "version"): str(spec["measure"]["version"]),
-        (spec["measure"]["name"], "code"): age,
-        (record["label"], "scheme"): json.dumps(scheme, sort_keys=True),
-        (record["label"], "source"): spec["scheme"]["source_sha256"],
+        **{(spec.kind, name): str(value) for name, value in settings.items()},
+        (record.measure, "version"): str(spec.measure.version),
+        (record.measure, "code"): age,
+        (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
+        (record.label, "source"): spec.scheme.source_sha256,
     }

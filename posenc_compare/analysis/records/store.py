@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.core.canonical import canonical, parse_strictly, spec_key
+from posenc_compare.analysis.core.canonical import (
+    Body,
+    canonical,
+    parse_strictly,
+    spec_key,
+)
 from posenc_compare.analysis.core.files import read_file, write_file
 from posenc_compare.analysis.records.packed import NAME, Lines, read_packed
 from posenc_compare.errors import StoreError
@@ -91,7 +96,7 @@ class Store:
                 f"{self.folder}: must be a folder to write to, got {error}"
             ) from error
 
-    def write(self, body: dict[str, Any]) -> str:
+    def write(self, body: Body) -> str:
         """Write a record and return its key. The body holds the cell's `spec`.
 
         Raises:
@@ -111,7 +116,7 @@ class Store:
             ) from error
         return key
 
-    def fits(self, body: dict[str, Any]) -> bool:
+    def fits(self, body: Body) -> bool:
         """Return whether a record is short enough to be read again."""
         return len(_sealed({"schema": SCHEMA, **body})) <= LIMIT
 
@@ -134,12 +139,12 @@ class Store:
                     f"{self.folder}: must take checkpoints, got {error}"
                 ) from error
 
-    def read(self, key: str) -> dict[str, Any] | None:
+    def read(self, key: str) -> Body | None:
         """Return the record of that key, or None if there is none that is intact."""
         found = self.find(key)
         return found[1] if found else None
 
-    def find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
+    def find(self, key: str) -> tuple[bytes, Body] | None:
         """Return the text of a key's file, or that in the packed one, and its record.
 
         A file wins over a line of the packed one, unless it is damaged.
@@ -175,7 +180,7 @@ class Store:
         """Remove what a finished training would have gone on from."""
         shutil.rmtree(self.checkpoints / key, ignore_errors=True)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Body]:
         """Yield every intact record, in the order of their keys.
 
         Raises:
@@ -210,13 +215,13 @@ class Store:
         return moved
 
 
-def _sealed(body: dict[str, Any]) -> bytes:
+def _sealed(body: Body) -> bytes:
     """Return the bytes of a record's file."""
     digest = hashlib.sha256(canonical(body)).hexdigest()
     return canonical({"sha256": digest, "body": body}) + b"\n"
 
 
-def _body(data: bytes, key: str) -> dict[str, Any]:
+def _body(data: bytes, key: str) -> Body:
     """Return what the text of a record's file says.
 
     Raises:
@@ -237,7 +242,7 @@ def _body(data: bytes, key: str) -> dict[str, Any]:
     return body if body["schema"] == SCHEMA else _renewed(body)
 
 
-def _renewed(body: dict[str, Any]) -> dict[str, Any]:
+def _renewed(body: Body) -> Body:
     """Return a record of an earlier schema as one of this schema, under its own key.
 
     The first kept less of where it came from; the first two had settings of no kind.

@@ -1,14 +1,15 @@
-"""Text that stays text: on a terminal, in CSV, in Markdown and in LaTeX.
+"""Tables as text: on a terminal, in CSV, in Markdown and in LaTeX.
 
-Names and messages in records are those of strangers. `clean` makes them harmless to
-read, once; the writers of each format escape what the format would act on.
+A table holds numbers until here. Names and messages in records are those of strangers:
+`clean` makes them harmless to read, once; the writers of each format escape what the
+format would act on.
 """
 
 import csv
 import io
 import re
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 from tabulate import LATEX_ESCAPE_RULES, tabulate
 
@@ -26,7 +27,83 @@ LATEX = str.maketrans(
     }
 )
 
-Row = Iterable[Any]
+Row = Iterable[object]
+REASON = 120  # characters of a reason in the cell of a table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a table, or why there is none.
+
+    Attributes:
+        mean: over seeds; None if there is no number.
+        spread: standard deviation over seeds; None for a single one.
+        n: how many seeds there are.
+        note: what they say; where there is no number, why.
+    """
+
+    mean: float | None = None
+    spread: float | None = None
+    n: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as a reader sees it, still in numbers.
+
+    Attributes:
+        title: above the table.
+        head: column headings, the scheme's first.
+        rows: a name, or several texts, and then numbers.
+        seeds: of the whole comparison; a mean over fewer says so.
+    """
+
+    title: str
+    head: list[str]
+    rows: list[list[str | Cell]]
+    seeds: int = 1
+
+    @property
+    def body(self) -> list[list[str]]:
+        """Return the text of the cells."""
+        return [[cell_text(cell, self.seeds) for cell in row] for row in self.rows]
+
+
+def cell_text(cell: str | Cell, seeds: int) -> str:
+    """Return the text of a cell in a comparison of so many seeds."""
+    if isinstance(cell, str):
+        return cell
+    if cell.mean is None:
+        note = cell.note or "n/a"
+        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
+    spread = f" ± {number(cell.spread)}" if cell.spread and cell.spread > 0 else ""
+    fewer = f" (n = {cell.n})" if cell.n < seeds else ""
+    return f"{number(cell.mean)}{spread}{fewer}"
+
+
+def number(value: float) -> str:
+    """Write a number to three significant digits, four from 1000 on."""
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.1e}"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+
+
+def as_markdown(tables: Iterable[Table]) -> str:
+    """Return tables in Markdown."""
+    return "\n".join(
+        f"**{markdown(table.title)}**\n\n{markdown_table(table.head, table.body)}\n"
+        for table in tables
+    )
+
+
+def as_latex(tables: Iterable[Table]) -> str:
+    """Return tables in LaTeX, for the package booktabs."""
+    return "\n".join(
+        f"\\begin{{table}}\n\\centering\n\\caption{{{latex(table.title)}}}\n"
+        f"{latex_table(table.head, table.body)}\n\\end{{table}}\n"
+        for table in tables
+    )
 
 
 def csv_text(head: list[str], body: Iterable[Row]) -> str:
@@ -78,5 +155,5 @@ def latex(text: str) -> str:
     return text.translate(LATEX)
 
 
-def _guard(cell: Any) -> Any:
+def _guard(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -9,13 +9,13 @@ import warnings
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import Record, Warn, kind_of
+from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.record import Facts, Record, Scalar
 from posenc_compare.analysis.show.plots import images
 from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
 from posenc_compare.errors import StoreError
@@ -25,7 +25,7 @@ DPI = 160  # of plots: sharp at twice the size of a screen's pixels
 MANY = 6  # different values of a setting that are listed one by one
 SETTINGS = {"probe": "Settings without training", "training": "Settings of training"}
 
-Facts = list[tuple[str, str]]
+Listed = list[tuple[str, str]]
 
 
 def write_report(
@@ -91,54 +91,57 @@ def _quantities(records: list[Record]) -> list[list[str]]:
     """Return measure, name, unit, direction and zero of every quantity."""
     found = {
         (
-            f"{measure['name']} {measure['version']}",
-            quantity["title"] or name,
-            quantity["unit"],
-            quantity["better"],
-            quantity["zero"],
+            f"{record.measure} {record.spec.measure.version}",
+            quantity.heading,
+            quantity.unit,
+            quantity.better,
+            quantity.zero,
         )
         for record in records
-        for measure in [record["spec"]["measure"]]
-        for name, quantity in record["quantities"].items()
+        for quantity in record.quantities.values()
     }
     return [list(row) for row in sorted(found)]
 
 
 def _schemes(records: list[Record]) -> list[list[str]]:
     """Return label, family, source and state of every scheme."""
-    found = {(r["label"], r["family"], r["source"]) for r in records}
+    found = {(r.label, r.family, r.source) for r in records}
     return [
-        [*row, coverage([r for r in records if r["label"] == row[0]])]
+        [*row, coverage([r for r in records if r.label == row[0]])]
         for row in sorted(found)
     ]
 
 
-def _made_with(records: list[Record]) -> dict[str, Facts]:
+def _made_with(records: list[Record]) -> dict[str, Listed]:
     """Return what is known of how the records came about, by heading."""
-    specs = [record["spec"] for record in records]
-    programs = [
-        {name: spec[name] for name in ("package", "torch", "threads")} for spec in specs
-    ]
-    parts = {
-        "Programs": programs,
-        "Machines and times": [record.get("provenance") or {} for record in records],
+    specs = [record.spec for record in records]
+    parts: dict[str, list[Facts]] = {
+        "Programs": [
+            {"package": spec.package, "torch": spec.torch, "threads": spec.threads}
+            for spec in specs
+        ],
+        "Machines and times": [record.provenance.facts for record in records],
         **{
-            heading: [r["spec"]["setting"] for r in records if kind_of(r) == kind]
+            heading: [
+                {n: v for n, v in spec.setting.items() if n != "kind"}
+                for spec in specs
+                if spec.kind == kind
+            ]
             for kind, heading in SETTINGS.items()
         },
-        "Corpus": [record.get("corpus") or {} for record in records],
+        "Corpus": [record.corpus for record in records],
     }
     return {
         heading: facts for heading, part in parts.items() if (facts := _values(part))
     }
 
 
-def _values(parts: list[dict[str, Any]]) -> Facts:
+def _values(parts: list[Facts]) -> Listed:
     """Return for every name its different values, with the number of cells of each.
 
     Of many values only the least and the greatest are shown.
     """
-    found: Facts = []
+    found: Listed = []
     for name in sorted({name for part in parts for name in part}):
         counts = Counter(str(part[name]) for part in parts if name in part)
         values = {str(part[name]): part[name] for part in parts if name in part}
@@ -156,6 +159,6 @@ def _values(parts: list[dict[str, Any]]) -> Facts:
     return found
 
 
-def _place(value: Any) -> tuple[bool, float, str]:
-    number = isinstance(value, int | float)
-    return (not number, value if number else 0, str(value))
+def _place(value: Scalar) -> tuple[bool, float, str]:
+    number = value if isinstance(value, int | float) else None
+    return (number is None, number or 0, str(value))

@@ -11,17 +11,16 @@ from matplotlib.figure import Figure
 from tabulate import tabulate
 
 from posenc_compare.analysis.records.load import (
-    Record,
     Warn,
     load_records,
     sound,
     tell_apart,
 )
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.format import Table, as_markdown
 from posenc_compare.analysis.show.report import write_report
 from posenc_compare.analysis.show.tables import (
-    Display,
-    as_markdown,
     coverage,
     display_tables,
     long_table,
@@ -36,7 +35,7 @@ from posenc_compare.validate import hint
 class Tables:
     """Tables that show themselves: as text, and as Markdown in a notebook."""
 
-    parts: list[Display]
+    parts: list[Table]
 
     def __repr__(self) -> str:
         """Return them as text of fixed width."""
@@ -69,7 +68,7 @@ class Results:
     @property
     def failed(self) -> list[Record]:
         """Return the records of cells that failed or were lost."""
-        return [r for r in self.records if r["status"] in ("failed", "lost")]
+        return [r for r in self.records if r.status in ("failed", "lost")]
 
     def table(self, measure: str | None = None) -> Tables:
         """Return the tables of all measures, or of one.
@@ -79,9 +78,9 @@ class Results:
         """
         records = self.records
         if measure is not None:
-            records = [r for r in records if _measure(r) == measure]
+            records = [r for r in records if r.measure == measure]
             if not records:
-                known = sorted({_measure(r) for r in self.records})
+                known = sorted({r.measure for r in self.records})
                 near = hint(measure, known) or f"; there are {', '.join(known)}"
                 raise ConfigError(f"no record is of {measure!r}{near}")
         return Tables(display_tables(records) + without_result(records))
@@ -146,7 +145,3 @@ def results_of(
     found = (r for key in keys if (r := store.read(key)) is not None)
     records = tell_apart(sound(found, warn, arrays=arrays), lambda line: None)
     return Results(records, store.folder)
-
-
-def _measure(record: Record) -> str:
-    return record["spec"]["measure"]["name"]

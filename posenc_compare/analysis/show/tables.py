@@ -9,21 +9,28 @@ cells that are in no mean, with their reasons.
 import csv
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.core.quantities import (
+    Better,
+    ByCase,
+    Curve,
+    Headline,
+    Quantity,
+    View,
+)
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import Record, kind_of
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import (
+    Cell,
+    Table,
+    as_latex,
+    as_markdown,
     csv_text,
-    latex,
-    latex_table,
-    markdown,
-    markdown_table,
     unguard,
 )
 from posenc_compare.errors import StoreError
@@ -46,22 +53,36 @@ GROUP = ["scheme", "family", "measure", "quantity", "case", "x", "unit"]
 NUMBERS = {"x", "seed", "value", "mean", "sd", "n"}
 COLUMNS = 4  # quantities side by side in one displayed table
 TITLES = {"probe": "Measures without training", "training": "Measures with training"}
-REASON = 120  # characters of a reason in the cell of a displayed table
 
 
 @dataclass(frozen=True)
-class Display:
-    """A table as a reader sees it.
+class Mean:
+    """A row of the summary.
 
     Attributes:
-        title: above the table.
-        head: column headings, the scheme's first.
-        body: text of the cells, a row per scheme.
+        scheme: its label.
+        measure: its name.
+        quantity: its name; empty where a whole measure failed, and `cell` says why.
+        case: the condition it was measured under.
+        x: where on a curve; NaN off it.
+        cell: the number.
     """
 
-    title: str
-    head: list[str]
-    body: list[list[str]]
+    scheme: str
+    measure: str
+    quantity: str
+    case: str
+    x: float
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a displayed table: of two means of a scheme the later one shows."""
+
+    heading: str
+    measure: str
+    means: list[Mean]
 
 
 def long_table(records: Iterable[Record]) -> pd.DataFrame:
@@ -71,23 +92,22 @@ def long_table(records: Iterable[Record]) -> pd.DataFrame:
     """
     rows = []
     for record in records:
-        spec = record["spec"]
         shared = {
-            "scheme": record["label"],
-            "family": record["family"],
-            "measure": spec["measure"]["name"],
-            "seed": spec["setting"]["seed"],
-            "status": record["status"],
-            "record": record["key"],
+            "scheme": record.label,
+            "family": record.family,
+            "measure": record.measure,
+            "seed": record.spec.seed,
+            "status": record.status,
+            "record": record.key,
             "unit": "",
         }
-        if record["status"] != "ok":
-            note = f"{record['status']}: {record['error']}"
+        if record.status != "ok":
+            note = f"{record.status}: {record.error}"
             rows.append({**shared, "quantity": "", "case": "", "note": note})
             continue
-        for row in record["rows"]:
-            unit = record["quantities"][row["quantity"]]["unit"]
-            rows.append({**row, **shared, "unit": unit})
+        for row in record.rows:
+            unit = record.quantities[row.quantity].unit
+            rows.append({**asdict(row), **shared, "unit": unit})
     frame = pd.DataFrame(rows, columns=LONG)
     return frame.astype({"x": "float64", "value": "float64"})
 
@@ -108,102 +128,148 @@ def summary(long: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def display_tables(records: list[Record]) -> list[Display]:
+def display_tables(records: list[Record]) -> list[Table]:
     """Return the tables a reader sees, curves first."""
-    rows: list[dict[str, Any]] = summary(long_table(records)).to_dict("records")
-    facts = {
-        (kind_of(record), record["spec"]["measure"]["name"], name): quantity
-        for record in records
-        for name, quantity in record["quantities"].items()
-    }
-    tables = []
-    columns: dict[str, list[Column]] = {kind: [] for kind in TITLES}
-    for (kind, measure, name), quantity in sorted(facts.items()):
-        heading = quantity["title"] or name
-        # Rows without a quantity say why a whole measure failed.
-        mine = [r for r in rows if r["measure"] == measure and r["quantity"] == name]
-        failed = [r for r in rows if r["measure"] == measure and not r["quantity"]]
-        if quantity["headline"] == "curve":
-            title = f"{heading} by {quantity['x']}"
-            columns_of = _by_x(measure, mine, failed)
-            tables.append(_display(title, columns_of, records, quantity["better"]))
-        elif quantity["headline"] == "cases":
-            title = f"{heading}, by {quantity['x']}"
-            curves = [
-                row
-                for row in rows
-                if row["measure"] == measure
-                and row["quantity"]
-                and facts[kind, measure, row["quantity"]]["headline"] == "curve"
-            ]
-            mine = [
-                *_as_trained(mine, curves),
-                *({**r, "scheme": f"{r['scheme']} + {r['case']}"} for r in mine),
-            ]
-            own = {row["scheme"] for row in mine}
-            if own:
-                columns_of, better = _by_x(measure, mine, []), quantity["better"]
-                tables.append(_display(title, columns_of, records, better, own))
-        elif quantity["headline"]:
-            case, x = quantity["headline"]
-            chosen = [
-                row
-                for row in mine
-                if row["case"] == case
-                and (row["x"] == x or (x is None and math.isnan(row["x"])))
-            ]
-            columns[kind].append(Column(heading, measure, failed + chosen))
-    for kind, found in columns.items():
-        title = TITLES[kind]
-        grids = {
-            r["spec"]["setting"].get("grid", "") for r in records if kind_of(r) == kind
-        }
-        if len(grids) == 1 and grids != {""}:
-            title += f" on a grid of {clean(str(*grids), 40)}"
-        for i in range(0, len(found), COLUMNS):
-            piece = found[i : i + COLUMNS]
-            tables.append(_display(title, piece, records))
+    means, views = _means(records), _views(records)
+    tables = [
+        table
+        for (_, measure, _), view in views.items()
+        if (table := _table_of(view, measure, means, records, views)) is not None
+    ]
+    for kind, title in TITLES.items():
+        columns = [
+            _headline(view, measure, means)
+            for (known, measure, _), view in views.items()
+            if known == kind and isinstance(view, Headline)
+        ]
+        for i in range(0, len(columns), COLUMNS):
+            title_here = f"{title}{_grid(records, kind)}"
+            tables.append(_layout(title_here, columns[i : i + COLUMNS], records))
     return tables
 
 
-def _as_trained(
-    read: list[dict[str, Any]], curves: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return, of the same schemes and points, what a network scores as trained."""
-    schemes, points = ({row[name] for row in read} for name in ("scheme", "x"))
-    return [
-        {**row, "scheme": f"{row['scheme']}, as trained"}
-        for row in curves
-        if row["scheme"] in schemes and row["x"] in points
-    ]
+Views = dict[tuple[str, str, str], View]
+"""By kind of setting, measure and quantity, in the order of display."""
 
 
-def without_result(records: list[Record]) -> list[Display]:
-    """Return a table of the cells without a result, or nothing if all have one."""
-    body = [
-        [
-            record["label"],
-            record["spec"]["measure"]["name"],
-            str(record["spec"]["setting"]["seed"]),
-            record["status"],
-            record["error"],
-        ]
+def _views(records: list[Record]) -> Views:
+    found = {
+        (record.spec.kind, record.measure, name): view
         for record in records
-        if record["status"] != "ok"
+        for name, view in record.views.items()
+    }
+    return {place: found[place] for place in sorted(found)}
+
+
+def _means(records: list[Record]) -> list[Mean]:
+    """Return the summary of records, still in numbers."""
+    table = summary(long_table(records))
+    return [
+        Mean(
+            row["scheme"],
+            row["measure"],
+            row["quantity"],
+            row["case"],
+            row["x"],
+            Cell(
+                row["mean"] if row["n"] else None,
+                row["sd"] if row["n"] > 1 else None,
+                row["n"],
+                row["note"],
+            ),
+        )
+        for row in table.to_dict("records")
     ]
+
+
+def _table_of(
+    view: View, measure: str, means: list[Mean], records: list[Record], views: Views
+) -> Table | None:
+    """Return the table that a view has of its own, or None."""
+    quantity = view.quantity
+    mine = _of(quantity, measure, means)
+    match view:
+        case Curve():
+            title = f"{quantity.heading} by {quantity.x}"
+            columns = _by_x(measure, mine, _failures(measure, means))
+            return _layout(title, columns, records, quantity.better)
+        case ByCase():
+            title = f"{quantity.heading}, by {quantity.x}"
+            curves = [
+                mean
+                for (_, name, _), other in views.items()
+                if name == measure and isinstance(other, Curve)
+                for mean in _of(other.quantity, measure, means)
+            ]
+            mine = [
+                *_as_trained(mine, curves),
+                *(replace(m, scheme=f"{m.scheme} + {m.case}") for m in mine),
+            ]
+            if not mine:
+                return None
+            columns, own = _by_x(measure, mine, []), {mean.scheme for mean in mine}
+            return _layout(title, columns, records, quantity.better, own)
+    return None
+
+
+def _headline(view: Headline, measure: str, means: list[Mean]) -> Column:
+    """Return the column of one row of a quantity."""
+    chosen = [
+        mean
+        for mean in _of(view.quantity, measure, means)
+        if mean.case == view.case
+        and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
+    ]
+    failed = _failures(measure, means)
+    return Column(view.quantity.heading, measure, failed + chosen)
+
+
+def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
+    return [m for m in means if (m.measure, m.quantity) == (measure, quantity.name)]
+
+
+def _failures(measure: str, means: list[Mean]) -> list[Mean]:
+    """Return those that say why a whole measure failed."""
+    return [mean for mean in means if mean.measure == measure and not mean.quantity]
+
+
+def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
+    """Return, of the same schemes and points, what a network scores as trained."""
+    schemes, points = {mean.scheme for mean in read}, {mean.x for mean in read}
+    return [
+        replace(mean, scheme=f"{mean.scheme}, as trained")
+        for mean in curves
+        if mean.scheme in schemes and mean.x in points
+    ]
+
+
+def _grid(records: list[Record], kind: str) -> str:
+    """Say on which grid all records of a kind were made, if it is one."""
+    settings = [r.spec.setting for r in records if r.spec.kind == kind]
+    grids = {setting.get("grid", "") for setting in settings}
+    if len(grids) != 1 or grids == {""}:
+        return ""
+    return f" on a grid of {clean(str(*grids), 40)}"
+
+
+def without_result(records: list[Record]) -> list[Table]:
+    """Return a table of the cells without a result, or nothing if all have one."""
+    rows = sorted(
+        [r.label, r.measure, str(r.spec.seed), r.status, r.error]
+        for r in records
+        if r.status != "ok"
+    )
     head = ["scheme", "measure", "seed", "status", "reason"]
     title = f"Cells without a result ({coverage(records)})"
-    return [Display(title, head, sorted(body))] if body else []
+    return [Table(title, head, [[*row] for row in rows])] if rows else []
 
 
-def coverage(records: list[Record]) -> str:
+def coverage(records: Iterable[Record]) -> str:
     """Say how many cells have a result, and what became of the others.
 
-    Example:
-        >>> coverage([{"status": "ok"}, {"status": "lost"}])
-        '1 of 2 cells ok, 1 lost'
+    It reads like `1 of 2 cells ok, 1 lost`.
     """
-    statuses = [record["status"] for record in records]
+    statuses = [record.status for record in records]
     others = sorted(set(statuses) - {"ok"})
     parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
     return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
@@ -251,53 +317,23 @@ def as_csv(frame: pd.DataFrame) -> str:
     return csv_text(list(frame.columns), cells.to_numpy().tolist())
 
 
-def as_markdown(tables: list[Display]) -> str:
-    """Return Markdown."""
-    return "\n".join(
-        f"**{markdown(table.title)}**\n\n{markdown_table(table.head, table.body)}\n"
-        for table in tables
-    )
-
-
-def as_latex(tables: list[Display]) -> str:
-    """Return LaTeX tables for the package booktabs."""
-    return "\n".join(
-        f"\\begin{{table}}\n\\centering\n\\caption{{{latex(table.title)}}}\n"
-        f"{latex_table(table.head, table.body)}\n\\end{{table}}\n"
-        for table in tables
-    )
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a displayed table: of two rows of a scheme the later one shows."""
-
-    heading: str
-    measure: str
-    rows: list[dict[str, Any]]
-
-
-def _by_x(
-    measure: str, rows: list[dict[str, Any]], failed: list[dict[str, Any]]
-) -> list[Column]:
+def _by_x(measure: str, means: list[Mean], failed: list[Mean]) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed."""
-    points = sorted({row["x"] for row in rows if row["x"] == row["x"]})
+    points = sorted({mean.x for mean in means if mean.x == mean.x})
     return [
-        Column(f"{x:g}", measure, failed + [row for row in rows if row["x"] == x])
+        Column(f"{x:g}", measure, failed + [mean for mean in means if mean.x == x])
         for x in points
     ] or [Column("result", measure, failed)]
 
 
-def _display(
+def _layout(
     title: str,
     columns: list[Column],
     records: list[Record],
-    better: str = "neither",
+    better: Better = "neither",
     schemes: Iterable[str] | None = None,
-) -> Display:
-    """Lay out summary rows under their headings.
-
-    A mean over fewer seeds than the whole comparison has says so.
+) -> Table:
+    """Lay out means under their headings.
 
     Args:
         title: of the table; how many cells it rests on is added.
@@ -308,48 +344,28 @@ def _display(
         schemes: rows of the table; every scheme that has a record, if not given.
     """
     measures = {column.measure for column in columns}
-    behind = [r for r in records if r["spec"]["measure"]["name"] in measures]
-    seeds = len({record["spec"]["setting"]["seed"] for record in records})
+    behind = [record for record in records if record.measure in measures]
+    seeds = len({record.spec.seed for record in records})
     spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
-    cells = [{row["scheme"]: row for row in column.rows} for column in columns]
-    labels = sorted(schemes or {record["label"] for record in behind})
+    cells = [{mean.scheme: mean.cell for mean in column.means} for column in columns]
+    labels = sorted(schemes or {record.label for record in behind})
 
     def rank(scheme: str) -> list[tuple[bool, float]]:
-        means = [column.get(scheme, {"mean": math.nan})["mean"] for column in cells]
+        means = [column.get(scheme, Cell()).mean for column in cells]
         sign = -1 if better == "higher" else 1
         return [
-            (True, 0.0) if math.isnan(mean) else (False, sign * mean)
+            (True, 0.0) if mean is None else (False, sign * mean)
             for mean in reversed(means)
         ]
 
     if better != "neither":
         labels.sort(key=rank)
-    return Display(
+    return Table(
         f"{title} ({spread}; {coverage(behind)})",
         ["scheme", *(column.heading for column in columns)],
-        [
-            [scheme, *(_text(column.get(scheme), seeds) for column in cells)]
-            for scheme in labels
-        ],
+        [[label, *(column.get(label, Cell()) for column in cells)] for label in labels],
+        seeds,
     )
-
-
-def _text(row: dict[str, Any] | None, seeds: int) -> str:
-    if row is None:
-        return "n/a"
-    if not row["n"]:
-        note = row["note"] or "n/a"
-        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    spread = f" ± {number(row['sd'])}" if row["n"] > 1 and row["sd"] > 0 else ""
-    fewer = f" (n = {row['n']})" if row["n"] < seeds else ""
-    return f"{number(row['mean'])}{spread}{fewer}"
-
-
-def number(value: float) -> str:
-    """Write a number to three significant digits, four from 1000 on."""
-    if value != 0 and not 1e-3 <= abs(value) < 1e5:
-        return f"{value:.1e}"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
 
 
 def _notes(notes: pd.Series) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import Record, Warn
+from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.style import render
 from posenc_compare.errors import StoreError

@@ -1,7 +1,6 @@
 """Clock hands: how far a rotary scheme turns each pair of channels."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
@@ -33,7 +33,7 @@ COLOURS = "viridis"
     order=80,
     caption="How far a rotary scheme turns pairs of channels at the first positions.",
 )
-def draw_clock_hands(records: list[dict[str, Any]]) -> Figure | None:
+def draw_clock_hands(records: list[Record]) -> Figure | None:
     """Draw hands at positions 0 ... 7, a row per scheme, from fast to slow pairs.
 
     Later positions have longer hands, so that those of slow pairs do not hide each

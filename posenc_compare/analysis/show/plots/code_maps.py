@@ -1,10 +1,10 @@
 """Codes: the vector that each absolute scheme adds at each position."""
 
 import math
-from typing import Any
 
 from matplotlib.figure import Figure
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.heat import draw_heat
 from posenc_compare.analysis.show.plots.plot import register_plot
@@ -22,13 +22,13 @@ from posenc_compare.analysis.show.plots.style import (
     caption="The vector that each absolute scheme adds at each position; grey "
     "where it defines none.",
 )
-def draw_codes(records: list[dict[str, Any]]) -> Figure | None:
+def draw_codes(records: list[Record]) -> Figure | None:
     """Draw 128 positions by 512 channels for every scheme that adds a vector."""
     return draw_code_maps(records, "code", height=1.25, ticks=(32, 64))
 
 
 def draw_code_maps(
-    records: list[dict[str, Any]],
+    records: list[Record],
     array: str,
     *,
     height: float,

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from posenc_compare.analysis.show.plots.frames import Frame, Record, rows_of, usable
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.frames import Frame, rows_of, usable
 from posenc_compare.analysis.show.plots.style import (
     MARKERS,
     MIDDLE,
@@ -142,7 +143,6 @@ def _log_axis(axes: Axes, values: Any, least: int) -> None:
 
 def _unit(records: list[Record], name: str) -> str:
     for record in records:
-        facts = record.get("quantities", {}).get(name)
-        if facts:
-            return str(facts.get("unit", ""))
+        if name in record.quantities:
+            return record.quantities[name].unit
     return ""

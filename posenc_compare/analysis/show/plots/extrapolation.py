@@ -1,12 +1,11 @@
 """Extrapolation: bits per byte against the test length."""
 
-from typing import Any
-
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
     rows_of,
@@ -39,7 +38,7 @@ LABELS = ("test length (bytes)", "bits per byte")
     caption="Bits per byte against the test length: thick lines are means over "
     "seeds, thin ones single seeds.",
 )
-def draw_extrapolation(records: list[dict[str, Any]]) -> Figure | None:
+def draw_extrapolation(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds as a thick line and every seed as a thin one.
 
     A line that ends at a bar belongs to a scheme that defines no further positions;
@@ -123,7 +122,7 @@ def thin(rows: Frame) -> list[Line2D]:
     return [Line2D([], [], color=MIDDLE, linewidth=0.5, label="thin: one seed")]
 
 
-def name_axes(axes: Axes, rows: Frame, chosen: list[dict[str, Any]]) -> None:
+def name_axes(axes: Axes, rows: Frame, chosen: list[Record]) -> None:
     """Give the axes the scales of test lengths and bits, and mark the training."""
     power_ticks(axes, rows["x"].min(), rows["x"].max())
     mark_training(axes, map(training_length, chosen))

@@ -1,13 +1,14 @@
 """What plots take from records: the usable ones, and their rows and arrays."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from posenc_compare.analysis.records.load import Record
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.style import Look, safe
 
 Frame = Any  # a pandas table; type checkers lose its methods after one step
@@ -20,18 +21,20 @@ def usable(records: list[Record], measure: str) -> list[Record]:
     Records of one label are taken to share all settings but the seed, as those of
     `analysis.reading` do.
     """
-    fit = [r for r in records if r.get("status") == "ok" and measure_of(r) == measure]
-    return sorted(fit, key=_seed)
+    fit = [r for r in records if r.status == "ok" and r.measure == measure]
+    return sorted(fit, key=lambda record: record.spec.seed)
 
 
-def measure_of(record: Record) -> str:
-    """Return the name of the measure a record is of."""
-    return record.get("spec", {}).get("measure", {}).get("name", "")
+def training_length(record: Record) -> float:
+    """Return the length a trained record was trained at, in bytes.
 
-
-def training_length(record: Record) -> int:
-    """Return the length a trained record was trained at, in bytes."""
-    return record["spec"]["setting"]["length"]
+    Raises:
+        ValueError: if it does not say.
+    """
+    length = record.spec.setting.get("length")
+    if not isinstance(length, int | float):
+        raise ValueError("a record of a training must say at which length")
+    return length
 
 
 def rows_of(records: list[Record], styles: dict[str, Look]) -> Frame:
@@ -41,9 +44,9 @@ def rows_of(records: list[Record], styles: dict[str, Look]) -> Frame:
     """
     table: Frame = pd.DataFrame(
         [
-            {**row, "scheme": styles[r["label"]].text, "seed": _seed(r)}
+            {**asdict(row), "scheme": styles[r.label].text, "seed": r.spec.seed}
             for r in records
-            for row in r.get("rows", [])
+            for row in r.rows
         ],
         columns=COLUMNS,
     )
@@ -63,14 +66,10 @@ def arrays_of(
     """Yield each scheme, in the order of legends, with its array of every seed."""
     found: dict[str, list[NDArray[np.float64]]] = {}
     for record in records:
-        values = record.get("arrays", {}).get(name)
+        values = record.arrays.get(name)
         if values:
             array = np.array(values, dtype=np.float64)
-            found.setdefault(record["label"], []).append(array)
+            found.setdefault(record.label, []).append(array)
     for label, look in styles.items():
         if label in found:
             yield look, found[label]
-
-
-def _seed(record: Record) -> int:
-    return record.get("spec", {}).get("setting", {}).get("seed", 0)

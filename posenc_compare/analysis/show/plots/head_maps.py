@@ -5,7 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from posenc_compare.analysis.show.plots.frames import Record, arrays_of, usable
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.heat import draw_heat
 from posenc_compare.analysis.show.plots.style import PAGE, looks, new_figure
 

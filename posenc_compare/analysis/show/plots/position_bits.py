@@ -1,12 +1,11 @@
 """Position bits: bits per byte at every position of the longest window."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
     arrays_of,
@@ -38,7 +37,7 @@ FIRST = 8  # positions in the first bin: fewer windows say little of each
     caption="Bits per byte at every position of the longest window: mean over "
     "seeds, the shade spans all of them.",
 )
-def draw_position_bits(records: list[dict[str, Any]]) -> Figure | None:
+def draw_position_bits(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds in bins of equal width on the logarithmic axis.
 
     The shade spans all seeds. A line that ends at a bar belongs to a scheme that

@@ -3,20 +3,21 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.extrapolation import (
     LABELS,
     draw_curves,
     name_axes,
     thin,
 )
-from posenc_compare.analysis.show.plots.frames import Frame, Record, rows_of, usable
+from posenc_compare.analysis.show.plots.frames import Frame, rows_of, usable
 from posenc_compare.analysis.show.plots.panels import (
     add_legends,
     new_panels,
     outer_labels,
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.style import looks
+from posenc_compare.analysis.show.plots.style import looks, looks_of
 
 PLAIN = "as trained"
 
@@ -40,10 +41,7 @@ def draw_scalings(records: list[Record]) -> Figure | None:
     both: Frame = pd.concat([plain, read])
     cases = list(both["case"].unique())
     families = ["none" if case == PLAIN else "" for case in cases]  # it comes first
-    colours = looks(
-        {"label": case, "family": family}
-        for case, family in zip(cases, families, strict=True)
-    )
+    colours = looks_of(dict(zip(cases, families, strict=True)))
     groups = dict.fromkeys(read["scheme"].unique(), cases)
     figure, panels = new_panels(groups)
     handles = []

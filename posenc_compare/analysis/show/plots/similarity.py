@@ -1,7 +1,5 @@
 """Similarity: how alike two positions look, by the distance between them."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, arrays_of, usable
 from posenc_compare.analysis.show.plots.lines import THIN, draw_lines
 from posenc_compare.analysis.show.plots.panels import add_legends, groups_of
@@ -31,7 +30,7 @@ STEEP = 20.0  # range in logits beyond which the rest is logarithmic
     caption="Mean cosine of two codes, and mean logit of equal tokens, by their "
     "distance.",
 )
-def draw_similarity(records: list[dict[str, Any]]) -> Figure | None:
+def draw_similarity(records: list[Record]) -> Figure | None:
     """Draw the mean cosine of two codes, and the mean logit, by distance.
 
     Logits are those of equal tokens, as a change from distance 0; beyond one logit
@@ -72,7 +71,7 @@ def draw_similarity(records: list[dict[str, Any]]) -> Figure | None:
 
 
 def _curves(
-    records: list[dict[str, Any]], measure: str, array: str, styles: dict[str, Look]
+    records: list[Record], measure: str, array: str, styles: dict[str, Look]
 ) -> Frame:
     """Return the mean over seeds of an array over distances, as `scheme, x, value`."""
     parts = []

@@ -22,6 +22,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from posenc_compare.analysis.records.record import Record
+
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 FEW = 6  # schemes whose lines fit into one column
 SCREEN = 160  # dots per inch where a notebook shows a figure
@@ -85,7 +87,7 @@ RC: dict[Any, Any] = {
     "svg.hashsalt": "posenc-compare",
 }
 
-Draw = Callable[[list[dict[str, Any]]], Figure | None]
+Draw = Callable[[list[Record]], Figure | None]
 
 
 @dataclass(frozen=True)
@@ -107,16 +109,23 @@ class Look:
     family: str
 
 
-def looks(records: Iterable[dict[str, Any]]) -> dict[str, Look]:
+def looks(records: Iterable[Record]) -> dict[str, Look]:
+    """Return the look of every label of records, in the order of legends."""
+    return looks_of({record.label: record.family for record in records})
+
+
+def looks_of(family: dict[str, str]) -> dict[str, Look]:
     """Return the look of every label, in the order of legends: by family, then name.
 
     It depends on the labels of all records, whatever their measure and status, so
     that all plots of one set of records agree. Where they are more than the colours,
     these begin anew in each family, after those of schemes of no family.
+
+    Args:
+        family: of every label.
     """
-    family = {str(r.get("label", "")): r.get("family", "") for r in records}
     many = len(family) > len(COLOURS)
-    members: Counter[Any] = Counter()
+    members: Counter[str] = Counter()
 
     def place(label: str) -> tuple[int, str]:
         known = family[label] in FAMILIES
@@ -139,7 +148,7 @@ def looks(records: Iterable[dict[str, Any]]) -> dict[str, Look]:
             COLOURS[hue % len(COLOURS)],
             MARKERS[i % len(MARKERS)],
             DASHES[(i + turn) % len(DASHES)],
-            safe(str(own)),
+            safe(own),
         )
     return found
 
@@ -178,7 +187,7 @@ def in_style(draw: Draw) -> Draw:
     """Run a drawing function in this style, whatever the user's own settings are."""
 
     @functools.wraps(draw)
-    def styled(records: list[dict[str, Any]]) -> Figure | None:
+    def styled(records: list[Record]) -> Figure | None:
         with mpl.rc_context():
             _apply()
             return draw(records)

@@ -1,0 +1,111 @@
+"""Numbers as measures return them: rows, the facts of their quantities, and views."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from posenc_compare.analysis.core.canonical import Json
+
+Better = Literal["lower", "higher", "neither"]
+Array = None | float | Sequence["Array"]
+"""Numbers too many for a table, as nested lists."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Facts of one number that a measure returns.
+
+    Attributes:
+        name: as in the tables.
+        unit: of the value; "share" is from 0 to 1, "ratio" has no bound.
+        better: lower, higher, or neither where the number describes, not ranks.
+        zero: what the value 0 means.
+        x: what the row's `x` counts, with its unit, if rows form a curve.
+        title: heading of its column in the summary; the name if not given.
+        repeatable: whether the same machine gives the same number again, to the
+            last bit; a time is not. `rerun` and `diff` leave others out.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    zero: str
+    x: str = ""
+    title: str = ""
+    repeatable: bool = True
+
+    @property
+    def heading(self) -> str:
+        """Return what stands above its numbers."""
+        return self.title or self.name
+
+    def stored(self, view: "View | None") -> dict[str, Json]:
+        """Return what a record says of it and its view, as `Record.from_json` reads it.
+
+        Whether it is repeatable goes without saying where it is.
+        """
+        facts: dict[str, Json] = {**asdict(self), "headline": view and view.stored()}
+        return {n: v for n, v in facts.items() if n != "repeatable" or not v}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Show one row of a quantity, in a column of the summary.
+
+    Attributes:
+        quantity: whose.
+        case: of the row.
+        x: of the row.
+    """
+
+    quantity: Quantity
+    case: str = ""
+    x: float | None = None
+
+    def stored(self) -> Json:
+        """Return how a record says so."""
+        return [self.case, self.x]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Show a table of a quantity, with a column for each x."""
+
+    quantity: Quantity
+
+    def stored(self) -> Json:
+        """Return how a record says so."""
+        return "curve"
+
+
+@dataclass(frozen=True)
+class ByCase:
+    """Show a table of a quantity, with a row for each scheme and case that has any."""
+
+    quantity: Quantity
+
+    def stored(self) -> Json:
+        """Return how a record says so."""
+        return "cases"
+
+
+View = Headline | Curve | ByCase
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a measure.
+
+    Attributes:
+        quantity: name of the quantity.
+        value: the number; None if there is none, and then `note` says why.
+        x: where on the curve, if the quantity is one.
+        case: the condition it was measured under, if there are several.
+        note: what a reader must know of this number.
+    """
+
+    quantity: str
+    value: float | None
+    x: float | None = None
+    case: str = ""
+    note: str = ""

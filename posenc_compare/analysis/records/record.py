@@ -1,0 +1,396 @@
+"""What a record says, with its types: one strict reader and one writer.
+
+A record may be a stranger's. `Record.from_json` takes nothing that is missing or of
+another type than it must be; what it does not know it leaves out.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Self, TypeVar, cast
+
+from posenc_compare.analysis.core.canonical import Body, Json, Scalar
+from posenc_compare.analysis.core.quantities import (
+    Array,
+    Better,
+    ByCase,
+    Curve,
+    Headline,
+    Quantity,
+    Row,
+    View,
+)
+from posenc_compare.analysis.core.settings import SETTINGS
+
+T = TypeVar("T")
+Facts = dict[str, Scalar]
+
+STATUSES = ("ok", "failed", "lost", "unsupported")
+BETTER = ("lower", "higher", "neither")
+MANY = 10_000  # rows, quantities and facts that a record may have
+COUNTED = ("seconds", "attempts", "resumed_from_step", "peak_memory_bytes")
+ABSENT = object()
+
+
+@dataclass(frozen=True)
+class SchemeSpec:
+    """A scheme: name, options, and the hash of the code it depends on."""
+
+    name: str
+    options: Facts
+    source_sha256: str
+
+
+@dataclass(frozen=True)
+class MeasureSpec:
+    """A measure: name, version, and the hash of its code, which old records lack."""
+
+    name: str
+    version: int
+    source_sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything that a result depends on; its hash is the record's key.
+
+    Attributes:
+        scheme: with its options.
+        measure: with its version.
+        setting: sizes, seed, dtype and device, by name, and of which kind they are.
+        threads: of the CPU.
+        package: version of this package.
+        torch: version of torch.
+        graphics: name of the GPU, if the device is one.
+    """
+
+    scheme: SchemeSpec
+    measure: MeasureSpec
+    setting: Facts
+    threads: int
+    package: str
+    torch: str
+    graphics: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the setting."""
+        return str(self.setting["kind"])
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of the setting."""
+        return cast("int", self.setting["seed"])
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the key is the hash of; what is not known is left out."""
+        spec = asdict(self)
+        if not self.measure.source_sha256:
+            del spec["measure"]["source_sha256"]
+        if not self.graphics:
+            del spec["graphics"]
+        return spec
+
+    @classmethod
+    def from_json(cls, fields: "Fields") -> Self:
+        """Read it."""
+        scheme, measure = fields.part("scheme"), fields.part("measure")
+        setting = fields.part("setting")
+        setting.choice("kind", tuple(SETTINGS))
+        setting.whole("seed")
+        return cls(
+            SchemeSpec(
+                scheme.text("name"),
+                scheme.part("options").scalars(),
+                scheme.text("source_sha256"),
+            ),
+            MeasureSpec(
+                measure.text("name"),
+                measure.whole("version"),
+                measure.text("source_sha256", ""),
+            ),
+            setting.scalars(),
+            fields.whole("threads"),
+            fields.text("package"),
+            fields.text("torch"),
+            fields.text("graphics", ""),
+        )
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a record was made, as far as it says.
+
+    Attributes:
+        facts: versions, machine, switches and times, by name.
+    """
+
+    facts: Facts
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a fact as text."""
+        return str(self.facts.get(name, default))
+
+    def with_facts(self, **facts: Scalar) -> "Provenance":
+        """Return it with more facts."""
+        return Provenance({**self.facts, **facts})
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the cell took; 0 if it does not say."""
+        return cast("float", self.facts.get("seconds", 0))
+
+    @classmethod
+    def from_json(cls, fields: "Fields") -> Self:
+        """Read it."""
+        for name in COUNTED:
+            fields.take(name, lambda value: type(value) in (int, float), 0)
+        return cls(fields.scalars())
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of one cell.
+
+    Attributes:
+        key: hash of the specification, as the record's file is named.
+        spec: everything that the result depends on.
+        label: of the scheme with its options.
+        family: of the scheme.
+        source: paper of the scheme.
+        status: one of `STATUSES`.
+        error: why there is no result, in one line.
+        trace: last calls or last lines before an error.
+        quantities: facts by name.
+        views: of quantities that tables show, by name.
+        rows: the numbers, for tables.
+        arrays: by name, for plots.
+        corpus: facts of the text; empty for none.
+        provenance: where it was made.
+    """
+
+    key: str
+    spec: Spec
+    label: str
+    family: str
+    source: str
+    status: str = "ok"
+    error: str = ""
+    trace: tuple[str, ...] = ()
+    quantities: dict[str, Quantity] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
+    rows: tuple[Row, ...] = ()
+    arrays: dict[str, Array] = field(default_factory=dict)
+    corpus: Facts = field(default_factory=dict)
+    provenance: Provenance = Provenance({})
+
+    @property
+    def measure(self) -> str:
+        """Return the name of the measure."""
+        return self.spec.measure.name
+
+    @property
+    def repeatable_rows(self) -> list[Row]:
+        """Return the rows that the same cell must have again."""
+        return [row for row in self.rows if self.quantities[row.quantity].repeatable]
+
+    def to_json(self) -> Body:
+        """Return the body of the record's file, without the key it is named by."""
+        return {
+            "spec": self.spec.to_json(),
+            "label": self.label,
+            "family": self.family,
+            "source": self.source,
+            "status": self.status,
+            "error": self.error,
+            "trace": list(self.trace),
+            "quantities": {
+                name: quantity.stored(self.views.get(name))
+                for name, quantity in self.quantities.items()
+            },
+            "rows": [asdict(row) for row in self.rows],
+            "arrays": {**self.arrays},
+            "corpus": {**self.corpus} or None,
+            "provenance": {**self.provenance.facts},
+        }
+
+    @classmethod
+    def from_json(cls, body: object) -> Self:
+        """Return the record that a body with its key describes.
+
+        Raises:
+            ValueError: if a part is missing or not what it must be; it says which.
+        """
+        fields = Fields(body, "record")
+        try:
+            quantities = fields.named("quantities")
+            record = cls(
+                fields.text("key"),
+                Spec.from_json(fields.part("spec")),
+                fields.text("label"),
+                fields.text("family"),
+                fields.text("source"),
+                fields.choice("status", STATUSES),
+                fields.text("error"),
+                fields.texts("trace"),
+                {name: _quantity(name, part) for name, part in quantities.items()},
+                {n: v for n, part in quantities.items() if (v := _view(n, part))},
+                tuple(_row(part) for part in fields.parts("rows")),
+                fields.arrays("arrays"),
+                fields.optional("corpus").scalars(),
+                Provenance.from_json(fields.optional("provenance")),
+            )
+        except RecursionError as error:
+            raise ValueError("record is nested too deep") from error
+        if unknown := {row.quantity for row in record.rows} - set(quantities):
+            raise ValueError(f"rows of a quantity without facts: {min(unknown)}")
+        return record
+
+
+class Fields:
+    """The fields of a JSON object, each read with its type.
+
+    Args:
+        value: which must be an object of not too many fields.
+        where: its name in messages.
+
+    Raises:
+        ValueError: if it is none.
+    """
+
+    def __init__(self, value: object, where: str) -> None:
+        if not isinstance(value, dict) or len(value) > MANY:
+            raise _wrong(where)
+        self.body = cast("dict[str, Json]", value)
+        self.where = where
+
+    def take(
+        self, name: str, fits: Callable[[object], bool], default: object = ABSENT
+    ) -> Json:
+        """Return a field that fits.
+
+        Raises:
+            ValueError: if it does not, or is missing and has no default.
+        """
+        value = self.body.get(name, default)
+        if value is ABSENT or not fits(value):
+            raise _wrong(f"{self.where}.{name}")
+        return cast("Json", value)
+
+    def typed(self, name: str, kind: type[T], default: object = ABSENT) -> T:
+        """Return a field of exactly that type."""
+        return cast("T", self.take(name, lambda value: type(value) is kind, default))
+
+    def text(self, name: str, default: object = ABSENT) -> str:
+        """Return a text."""
+        return self.typed(name, str, default)
+
+    def whole(self, name: str) -> int:
+        """Return a whole number."""
+        return self.typed(name, int)
+
+    def number(self, name: str) -> float | None:
+        """Return a finite number, or None."""
+        return cast("float | None", self.take(name, _number))
+
+    def choice(self, name: str, known: tuple[str, ...]) -> str:
+        """Return one of some texts."""
+        return cast("str", self.take(name, lambda value: value in known))
+
+    def part(self, name: str) -> "Fields":
+        """Return an object."""
+        return Fields(self.body.get(name), f"{self.where}.{name}")
+
+    def optional(self, name: str) -> "Fields":
+        """Return an object, an empty one for None."""
+        value = self.take(name, lambda value: value is None or type(value) is dict)
+        return Fields(value or {}, f"{self.where}.{name}")
+
+    def named(self, name: str) -> dict[str, "Fields"]:
+        """Return an object of objects."""
+        part = self.part(name)
+        return {inner: part.part(inner) for inner in part.body}
+
+    def parts(self, name: str) -> list["Fields"]:
+        """Return a list of objects."""
+        values = self._list(name)
+        where = f"{self.where}.{name}"
+        return [Fields(value, f"{where}.{i}") for i, value in enumerate(values)]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts, empty if it is missing."""
+        values = self._list(name, [])
+        if not all(type(value) is str for value in values):
+            raise _wrong(f"{self.where}.{name}")
+        return tuple(map(str, values))
+
+    def scalars(self) -> Facts:
+        """Return the fields, all of which must be text, numbers, truths or None."""
+        return {name: cast("Scalar", self.take(name, _scalar)) for name in self.body}
+
+    def arrays(self, name: str) -> dict[str, Array]:
+        """Return an object of nested lists of numbers."""
+        part = self.part(name)
+        return {n: cast("Array", part.take(n, _array)) for n in part.body}
+
+    def _list(self, name: str, default: object = ABSENT) -> list[Json]:
+        values = self.typed(name, list, default)
+        if len(values) > MANY:
+            raise _wrong(f"{self.where}.{name}")
+        return values
+
+
+def _wrong(where: str) -> ValueError:
+    return ValueError(f"{where} is missing or not what it must be")
+
+
+def _number(value: object) -> bool:
+    known = (
+        type(value) in (int, float) and abs(cast("float", value)) <= sys.float_info.max
+    )
+    return value is None or known
+
+
+def _scalar(value: object) -> bool:
+    return isinstance(value, str | bool) or _number(value)
+
+
+def _array(value: object) -> bool:
+    return all(map(_array, value)) if isinstance(value, list) else _number(value)
+
+
+def _quantity(name: str, fields: Fields) -> Quantity:
+    return Quantity(
+        name,
+        fields.text("unit"),
+        cast("Better", fields.choice("better", BETTER)),
+        fields.text("zero"),
+        fields.text("x"),
+        fields.text("title"),
+        fields.typed("repeatable", bool, True),
+    )
+
+
+def _view(name: str, fields: Fields) -> View | None:
+    """Return the view of a quantity, which a record calls its headline."""
+    quantity = _quantity(name, fields)
+    match fields.body.get("headline", ABSENT):
+        case None:
+            return None
+        case "curve":
+            return Curve(quantity)
+        case "cases":
+            return ByCase(quantity)
+        case [str(case), x] if _number(x):
+            return Headline(quantity, case, cast("float | None", x))
+    raise _wrong(f"{fields.where}.headline")
+
+
+def _row(fields: Fields) -> Row:
+    return Row(
+        fields.text("quantity"),
+        fields.number("value"),
+        fields.number("x"),
+        fields.text("case"),
+        fields.text("note"),
+    )
