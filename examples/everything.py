@@ -82,6 +82,6 @@ def draw_parameters(records: list[Record]) -> Figure | None:
     axes = figure.subplots()
     for record in chosen:
         look = styles[record.label]
-        axes.barh(look.text, record.rows[0].value, color=look.colour)
+        axes.barh(look.text, record.rows[0].value or 0.0, color=look.colour)
     axes.set_xlabel("parameters")
     return figure
