@@ -129,10 +129,10 @@ def test_a_comparison_has_a_record_for_each_cell(compared) -> None:
     results, events = compared
     assert repr(results) == "Results(16 of 16 cells ok)"
     assert results.failed == []
-    assert {record["label"] for record in results.records} == {"rope", "alibi"}
+    assert {record.label for record in results.records} == {"rope", "alibi"}
     frame = results.frame
     assert set(frame["scheme"]) == {"rope", "alibi"}
-    assert len(frame) == sum(len(record["rows"]) for record in results.records)
+    assert len(frame) == sum(len(record.rows) for record in results.records)
     assert str(events[0]).startswith("16 cells, 16 to compute, records in ")
     assert (events[-1].done, events[-1].cells) == (16, 16)
     assert events[-1].units == events[-1].work > 0

@@ -9,15 +9,13 @@ branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.errors import (
-    ConfigError,
-)
+from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes.call import Call, Geometry, PairBias, whole_numbers
 from posenc_compare.schemes.facts import Facts
@@ -61,8 +59,18 @@ class Scheme(nn.Module):
         self.geometry = geometry
 
     def __init_subclass__(cls) -> None:
-        """Find who asks for the call, and check the ids of doors outside attention."""
+        """Refuse loose facts, find who asks for the call, and check ids of other doors.
+
+        Raises:
+            PluginError: if a fact is an attribute of the class.
+        """
         super().__init_subclass__()
+        for fact in fields(Facts):
+            if fact.name in vars(cls):
+                raise PluginError(
+                    f"{cls.__name__}: {fact.name} must be in the facts of the class, "
+                    f"got an attribute; facts = Facts({fact.name}=...) would work"
+                )
         cls.asks_call = frozenset(
             door
             for door in ON_CALL

@@ -6,7 +6,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from posenc_compare.schemes import SCHEMES, Facts, create
+from posenc_compare.errors import PluginError
+from posenc_compare.schemes import SCHEMES, Facts, Scheme, create
 from posenc_compare.schemes.fope import Fope
 
 FAULTY = Facts(axes=2, known_faults={"C05": "it says so"})
@@ -50,3 +51,10 @@ def test_options_change_the_facts_of_the_instance_alone() -> None:
     assert create("alibi", options={"direction": "causal"}).facts.causal_only
     assert not create("alibi").facts.causal_only
     assert not SCHEMES.get("alibi").facts.causal_only
+
+
+def test_a_fact_beside_the_record_is_refused() -> None:
+    with pytest.raises(PluginError, match=r"Loose: causal_only must .* facts = Facts"):
+
+        class Loose(Scheme):
+            causal_only = True

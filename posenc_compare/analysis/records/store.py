@@ -245,11 +245,13 @@ def _body(data: bytes, key: str) -> Body:
 def _renewed(body: Body) -> Body:
     """Return a record of an earlier schema as one of this schema, under its own key.
 
-    The first kept less of where it came from; the first two had settings of no kind.
+    The first kept less of where it came from; the first two had settings of no kind
+    and knew one task.
     """
     setting = body["spec"]["setting"]
-    kind = "training" if "corpus_sha256" in setting else "probe"
-    spec = {**body["spec"], "setting": {"kind": kind, **setting}}
+    trained = "corpus_sha256" in setting
+    more = {"kind": "training", "task": "language"} if trained else {"kind": "probe"}
+    spec = {**body["spec"], "setting": {**more, **setting}}
     if body["schema"] == 1:
         own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
         body |= {"trace": [], "provenance": {**own.pop("machine"), **own}}
