@@ -51,7 +51,8 @@ try:
     read = lambda spec: Spec.from_json(Fields(spec, "spec"))
 except ModuleNotFoundError:
     def read(spec):
-        spec["setting"].pop("kind")
+        for name in ("kind", "task"):
+            spec["setting"].pop(name, None)
         return spec
 place, corpus = sys.argv[1:]
 for path in sorted(Path(place).glob("*.spec")):
