@@ -7,6 +7,7 @@ import pytest
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
+from posenc_compare.analysis.records.record import Fields, Spec
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Variant, parse_variants
@@ -40,7 +41,8 @@ def test_a_label_reads_as_what_it_came_from(text: str, label: str) -> None:
     options = json.loads(json.dumps(variant.options))
     assert Variant(variant.name, options) == variant
     cell = Cell(variant, "smoothness", ProbeSetting(), 1)
-    assert cell_of(json.loads(json.dumps(cell.spec())), "").variant == variant
+    spec = json.loads(json.dumps(cell.spec().to_json()))
+    assert cell_of(Spec.from_json(Fields(spec, "spec")), "").variant == variant
 
 
 def test_of_a_list_brackets_hide_commas_semicolons_and_colons() -> None:

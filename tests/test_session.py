@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from posenc_compare.attention import Mask, Session, attention, explain
 from posenc_compare.attention import plan as plans
 from posenc_compare.errors import ConfigError, DoorError, ShapeError
-from posenc_compare.schemes import Call, Geometry, Scheme, create
+from posenc_compare.schemes import Call, Facts, Geometry, Scheme, create
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
@@ -129,7 +129,7 @@ def test_tables_are_made_once_for_queries_keys_and_all_layers() -> None:
 class Sink(Scheme):
     """Lets each head put weight on nothing."""
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry)
@@ -171,7 +171,7 @@ def test_weights_of_another_shape_are_refused() -> None:
 class Selective(Scheme):
     """Turns a pair of channels by the sum of angles that the tokens ask for."""
 
-    per_layer = True
+    facts = Facts(per_layer=True)
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry)
@@ -205,8 +205,8 @@ class Selective(Scheme):
 def test_a_rotation_may_depend_on_the_content() -> None:
     scheme, x = Selective(GEOMETRY), normal(2, LENGTH, HEADS * WIDTH, seed=4)
     q, k, _ = heads()
-    got = Session(scheme, IDS).logits(0, q, k, x=x)
-    angles = (x @ scheme.angle).cumsum(dim=1)
+    got = Session(scheme, IDS).logits(0, q, k, x=x).detach()
+    angles = (x @ scheme.angle.detach()).cumsum(dim=1)
     for b, h, i, j in ((0, 0, 5, 2), (1, 1, 8, 8), (0, 1, 7, 0)):
         turn = float(angles[b, j, h] - angles[b, i, h])
         c, s = math.cos(turn), math.sin(turn)

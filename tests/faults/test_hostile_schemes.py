@@ -259,8 +259,8 @@ POISONS = {
     "poison:number=inf;step=3": "the loss became nan at step 3",
     "poison:place=gradient;step=3": "the gradient of embedding.weight",
     "poison:number=inf;place=gradient;step=3": "the gradient of embedding.weight",
-    "poison:place=own;step=3": "the gradient of scheme.mine",
-    "poison:number=inf;place=own;step=3": "the gradient of scheme.mine",
+    "poison:place=own;step=3": "the gradient of schemes.0.mine",
+    "poison:number=inf;place=own;step=3": "the gradient of schemes.0.mine",
 }
 
 
@@ -460,7 +460,7 @@ def test_what_takes_all_memory_is_tried_twice(zoo, records) -> None:
     record = records["hog"]
     assert record["status"] == "lost"
     assert record["error"].startswith("oom: ")
-    assert "the setting was {'width': 16" in record["error"]
+    assert "the setting was {'kind': 'probe', 'width': 16" in record["error"]
     assert record["provenance"]["attempts"] == 2
     assert record["provenance"]["peak_memory_bytes"] > 50 * MEBI
     pids = [line["pid"] for line in zoo[2] if "hog" in line]

@@ -93,11 +93,4 @@ FAULTS = [
         "ARXIV.findall(text)",
         "tests/cli/test_describe.py::test_a_paper_named_twice_is_cited_once",
     ),
-    Fault(
-        "validate.py",
-        "true is a number",
-        "whole = isinstance(value, int) and not isinstance(value, bool)",
-        "whole = isinstance(value, int)",
-        "tests/training/test_training.py::test_bad_settings_are_refused",
-    ),
 ]

@@ -70,7 +70,13 @@ def test_equals_the_slow_reference(
     close(got, logits, 1e-13)
     paths = ("plain",) if values else ("auto", "dense", "flex", "plain")
     for read in on_paths(
-        q, k, v, paths=paths, scheme=scheme, positions=positions, causal=causal
+        q,
+        k,
+        v,
+        paths=paths,
+        scheme=scheme,
+        positions=positions,
+        mask=Mask(causal=causal),
     ):
         close(read, out, 1e-13)
 

@@ -5,7 +5,7 @@ import torch
 from schemes.tools import normal, perturbed, seeded
 from torch import Tensor
 
-from posenc_compare.attention import attention
+from posenc_compare.attention import Session, attention
 from posenc_compare.schemes import DOORS, SCHEMES, Geometry, Scheme, Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.schemes.wrapper import Wrapper
@@ -22,8 +22,8 @@ def built(name: str) -> Scheme:
 
 
 def read(scheme: Scheme, x: Tensor, decode: bool) -> Tensor:
-    ids = scheme.positions(torch.arange(7), seeded(1))
-    x = scheme.embed(x, ids)
+    session = Session(scheme, torch.arange(7), generator=seeded(1))
+    x, ids = session.embed(x), session.ids
     q, k, v = (x.roll(n, -1).unflatten(-1, (2, 8)).transpose(1, 2) for n in range(3))
     state = scheme.token_state(x)
     if decode:
