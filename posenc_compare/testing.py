@@ -12,7 +12,7 @@ Use it in a test file of your own:
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 
@@ -20,8 +20,10 @@ from posenc_compare.conformance import CHECKS, Subject, run_check
 from posenc_compare.registry import add_plugin
 from posenc_compare.variants import parse_variants
 
+Test = TypeVar("Test", bound=Callable[..., object])
 
-def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], Any]:
+
+def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Test], Test]:
     """Run a test once for every scheme and conformance check.
 
     Args:
@@ -36,7 +38,7 @@ def parametrize_schemes(schemes: str, *, plugin: str = "") -> Callable[[Any], An
         xfails a fault that the scheme declares in `known_faults`.
     """
 
-    def parametrize(test: Any) -> Any:
+    def parametrize(test: Test) -> Test:
         beside = Path(inspect.getfile(test)).parent / plugin
         given = str(beside) if beside.is_file() else plugin
         if given:

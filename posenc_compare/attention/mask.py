@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
@@ -66,7 +65,7 @@ class Mask:
         return self.window if isinstance(self.window, Sequence) else (self.window,)
 
 
-def _whole(got: Any, least: int) -> bool:
+def _whole(got: object, least: int) -> bool:
     return isinstance(got, int) and not isinstance(got, bool) and got >= least
 
 

@@ -53,7 +53,7 @@ def main() -> None:
     sys.exit(code or printed)
 
 
-def _code(act: Callable[[], Any]) -> int:
+def _code(act: Callable[[], int | None]) -> int:
     """Return the exit code of an act, and say in one line what is wrong, if it is."""
     try:
         return act() or 0

@@ -5,8 +5,8 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.engine.choices import SettingChoices
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint, read_regular
@@ -15,7 +15,7 @@ LONG = 1 << 20  # bytes of a file of settings
 
 
 @contextmanager
-def configured(path: Path | None, flags: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def configured(path: Path | None, flags: Body) -> Iterator[Body]:
     """Yield the choices of a file and of flags, which win over the file.
 
     Inside, an error about a value of the file names its line.
@@ -37,7 +37,7 @@ def configured(path: Path | None, flags: dict[str, Any]) -> Iterator[dict[str, A
         raise
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def _read(path: Path) -> tuple[Body, dict[str, str]]:
     """Return the values of a TOML file by name, and where it has each."""
     try:
         text = read_regular(path, LONG).decode("utf-8-sig")

@@ -6,9 +6,9 @@ and bars is imported when one is drawn: a refusal needs none of it.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_compare.analysis.core.sanitize import clean
 
@@ -30,7 +30,7 @@ def tell(text: str) -> None:
 
 
 def show(
-    title: str, head: list[str], body: list[list[Any]], format: str = "table"
+    title: str, head: list[str], body: Sequence[Sequence[object]], format: str = "table"
 ) -> None:
     """Print one table.
 
@@ -54,7 +54,7 @@ def show(
         _print_rich(title, head, body)
 
 
-def _print_rich(title: str, head: list[str], body: list[list[Any]]) -> None:
+def _print_rich(title: str, head: list[str], body: Sequence[Sequence[object]]) -> None:
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table

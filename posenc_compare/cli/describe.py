@@ -1,7 +1,7 @@
 """The command that describes a scheme, a measure, a task or a plot."""
 
 import inspect
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from posenc_compare.cli.options import Plugins
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
 from posenc_compare.variants import Variant, option_types
+
+if TYPE_CHECKING:
+    from posenc_compare.schemes import Scheme
 
 
 def describe(
@@ -46,7 +49,7 @@ def _describe_scheme(name: str) -> None:
         print(entry)
 
 
-def _describe_instance(scheme: Any) -> None:
+def _describe_instance(scheme: "type[Scheme]") -> None:
     """Print what a scheme with its default options and sizes does and holds."""
     from posenc_compare.schemes import DOORS, Geometry
 
@@ -63,7 +66,7 @@ def _describe_instance(scheme: Any) -> None:
     tell(f"Parameters: {_parameters(built)}")
 
 
-def _dependence(scheme: Any, doors: list[str]) -> str:
+def _dependence(scheme: "Scheme", doors: list[str]) -> str:
     """Return what the scheme looks at to tell where tokens stand."""
     if not doors:
         return "nothing"
@@ -80,7 +83,7 @@ def _dependence(scheme: Any, doors: list[str]) -> str:
     return "; ".join(parts)
 
 
-def _parameters(scheme: Any) -> str:
+def _parameters(scheme: "Scheme") -> str:
     """Return how many numbers the scheme holds, and who shares them."""
     sizes = [(p.numel(), p.requires_grad) for p in scheme.parameters()]
     if not sizes:
@@ -123,7 +126,7 @@ def _tell_all(*texts: str) -> None:
             tell(line)
 
 
-def _type(kind: Any) -> str:
+def _type(kind: object) -> str:
     if kind is Variant:
         return "scheme"
     choices = getattr(kind, "__args__", None)

@@ -66,7 +66,7 @@ METAVARS = {int: "INTEGER", float: "FLOAT", "grid": "ROWSxCOLUMNS"}
 
 
 def with_choices(
-    names: Iterable[str], flags: dict[str, str] | None = None, **defaults: Any
+    names: Iterable[str], flags: dict[str, str] | None = None, **defaults: object
 ) -> Callable[[Command], Command]:
     """Give a command an option for each choice in place of its `**chosen`.
 
@@ -91,7 +91,7 @@ def with_choices(
     return give
 
 
-def _option(name: str, default: Any, flag: str | None) -> inspect.Parameter:
+def _option(name: str, default: object, flag: str | None) -> inspect.Parameter:
     """Return the parameter from which typer makes the option of a choice."""
     kind, help = get_args(CHOICES[name])
     facts: dict[str, Any] = {"metavar": METAVARS.get(name, METAVARS.get(kind))}

@@ -4,10 +4,11 @@ import shlex
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.engine.choices import SettingChoices, WorkChoices
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, show
@@ -45,7 +46,7 @@ def run(
     out: Out = None,
     format: Formats = Format.table,
     dry_run: DryRun = False,
-    **chosen: Any,
+    **chosen: object,
 ) -> int:
     """Measure and train schemes, and write tables, plots and a report.
 
@@ -70,7 +71,7 @@ def measure(
     out: Out = None,
     format: Formats = Format.table,
     dry_run: DryRun = False,
-    **chosen: Any,
+    **chosen: object,
 ) -> int:
     """Measure schemes without training: seconds, not minutes."""
     from posenc_compare.analysis.engine.comparison import plan_comparison
@@ -81,7 +82,7 @@ def measure(
     return _run(comparison, where, format, dry_run)
 
 
-def _made(chosen: dict[str, Any]) -> dict[str, Any]:
+def _made(chosen: dict[str, object]) -> Body:
     """Return the choices that the user made, or that have a default."""
     return {name: value for name, value in chosen.items() if value is not None}
 

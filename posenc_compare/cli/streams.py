@@ -3,15 +3,18 @@
 import io
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from posenc_compare.errors import StoreError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class Output(io.FileIO):
     """Stdout or stderr. That stdout takes no more is an error; stderr then is mute."""
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: "ReadableBuffer") -> int | None:
         try:
             return super().write(data)
         except OSError as error:
@@ -49,7 +52,7 @@ def open_streams() -> None:
         )
 
 
-def _opened(number: int, before: Any) -> io.TextIOWrapper:
+def _opened(number: int, before: object) -> io.TextIOWrapper:
     """Return a stream that writes as an escape what its encoding lacks."""
     return io.TextIOWrapper(
         io.BufferedWriter(Output(number, "w", closefd=False)),

@@ -23,7 +23,7 @@ class ContractError(AssertionError):
     """A scheme breaks its contract; the message has the expected and actual result."""
 
 
-def expect(condition: Any, expected: str, got: Any) -> None:
+def expect(condition: object, expected: str, got: object) -> None:
     """Raise `ContractError` unless the condition holds."""
     if not condition:
         raise ContractError(f"expected {expected}, got {got}")

@@ -1,6 +1,6 @@
 """Checks of gradients and rounding: C15 to C17."""
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -32,8 +32,12 @@ class Halves(TorchDispatchMode):
         self.seen: list[str] = []
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         out = func(*args, **(kwargs or {}))
         for got in out if isinstance(out, tuple | list) else (out,):
             if isinstance(got, Tensor) and got.dtype in (torch.bfloat16, torch.float16):

@@ -7,8 +7,9 @@ made has the value of its preset, or the default of `Work`.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
+from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.settings import ProbeSetting, Training, sides_of
 from posenc_compare.analysis.engine.devices import resolve_device
@@ -133,7 +134,7 @@ class Settings:
         return f"grid-{self.probe.grid}" if self.probe.grid else self.preset
 
 
-def settle(chosen: dict[str, Any], device: str) -> Settings:
+def settle(chosen: Body, device: str) -> Settings:
     """Return the settings that follow from choices, on `device`.
 
     Args:

@@ -121,8 +121,8 @@ class Comparison:
         work = sum(cell.setting.work for cell in todo.values())
         done = units = 0
 
-        def tell(**news: Any) -> None:
-            listen(Event(done, len(todo), units, work, **news))
+        def tell(what: str = "", record: Record | None = None, note: str = "") -> None:
+            listen(Event(done, len(todo), units, work, what, record, note))
 
         def advance(cell: Cell, more: int) -> None:
             nonlocal units

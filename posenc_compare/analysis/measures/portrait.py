@@ -242,10 +242,10 @@ def _map_heads(heads: int) -> list[int]:
     return [round(i * (heads - 1) / max(1, kept - 1)) for i in range(kept)]
 
 
-def _nested(values: Tensor) -> Any:
+def _nested(values: Tensor) -> object:
     """Return nested lists of numbers with few digits."""
 
-    def short(item: Any) -> Any:
+    def short(item: object) -> object:
         if isinstance(item, list):
             return [short(part) for part in item]
         return float(f"{item:.{DIGITS}g}")

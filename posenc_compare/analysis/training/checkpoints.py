@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from posenc_compare.analysis.core.canonical import canonical, parse_strictly
+from posenc_compare.analysis.core.canonical import Body, canonical, parse_strictly
 from posenc_compare.analysis.core.files import read_file, write_file
 from posenc_compare.errors import StoreError
 
@@ -76,7 +76,7 @@ class Checkpoints:
         self.resumed_elsewhere = False
         self.raised: BaseException | None = None
         self.size = 0
-        self._damaged: list[dict[str, Any]] = []
+        self._damaged: list[Body] = []
         self._last = time.monotonic()
 
     def due(self) -> bool:
@@ -170,11 +170,11 @@ class Checkpoints:
         text = canonical({"sha256": digest, "body": body})
         write_file(folder / "manifest.json", text, self.files)
 
-    def _path(self, entry: dict[str, Any]) -> Path:
+    def _path(self, entry: Body) -> Path:
         assert self.folder is not None
         return self.folder / f"{entry['step']:d}-{entry['sha256'][:8]}.safetensors"
 
-    def _listed(self) -> list[dict[str, Any]]:
+    def _listed(self) -> list[Body]:
         """Return the entries of the manifest, newest first."""
         if self.folder is None:
             return []

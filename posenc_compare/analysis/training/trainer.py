@@ -6,8 +6,8 @@ order, and a training that is stopped goes on as if it had not been.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -87,7 +87,7 @@ class Trainer:
                 progress.checkpoints.save(step + 1, self.state())
         return (torch.stack(self.losses).cpu() / math.log(2)).tolist()
 
-    def _step(self, run: Any, positions: Tensor, step: int) -> None:
+    def _step(self, run: Callable[..., Tensor], positions: Tensor, step: int) -> None:
         recipe = self.recipe
         device = positions.device
         rate = recipe.learning_rate * _schedule(step, recipe.steps)
@@ -243,7 +243,7 @@ def generator(*purpose: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(stream_seed("positions", *purpose))
 
 
-def _groups(model: Decoder, weight_decay: float) -> list[dict[str, Any]]:
+def _groups(model: Decoder, weight_decay: float) -> list[dict[str, object]]:
     """Split parameters by what AdamW does with them.
 
     A token vector is the embedding's row times sqrt(width), so a step of the
