@@ -27,7 +27,7 @@ def _set_torch_numbers(state: bytes) -> None:
     torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
 
-def _numpy_numbers() -> tuple[Any, ...]:
+def _numpy_numbers() -> tuple[object, ...]:
     kind, keys, *rest = np.random.get_state()  # noqa: NPY002
     return (kind, tuple(keys), *rest)
 
@@ -81,7 +81,7 @@ def _set_autocast(state: tuple[bool, torch.dtype, bool]) -> None:
     torch.set_autocast_cache_enabled(state[2])
 
 
-def _set_warnings(filters: list[Any]) -> None:
+def _set_warnings(filters: list[object]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
     warnings.simplefilter("ignore", append=True)  # invalidates Python's cache
     warnings.filters[:] = filters  # type: ignore[index]
@@ -127,12 +127,12 @@ STATE: dict[str, Pair] = {
 """The parts of the global state, each with a function to read and one to set it."""
 
 
-def process_state() -> dict[str, Any]:
+def process_state() -> dict[str, object]:
     """Return the global state by part."""
     return {name: read() for name, (read, _) in STATE.items()}
 
 
-def changes(before: dict[str, Any], *but: str) -> list[str]:
+def changes(before: dict[str, object], *but: str) -> list[str]:
     """Return the parts that differ from `before`, except those in `but`."""
     after = process_state()
     return [name for name in before if before[name] != after[name] and name not in but]
@@ -148,7 +148,7 @@ def preserve_state() -> Iterator[None]:
         restore(before)
 
 
-def restore(before: dict[str, Any]) -> None:
+def restore(before: dict[str, object]) -> None:
     """Restore the parts that differ from `before`; threads cannot be restored."""
     for name in changes(before):
         STATE[name][1](before[name])

@@ -69,11 +69,11 @@ def declared(
 
 def read_declarations(
     path: Path, decorator: str
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
+) -> Iterator[tuple[str, str, dict[str, object]]]:
     """Yield name, summary and facts of all that `@decorator(...)` marks in a file."""
     for name, node, call in declared(parse(path), decorator):
         summary = (ast.get_docstring(node) or "").partition("\n")[0]
-        facts = {
+        facts: dict[str, object] = {
             word.arg: word.value.value
             for word in call.keywords
             if word.arg and isinstance(word.value, ast.Constant)
@@ -103,7 +103,7 @@ class Registry(Generic[T]):
         package: str,
         decorator: str,
         group: str = "",
-        groups: dict[str, tuple[str, tuple[Any, ...]]] | None = None,
+        groups: dict[str, tuple[str, tuple[object, ...]]] | None = None,
         literal: dict[str, type] | None = None,
     ) -> None:
         self.kind = kind
@@ -170,7 +170,7 @@ class Registry(Generic[T]):
         return self._items[name]
 
     def add(
-        self, name: str, item: T, module: str, summary: str, facts: dict[str, Any]
+        self, name: str, item: T, module: str, summary: str, facts: dict[str, object]
     ) -> None:
         """File `item` under `name`; called by the decorator that stands in `module`.
 
@@ -270,7 +270,7 @@ class Registry(Generic[T]):
                 f"as all and {' and '.join(self.groups)} do"
             )
 
-    def _check_facts(self, name: str, origin: str, facts: dict[str, Any]) -> None:
+    def _check_facts(self, name: str, origin: str, facts: dict[str, object]) -> None:
         """Refuse a value that no group of entries stands for, or none where needed."""
         for fact, wanted in self.literal.items():
             if type(facts.get(fact)) is not wanted:
@@ -278,7 +278,7 @@ class Registry(Generic[T]):
                     f"{self.kind} {name!r} of {origin}: {fact} must be written out as "
                     f"{wanted.__name__}, got {facts.get(fact)!r}"
                 )
-        known: dict[str, dict[Any, None]] = {}
+        known: dict[str, dict[object, None]] = {}
         for fact, values in self.groups.values():
             known.setdefault(fact, {}).update(dict.fromkeys(values))
         for fact in facts.keys() & known.keys():
@@ -364,7 +364,7 @@ REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, MEASURES, TASKS, PLOTS)
 
 
 def add_plugin(
-    source: str, registries: tuple[Registry[Any], ...] = REGISTRIES
+    source: str, registries: tuple[Registry[object], ...] = REGISTRIES
 ) -> list[str]:
     """Declare all that a plugin registers, given as `path.py` or as a module name.
 

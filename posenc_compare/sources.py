@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from typing import Any
+from types import CodeType
 
 from posenc_compare import EXPORTS
 from posenc_compare.errors import ConfigError
@@ -171,11 +171,11 @@ def constants(path: Path) -> set[str]:
 class Planned(SourceFileLoader):
     """Load a module from the text that `keep` was given, whatever its file holds."""
 
-    def get_code(self, fullname: str) -> Any:
+    def get_code(self, fullname: str) -> CodeType:
         """Return the compiled text; no cache of bytecode is read or written."""
         return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
 
-    def get_data(self, path: Any) -> bytes:
+    def get_data(self, path: str) -> bytes:
         """Return the text."""
         return read(Path(path))
 
@@ -190,7 +190,9 @@ class PlannedFinder:
     def __init__(self, modules: dict[str, Path]) -> None:
         self.modules = modules
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: object, target: object = None
+    ) -> ModuleSpec | None:
         """Return how to load a module, if its text was given."""
         if (place := self.modules.get(name)) is None:
             return None

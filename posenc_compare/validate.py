@@ -5,7 +5,6 @@ import stat
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from posenc_compare.errors import ConfigError
 
@@ -52,7 +51,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
-def number(text: str, kind: type[int] | type[float]) -> Any:
+def number(text: str, kind: type[int] | type[float]) -> int | float | str:
     """Turn ASCII text into a number, or leave it for the check of its range to refuse.
 
     As in Python and TOML, `1_000` and `1e3` are numbers.
@@ -83,25 +82,31 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def check_whole(name: str, value: Any, low: int, high: int) -> None:
+def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raise `ConfigError` unless `value` is a whole number from `low` to `high`."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or not low <= value <= high
+    ):
         raise ConfigError(
             f"{name} must be a whole number from {low} to {high}, got {_short(value)}"
         )
 
 
-def check_number(name: str, value: Any, low: float, high: float) -> None:
+def check_number(name: str, value: object, low: float, high: float) -> None:
     """Raise `ConfigError` unless `value` is a finite number from `low` to `high`."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not low <= value <= high:
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not low <= value <= high
+    ):
         raise ConfigError(
             f"{name} must be a number from {low:g} to {high:g}, got {_short(value)}"
         )
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Raise `ConfigError` unless `value` is one of `choices`."""
     if not any(type(value) is type(c) and value == c for c in choices):
         wanted = " or ".join(str(choice).lower() for choice in choices)
@@ -118,5 +123,5 @@ def check_heads(width: int, heads: int) -> None:
         )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return repr(value)[:LONGEST]

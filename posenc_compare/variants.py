@@ -15,6 +15,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.bases import resolution_order
@@ -25,6 +26,8 @@ from posenc_compare.validate import hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 DEEP = 8  # brackets inside one another
+Kind = type | UnionType  # of an option, as annotated; a `Literal` too
+Known = tuple[Kind, object]  # the kind of an option, and its default
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Variant:
             waiting += map(Variant, _built_in(variant.name) - found)
         return sorted(found)
 
-    def build(self, geometry: Any) -> Any:
+    def build(self, geometry: object) -> Any:
         """Return a new `Scheme` for a `Geometry`.
 
         Its parameters come from torch's global generator.
@@ -121,7 +124,7 @@ def _inside(label: str) -> Iterator[Variant]:
         return
 
 
-def option_types(name: str) -> dict[str, tuple[Any, Any]]:
+def option_types(name: str) -> dict[str, Known]:
     """Return type and default of every option of a scheme, importing nothing.
 
     A scheme that was registered from no file is asked itself.
@@ -134,7 +137,7 @@ def option_types(name: str) -> dict[str, tuple[Any, Any]]:
         nodes = {n: node for n, node, _ in declared(parse(entry.path), "register")}
         node = nodes.get(name)
         return _written_options(entry, node) if isinstance(node, ast.ClassDef) else {}
-    options: dict[str, tuple[Any, Any]] = {}
+    options: dict[str, Known] = {}
     for parent in SCHEMES.get(name).__mro__:
         if "__init__" not in vars(parent):
             continue
@@ -178,7 +181,7 @@ def _builds(tree: ast.Module) -> set[str]:
     }
 
 
-def _readable_options(name: str) -> dict[str, tuple[Any, Any]]:
+def _readable_options(name: str) -> dict[str, Known]:
     """Return `option_types`; none where they cannot be read, and so not be given."""
     try:
         return option_types(name)
@@ -186,12 +189,12 @@ def _readable_options(name: str) -> dict[str, tuple[Any, Any]]:
         return {}
 
 
-def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, tuple[Any, Any]]:
+def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, Known]:
     """Read the constructor of a class, and that of a parent as far as it is passed on.
 
     A constructor with `**options` is taken to pass them on to the next.
     """
-    options: dict[str, tuple[Any, Any]] = {}
+    options: dict[str, Known] = {}
     assert entry.path is not None
     for parent in resolution_order(scheme, entry.path, entry.module):
         if isinstance(parent, str):
@@ -211,7 +214,7 @@ def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, tuple[Any,
 
 def _written_option(
     name: str, option: ast.arg, default: ast.expr | None
-) -> tuple[Any, Any]:
+) -> tuple[Any, object]:
     try:
         match option.annotation:
             case ast.Name(id="Variant") if isinstance(default, ast.Call):
@@ -278,8 +281,8 @@ def _split(text: str, sign: str) -> list[str]:
     return parts
 
 
-def _read_options(name: str, written: str) -> dict[str, Any]:
-    options: dict[str, Any] = {}
+def _read_options(name: str, written: str) -> dict[str, object]:
+    options: dict[str, object] = {}
     known = option_types(name) if written else {}
     for assignment in filter(None, _split(written, ";")):
         key, equals, text = (part.strip() for part in assignment.partition("="))
@@ -301,7 +304,7 @@ def _read_options(name: str, written: str) -> dict[str, Any]:
     return options
 
 
-def _read(text: str, kind: Any) -> Any:
+def _read(text: str, kind: Kind) -> object:
     """Turn text into a value of `kind`, or leave it for `_fitted` to refuse."""
     if get_origin(kind) is Literal:
         return next((value for value in get_args(kind) if str(value) == text), text)
@@ -309,10 +312,10 @@ def _read(text: str, kind: Any) -> Any:
         return WORDS.get(text.lower(), text)
     if kind is Variant and text.startswith("(") and text.endswith(")"):
         return text[1:-1]
-    return number(text, kind) if kind in (int, float) else text
+    return number(text, kind) if kind is int or kind is float else text
 
 
-def _fitted(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) -> Any:
+def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     """Return a value as its option has it: 1 for a float is 1.0."""
     if key not in known:
         takes = f"; it takes {', '.join(sorted(known)) or 'none'}"
@@ -340,7 +343,7 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, tuple[Any, Any]]) 
     return value + 0.0 if kind is float else value  # -0.0 is 0.0 too
 
 
-def _fitted_inside(name: str, key: str, value: Any) -> str:
+def _fitted_inside(name: str, key: str, value: object) -> str:
     """Return the label of the scheme that an option stands for."""
     label = _plain(value)
     if not isinstance(label, str) or not label:
@@ -351,12 +354,12 @@ def _fitted_inside(name: str, key: str, value: Any) -> str:
         raise type(error)(f"{name}: {key}: {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value as records keep it: a scheme by its label."""
     return value.label if isinstance(value, Variant) else value
 
 
-def _write(value: Any, kind: Any) -> str:
-    if kind is Variant and ":" in value:
+def _write(value: object, kind: Kind) -> str:
+    if kind is Variant and ":" in str(value):
         return f"({value})"
     return str(value).lower() if isinstance(value, bool) else str(value)

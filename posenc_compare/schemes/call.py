@@ -155,7 +155,7 @@ def index_grid(
     )
 
 
-def whole_numbers(who: str, got: Any) -> Tensor:
+def whole_numbers(who: str, got: object) -> Tensor:
     """Return a tensor of whole numbers as int64.
 
     Raises:

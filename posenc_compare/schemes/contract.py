@@ -79,7 +79,7 @@ def ask_offsets(
 
 
 def check_returned(
-    scheme: Scheme, door: str, got: Any, shape: Sequence[int], like: Tensor
+    scheme: Scheme, door: str, got: object, shape: Sequence[int], like: Tensor
 ) -> None:
     """Check shape, dtype, device and layout of a door's result.
 

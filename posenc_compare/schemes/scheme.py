@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -254,7 +254,7 @@ def register(
                 f"scheme {name!r}: must be a class derived from Scheme, got {scheme!r}"
             )
         summary = (scheme.__doc__ or "").partition("\n")[0]
-        facts: dict[str, Any] = {"family": family, "source": source}
+        facts: dict[str, object] = {"family": family, "source": source}
         if axes != 1:
             facts["axes"] = axes
         SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
