@@ -163,7 +163,7 @@ def test_every_outcome_reaches_the_tests_of_authors() -> None:
     def run(label: str, code: str) -> None:
         def test(conform: Any) -> None: ...
 
-        marked = parametrize_schemes(label, plugin=FAULTY)(test)
+        marked: Any = parametrize_schemes(label, plugin=FAULTY)(test)
         cases = marked.pytestmark[0].args[1]
         (case,) = (case for case in cases if case.id == f"{label}-{code}")
         case.values[0]()
