@@ -57,6 +57,7 @@ def main() -> None:
         cell, progress = _task(request, pipe)
         with contextlib.suppress(Exception):  # `compute` tells what is wrong with it
             MEASURES.get(cell.measure)
+            cell.spec()  # which reads and hashes all source, once
         _answer(pipe, {"token": token, "progress": 0})  # the scheme's own time begins
         before = process_state()
         try:
