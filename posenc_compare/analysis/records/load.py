@@ -168,11 +168,11 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
         "package": spec.package,
         "torch": spec.torch,
         "graphics": spec.graphics,
-        # What has no numbers was made nowhere.
+        # A record without rows ranks nothing, wherever it was made.
         **{
             name: made.text(field, before)
             for name, (field, before) in MADE.items()
-            if record.rows or field in made.facts
+            if record.rows
         },
     }
     del settings["seed"]
