@@ -47,8 +47,8 @@ FAULTS = [
     Fault(
         "validate.py",
         "true is a number",
-        "whole = isinstance(value, int) and not isinstance(value, bool)",
-        "whole = isinstance(value, int)",
+        "not isinstance(value, int)\n        or isinstance(value, bool)\n",
+        "not isinstance(value, int)\n",
         "tests/training/test_training.py::test_bad_settings_are_refused",
     ),
     Fault(
