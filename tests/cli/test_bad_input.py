@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -262,28 +261,27 @@ REFUSED = [
     ["status", "none"],
 ]
 IN_TURN = """
-import json, sys, time
-from pathlib import Path
+import json, sys
 from posenc_compare.cli import main
 
 def command(words):
     sys.argv = ["posenc-compare", *words]
-    start = time.process_time()
     try:
         main()
     except SystemExit as end:
-        return end.code, time.process_time() - start, peak()
+        return end.code, peak()
 
 def peak():  # MiB
     line = next(x for x in open("/proc/self/status") if x.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
-start = [None, None, peak()]
+start = [None, peak()]
 print(json.dumps([start, *map(command, json.loads(sys.argv[1])), list(sys.modules)]))
 """
 
 
-def test_a_refusal_takes_less_than_a_second_and_no_memory(tmp_path: Path) -> None:
+def test_a_refusal_loads_nothing_heavy_and_takes_no_memory(tmp_path: Path) -> None:
+    """How long one takes is shown by benchmarks/commands.py."""
     (tmp_path / "loud.py").write_text(f"print('ran')\n{SCHEME.format(name='loud')}")
     done = subprocess.run(
         [sys.executable, "-c", IN_TURN, json.dumps(REFUSED)],
@@ -294,23 +292,11 @@ def test_a_refusal_takes_less_than_a_second_and_no_memory(tmp_path: Path) -> Non
     )
     *told, modules = json.loads(done.stdout)
     assert len(done.stderr.splitlines()) == len(REFUSED)
-    for words, (_, _, before), (code, seconds, after) in zip(
-        REFUSED, told, told[1:], strict=False
-    ):
+    for words, (_, before), (code, after) in zip(REFUSED, told, told[1:], strict=False):
         assert code == 2, words
-        assert seconds < 1, words
         assert after - before < 50, words  # the first brings the modules with it
-    assert told[-1][2] < 100
+    assert told[-1][1] < 100
     assert not {"torch", "pandas", "matplotlib"} & set(modules)
-
-
-@pytest.mark.parametrize("words", [["run", "--schemes", "rop"], ["run", "--steps=0"]])
-def test_a_whole_process_takes_less_than_a_second(posenc_process, words: Any) -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    refused(posenc_process(*words))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Its own time, however busy the machine is.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 
 
 # --- the grid ---------------------------------------------------------------------
