@@ -17,7 +17,7 @@ TESTS = "tests/training/test_training.py::test_"
 CORPUS = "tests/training/test_corpus.py::test_"
 NGRAMS = "tests/training/test_ngrams.py::test_"
 GROUPS = "parameters_of_a_scheme_train_by_what_they_act_on"
-OWN = '"params": params, "weight_decay": '
+OWN = 'own == rate],\n                "weight_decay": '
 
 
 def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
@@ -80,17 +80,17 @@ FAULTS = [
     ),
     fault(
         "analysis/training/optimiser",
-        "rate of the network",
-        "else width**0.5",
-        "else 1.0",
+        "all raised",
+        "(felt & ~left).any()",
+        "False",
         GROUPS,
     ),
     fault(
         "analysis/training/optimiser",
-        "inner schemes go by the outer",
-        "if isinstance(module, Scheme):",
-        "if module is scheme:",
-        "an_inner_scheme_keeps_its_own_rate",
+        "what is added lowered",
+        "(felt & ~left).any()",
+        "felt.any()",
+        GROUPS,
     ),
     Fault(
         "analysis/training/ngrams.py",

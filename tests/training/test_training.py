@@ -18,7 +18,7 @@ from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.evaluation import evaluate
-from posenc_compare.analysis.training.optimiser import acts_on, groups, owned
+from posenc_compare.analysis.training.optimiser import acts_on, groups
 from posenc_compare.analysis.training.tasks.language import next_bytes
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.trainer import Recipe, Trainer
@@ -33,6 +33,7 @@ AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 BEYOND = [name for name, axes in AXES.items() if axes != 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
+TOKENS = "tokens or logits"  # what tables and biases are added to
 RECIPE = Recipe(30, 16, 1e-2, 0.1, 0.0, autocast=False, compiled=False)
 
 
@@ -252,64 +253,54 @@ def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
     torch.testing.assert_close(got, whole / whole.norm(), rtol=1e-4, atol=1e-7)
 
 
-ACTS_ON = {
-    "tokens": "fourier_learned learned sinusoidal_concat",
-    "logits": "cope dape deberta fire fox kerple_log kerple_power mlp_bias path pope "
-    "shaw swin t5_bias transformer_xl",
-    "activations": "fope:learned=true",
-}
-
-
-@pytest.mark.parametrize(
-    ("target", "label"),
-    [(target, label) for target, some in ACTS_ON.items() for label in some.split()],
+THROUGH_TOKENS = {
+    "fox": {"gate.weight"},
+    "path": {"down.weight", "up.weight", "strength.weight"},
+    "path:forget=true": {"gate.weight"},
+    "sinusoidal_concat": {"project.weight"},
+}  # what multiplies token vectors; all else that is trained does not
+TRAINED = sorted(
+    name
+    for name in SEQUENCE
+    if any(p.requires_grad for p in Variant(name).build(GEOMETRY).parameters())
 )
+
+
+@pytest.mark.parametrize("label", [*TRAINED, "fope:learned=true", "path:forget=true"])
 def test_parameters_of_a_scheme_train_by_what_they_act_on(
-    corpus: Corpus, target: str, label: str
+    corpus: Corpus, label: str
 ) -> None:
-    """Beside the list stand the doors, not the layers that a scheme is made of."""
     (variant,) = parse_variants(label)
-    assert acts_on(variant.build(GEOMETRY)) == target
-    if label in BEYOND:  # of several axes, and not trained
-        return
     model = Decoder(variant, 1, GEOMETRY, seed=0)
     trainer = Trainer(model, text(corpus), RECIPE, seed=0)
-    names = {p: n for n, p in model.named_parameters()}
+    names = {p: n for n, p in model.named_parameters() if p.requires_grad}
     network = {n for n in names.values() if "scheme" not in n}
     matrices = {n for n in network if model.get_parameter(n).dim() == 2}
-    found = [
-        ({names[p] for p in group["params"]}, group["weight_decay"], group["rate"])
+    through = THROUGH_TOKENS.get(variant.name, set()) | THROUGH_TOKENS.get(label, set())
+    plain = {f"schemes.0.{name}" for name in through}
+    raised = {*names.values()} - network - plain
+    found = {
+        (group["rate"], group["weight_decay"], name)
         for group in trainer.optimiser.param_groups
-    ]
-    own = pytest.approx(1 if target == "activations" else 32**0.5)
-    assert found == [
-        (matrices, 0.1, 1),
-        (network - matrices, 0, 1),
-        ({*names.values()} - network, 0, own),
-    ]
-
-
-def test_every_scheme_with_parameters_is_in_the_list() -> None:
-    listed = {
-        label.partition(":")[0] for some in ACTS_ON.values() for label in some.split()
+        for name in (names[p] for p in group["params"])
     }
-    trained = {
-        name
-        for name in built_in()
-        if any(p.requires_grad for p in Variant(name).build(GEOMETRY).parameters())
+    assert found == {
+        *((1, 0.1, name) for name in matrices),
+        *((1, 0, name) for name in network - matrices | plain),
+        *((32**0.5, 0, name) for name in raised),
     }
-    assert trained <= listed
 
 
-def test_an_inner_scheme_keeps_its_own_rate(corpus: Corpus) -> None:
-    (variant,) = parse_variants("randomized:scheme=(fope:learned=true)")
+def test_an_inner_scheme_trains_as_it_does_alone() -> None:
+    (variant,) = parse_variants("randomized:scheme=path")
     (scheme,) = Decoder(variant, 1, GEOMETRY, seed=0).own
-    owners = {owner.name for owner, _ in owned(scheme)}
-    assert owners == {"fope"}
+    names = {p: n.removeprefix("inner.") for n, p in scheme.named_parameters()}
+    found = {names[p] for p, target in acts_on(scheme).items() if target != TOKENS}
+    assert found == THROUGH_TOKENS["path"]
 
 
 def test_a_rate_that_is_given_takes_the_place_of_the_rule(corpus: Corpus) -> None:
-    model = Decoder(Variant("t5_bias"), 1, GEOMETRY, seed=0)
+    model = Decoder(Variant("fox"), 1, GEOMETRY, seed=0)
     *network, own = groups(model, 0.1, 3.4)
     assert own["rate"] == 3.4
     assert all(group["rate"] == 1 for group in network)

@@ -1,47 +1,68 @@
 """What the optimiser does with each parameter: its learning rate and its decay.
 
-A token vector is a row of the embedding times sqrt(width), so a step of Adam moves it
-by sqrt(width) times the rate. A scheme adds its codes to tokens, and its biases to
-logits, without such a factor. So parameters of a scheme that act on tokens or logits
-get the rate times sqrt(width), to move as fast. Parameters that act on activations, as
-the network's own matrices do, get the rate. What a scheme's parameters act on is told
-by the doors that it overrides, not by the layers that it is made of. No parameter of a
-scheme is decayed: no paper of theirs decays one.
+A step of Adam moves every number by about the rate. A matrix of the network multiplies
+as many channels as a token has, so it moves its output by the sum of so many steps. A
+scheme's table is added to tokens or logits as it is, and its layers multiply a few
+numbers made of positions. So there is one rule for a scheme's parameters, by what they
+act on: those that multiply token vectors get the rate, as the network's matrices do;
+all others get the rate times sqrt(width), by which token vectors move as well, as their
+rows are multiplied by sqrt(width). The rule asks what a parameter does, not which layer
+it is part of. No parameter of a scheme is decayed: no paper of theirs decays one.
 """
 
-from collections.abc import Iterator
 from typing import Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.schemes import Scheme
 
-Target = Literal["logits", "tokens", "activations"]
-DOORS: dict[Target, tuple[str, ...]] = {
-    "logits": ("offset_bias", "pair_bias", "scores", "weights"),
-    "tokens": ("embed",),
-}
+Target = Literal["activations", "tokens or logits"]
+TOKENS = 4  # in the sequence that a scheme is asked with
 
 
-def acts_on(scheme: Scheme) -> Target:
-    """Return what the scheme's own parameters act on, by the doors it overrides."""
-    for target, doors in DOORS.items():
-        if any(map(scheme.acts_at, doors)):
-            return target
-    return "activations"
+def acts_on(scheme: Scheme) -> dict[nn.Parameter, Target]:
+    """Return what each trained parameter of a scheme acts on.
 
-
-def owned(scheme: Scheme) -> Iterator[tuple[Scheme, nn.Parameter]]:
-    """Return the parameters of a scheme with the scheme that owns each.
-
-    A scheme may hold others; a parameter is owned by the innermost that holds it.
+    A parameter multiplies token vectors if numbers of it that have an effect on what
+    `embed` or `token_state` returns have none once the token vectors are zero.
     """
-    owner: dict[nn.Parameter, Scheme] = {}
-    for module in scheme.modules():  # outer ones first
-        if isinstance(module, Scheme):
-            owner.update(dict.fromkeys(module.parameters(), module))
-    yield from ((scheme, parameter) for parameter, scheme in owner.items())
+    parameters = [p for p in scheme.parameters() if p.requires_grad]
+    if not parameters:
+        return {}
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(1, TOKENS, scheme.geometry.model_dim, generator=draw)
+    found = zip(
+        parameters,
+        _felt(scheme, parameters, x.to(parameters[0])),
+        _felt(scheme, parameters, torch.zeros_like(x).to(parameters[0])),
+        strict=True,
+    )
+    return {
+        parameter: "activations" if (felt & ~left).any() else "tokens or logits"
+        for parameter, felt, left in found
+    }
+
+
+def _felt(scheme: Scheme, parameters: list[nn.Parameter], x: Tensor) -> list[Tensor]:
+    """Return which numbers of each parameter change tokens or their state."""
+    positions = torch.arange(TOKENS, device=x.device)
+    made = [scheme.embed(x, positions), scheme.token_state(x)]
+    total = sum(
+        (
+            part.square().sum() + part.sum()
+            for part in made
+            if part is not None and part.requires_grad
+        ),
+        start=torch.zeros((), device=x.device),
+    )
+    if not total.requires_grad:
+        return [torch.zeros_like(p, dtype=torch.bool) for p in parameters]
+    gradients = torch.autograd.grad(
+        total, parameters, allow_unused=True, materialize_grads=True
+    )
+    return [gradient != 0 for gradient in gradients]
 
 
 def groups(
@@ -52,24 +73,26 @@ def groups(
     Args:
         model: the decoder.
         weight_decay: of the network's matrices.
-        scheme_rate: of the parameters of schemes, if it is not 0.
+        scheme_rate: of all parameters of schemes, if it is not 0.
     """
+    raised = model.embedding.embedding_dim**0.5
     rates = {
-        parameter: scheme_rate or _rate(owner, model.embedding.embedding_dim)
-        for scheme in model.schemes
-        for owner, parameter in owned(scheme)
+        parameter: scheme_rate or (1.0 if target == "activations" else raised)
+        for scheme in model.own
+        for parameter, target in acts_on(scheme).items()
     }
-    network = [p for p in model.parameters() if p not in rates]
-    found: list[dict[str, object]] = [
-        {"params": [p for p in network if p.dim() > 1], "weight_decay": weight_decay},
-        {"params": [p for p in network if p.dim() < 2], "weight_decay": 0.0},
+    network = [p for p in model.parameters() if p.requires_grad and p not in rates]
+    matrices = [p for p in network if p.dim() > 1]
+    vectors = [p for p in network if p.dim() < 2]
+    return [
+        {"params": matrices, "weight_decay": weight_decay, "rate": 1.0},
+        {"params": vectors, "weight_decay": 0.0, "rate": 1.0},
+        *(
+            {
+                "params": [p for p, own in rates.items() if own == rate],
+                "weight_decay": 0.0,
+                "rate": rate,
+            }
+            for rate in sorted(set(rates.values()))
+        ),
     ]
-    found = [{**group, "rate": 1.0} for group in found]
-    for rate in sorted(set(rates.values())):
-        params = [p for p, own in rates.items() if own == rate]
-        found.append({"params": params, "weight_decay": 0.0, "rate": rate})
-    return found
-
-
-def _rate(scheme: Scheme, width: int) -> float:
-    return 1.0 if acts_on(scheme) == "activations" else width**0.5
