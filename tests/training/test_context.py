@@ -24,7 +24,7 @@ LENGTH, LONGEST, WINDOWS = 8, 4, 3
 @pytest.fixture
 def setting(tmp_path: Path) -> Training:
     path = tmp_path / "text"
-    path.write_bytes(torch.randint(97, 123, (4000,), dtype=torch.uint8).numpy())
+    path.write_bytes(bytes(torch.randint(97, 123, (4000,)).tolist()))
     return Training(
         layers=1,
         width=16,

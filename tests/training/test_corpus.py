@@ -130,8 +130,11 @@ def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
 
 def test_settings_are_chosen_on_other_windows_than_those_of_tests(folder: Path) -> None:
     corpus = load_corpus(str(folder))
-    for split, documents in (("test", corpus.test), ("validation", corpus.validation)):
-        windows, numbers = corpus.windows(split, 64, 640)
+    found = [
+        (corpus.test, corpus.windows("test", 64, 640)),
+        (corpus.validation, corpus.windows("validation", 64, 640)),
+    ]
+    for documents, (windows, numbers) in found:
         assert len(set(numbers)) > 1
         for window, number in zip(windows, numbers, strict=True):
             assert bytes(window.tolist()) in documents[number]
