@@ -162,7 +162,7 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
         (lambda r: r.table("uniquenes"), "no record is of 'uniquenes'; did you mean"),
         (lambda r: pc.compare("rop"), "unknown scheme 'rop'; did you mean rope"),
         (lambda r: compare("rope", step=3), "unknown setting 'step'; did you mean"),
-        (lambda r: compare("rope", seeds="x"), "seeds must be a whole number"),
+        (lambda r: compare("rope", seeds="x"), "seeds must be from 1 to 10000"),
         (lambda r: compare("rope", workers=-1), "workers must be a whole number"),
         (lambda r: pc.compare("rope", plugins=["none.py"]), "none.py: must be readab"),
         (lambda r: pc.compare("rope", plugins="none.py"), "plugins must be a list"),

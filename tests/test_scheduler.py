@@ -9,6 +9,7 @@ import pytest
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import scheduler
+from posenc_compare.analysis.engine.local import Group, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.measures.measure import (
     Quantity,
@@ -91,3 +92,21 @@ def test_a_measure_says_by_a_literal_whether_it_runs_alone(said: bool) -> None:
             lambda *_: Result([])
         )
     assert "odd" not in MEASURES.entries()
+
+
+@pytest.mark.parametrize("own", [None, "4096"])
+def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    name = "MALLOC_TRIM_THRESHOLD_"
+    monkeypatch.delenv(name, raising=False)
+    if own:
+        monkeypatch.setenv(name, own)
+    worker = WorkerProcess(Group(()), {}, [], 0)
+    try:
+        environ = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
+    finally:
+        worker.close()
+    found = dict(pair.split(b"=", 1) for pair in environ.split(b"\0") if pair)
+    assert found[b"MALLOC_MMAP_THRESHOLD_"] == b"1073741824"
+    assert found[name.encode()].decode() == (own or "4294967296")

@@ -178,7 +178,7 @@ def test_planted_files_are_never_run(tmp_path: Path) -> None:
     store.create()
     assert Checkpoints(checkpoints).load(lambda *_: None, 1 << 20) == (0, {})
     assert b"posix" in load_corpus(str(corpus)).train.tobytes() + b"".join(
-        load_corpus(str(corpus)).held_out
+        load_corpus(str(corpus)).validation + load_corpus(str(corpus)).test
     )
     store.forget_checkpoints(CELL.key())
     assert not sentinel.exists()

@@ -595,9 +595,7 @@ FORGED: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
         {"optimiser.step.final_norm.bias": torch.tensor(7.0)}
     ),
     "not finite": lambda t: t["model.final_norm.weight"].fill_(torch.nan),
-    "results before the end": lambda t: t.update(
-        {"bits.8.": torch.zeros(8, dtype=torch.float64)}
-    ),
+    "results before the end": lambda t: t.update({"tested.8.": torch.zeros(2, 8)}),
 }
 
 
@@ -648,10 +646,10 @@ def test_results_of_tests_that_are_none_are_not_used(
     folder = tmp_path / "ckpt" / training.key()
     tensors = interrupted(training, folder, 6)
     forged = {
-        "length": ("bits.8.", torch.zeros(9, dtype=torch.float64)),
-        "kind": ("bits.8.", torch.zeros(8)),
-        "sign": ("bits.8.", -torch.ones(8, dtype=torch.float64)),
-        "unknown": ("bits.7.", torch.zeros(7, dtype=torch.float64)),
+        "length": ("tested.8.", torch.zeros(2, 9)),
+        "kind": ("tested.8.", torch.zeros(2, 8).double()),
+        "sign": ("tested.8.", -torch.ones(2, 8)),
+        "unknown": ("tested.7.", torch.zeros(2, 7)),
     }
     tensors.update([forged[bits]])
     plant(folder, 6, tensors)

@@ -9,6 +9,7 @@ FILES = (
     "analysis/measures/*.py",
     "reproduce/*.py",
 )
+CONTEXT = "tests/training/test_context.py::test_"
 TRAINING = "tests/training/test_training.py::test_"
 ATTENTION = "tests/measures/test_attention_measures.py::test_"
 LINEARITY = "tests/measures/test_shift_linearity.py::test_"
@@ -34,9 +35,23 @@ FAULTS = [
     fault(
         "analysis/measures/extrapolation",
         "bits of the last reader",
-        "if not case:\n                at_positions",
-        "if case:\n                at_positions",
+        "at_places if case else places",
+        "places.tolist() if case else at_places or places",
         f"{TRAINING}figures_are_those_of_the_network_as_trained",
+    ),
+    fault(
+        "analysis/measures/context",
+        "other bytes compared",
+        "return placed.reshape(-1, length)[:, self.length :]",
+        "return placed.reshape(-1, length)",
+        f"{CONTEXT}effective_length_compares_the_same_bytes",
+    ),
+    fault(
+        "analysis/measures/context",
+        "gain turned round",
+        "sliding - _mean(full)",
+        "_mean(full) - sliding",
+        f"{CONTEXT}gain_is_what_a_sliding_window_has_not",
     ),
     fault(
         "analysis/measures/shift_error",

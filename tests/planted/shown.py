@@ -52,7 +52,7 @@ FAULTS = [
     fault(
         "analysis/engine/plan",
         "portraits for every seed",
-        "        if seed == 0 or name not in once\n",
+        "        if seed == seeds[0] or name not in once\n",
         "",
         f"{RECORDS}what_draws_and_does_not_rank_is_planned_for_one_seed",
     ),

@@ -6,13 +6,18 @@ FILES = (
     "analysis/training/__init__.py",
     "analysis/training/corpus.py",
     "analysis/training/decoder.py",
+    "analysis/training/evaluation.py",
+    "analysis/training/ngrams.py",
+    "analysis/training/optimiser.py",
     "analysis/training/tasks/*.py",
+    "analysis/training/tested.py",
     "analysis/training/trainer.py",
 )
 TESTS = "tests/training/test_training.py::test_"
 CORPUS = "tests/training/test_corpus.py::test_"
-GROUPS = "layers_of_a_scheme_train_as_those_of_the_network_and_its_tables_apart"
-TABLES = '"params": list(tables.values()),\n            "weight_decay": '
+NGRAMS = "tests/training/test_ngrams.py::test_"
+GROUPS = "parameters_of_a_scheme_train_by_what_they_act_on"
+OWN = 'own == rate],\n                "weight_decay": '
 
 
 def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
@@ -31,24 +36,24 @@ def forged(name: str, old: str, new: str) -> Fault:
 FAULTS = [
     # Ids
     fault(
-        "analysis/training/trainer",
+        "analysis/training/evaluation",
         "tested as if in training",
         "    model.eval()\n",
         "",
         "nothing_is_augmented_in_tests",
     ),
     fault(
-        "analysis/training/trainer",
+        "analysis/training/evaluation",
         "no draws in tests",
-        'positions, generator(start, "test"))',
+        'positions, ids_of(start, "test"))',
         "positions)",
         "random_ids_are_drawn_in_tests_too",
     ),
     fault(
         "analysis/training/trainer",
         "one draw for all steps",
-        "generator(self.seed, step)",
-        "generator(self.seed, 0)",
+        "ids_of(self.seed, step)",
+        "ids_of(self.seed, 0)",
         "random_ids_are_drawn_anew_in_every_step",
     ),
     # Steps
@@ -67,18 +72,54 @@ FAULTS = [
         "the_rate_rises_over_a_tenth_and_falls_to_a_tenth",
     ),
     fault(
-        "analysis/training/trainer",
-        "tables decayed",
-        f"{TABLES}0.0",
-        f"{TABLES}0.1",
+        "analysis/training/optimiser",
+        "scheme decayed",
+        f"{OWN}0.0",
+        f"{OWN}weight_decay",
         GROUPS,
     ),
     fault(
-        "analysis/training/trainer",
-        "layers as tables",
-        "if id(p) not in layers}",
-        "}",
+        "analysis/training/optimiser",
+        "all raised",
+        "(felt & ~left).any()",
+        "False",
         GROUPS,
+    ),
+    fault(
+        "analysis/training/optimiser",
+        "what is added lowered",
+        "(felt & ~left).any()",
+        "felt.any()",
+        GROUPS,
+    ),
+    Fault(
+        "analysis/training/ngrams.py",
+        "lower orders unmixed",
+        "(both + kinds * lower)",
+        "(both + kinds / 256)",
+        f"{NGRAMS}every_order_is_what_the_formula_gives",
+    ),
+    Fault(
+        "analysis/training/ngrams.py",
+        "first byte of a window counted",
+        "first = max(1, order - 1)",
+        "first = order - 1",
+        f"{NGRAMS}every_order_is_what_the_formula_gives",
+    ),
+    Fault(
+        "analysis/training/tasks/language.py",
+        "floor of another seed",
+        "            setting.seed,\n",
+        "            0,\n",
+        f"{NGRAMS}the_floor_of_language_has_read_what_the_network_has",
+    ),
+    Fault(
+        "analysis/training/tasks/language.py",
+        "windows slide too far",
+        "self.setting.length + stride - context",
+        "self.setting.length - context",
+        "tests/training/test_context.py"
+        "::test_every_byte_beyond_the_training_length_is_read_once_in_order",
     ),
     fault(
         "analysis/training/trainer",
@@ -185,8 +226,8 @@ FAULTS = [
     fault(
         "analysis/training/corpus",
         "copies trained on",
-        "for text in shuffled if text not in held_out",
-        "for text in shuffled",
+        "while shuffled and shuffled[-1] == some[-1]:",
+        "while False:",
         "copies_of_a_held_out_document_are_not_trained_on",
     ),
 ]

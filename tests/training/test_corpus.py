@@ -27,11 +27,13 @@ def test_standard_library_is_large_and_named_with_its_version() -> None:
 def test_documents_are_either_trained_on_or_held_out(folder: Path) -> None:
     corpus = load_corpus(str(folder))
     trained = bytes(corpus.train.tolist())
-    assert len(corpus.held_out) >= 2
-    for document in corpus.held_out:
-        assert document not in trained
     total = sum(path.stat().st_size for path in folder.iterdir())
-    assert 0.1 <= sum(map(len, corpus.held_out)) / total < 0.2
+    for held_out in (corpus.validation, corpus.test):
+        assert len(held_out) >= 2
+        for document in held_out:
+            assert document not in trained
+        assert 0.1 <= sum(map(len, held_out)) / total < 0.2
+    assert not set(corpus.validation) & set(corpus.test)
 
 
 def test_split_and_hash_do_not_depend_on_file_names(folder: Path) -> None:
@@ -42,15 +44,17 @@ def test_split_and_hash_do_not_depend_on_file_names(folder: Path) -> None:
         path.rename(folder / f"z{len(names) - i:02}.md")
     load_corpus.cache_clear()
     after = load_corpus(str(folder))
-    assert set(before.held_out) == set(after.held_out)
+    assert set(before.validation) == set(after.validation)
+    assert set(before.test) == set(after.test)
 
 
 def test_one_file_is_cut_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "book.txt"
     path.write_bytes(bytes(range(200)) * 10)
     corpus = load_corpus(str(path))
-    assert bytes(corpus.train.tolist()) + corpus.held_out[0] == path.read_bytes()
-    assert len(corpus.held_out[0]) == 200
+    parts = [bytes(corpus.train.tolist()), *corpus.validation, *corpus.test]
+    assert b"".join(parts) == path.read_bytes()
+    assert [len(part) for part in parts] == [1600, 200, 200]
 
 
 def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:
@@ -66,27 +70,27 @@ def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:
 
 def test_test_windows_lie_in_one_held_out_document_each(folder: Path) -> None:
     corpus = load_corpus(str(folder))
-    windows = corpus.test_windows(64, 640)
+    windows = corpus.windows("test", 64, 640)[0]
     assert windows.shape == (10, 65)
     for window in windows:
-        assert any(bytes(window.tolist()) in text for text in corpus.held_out)
+        assert any(bytes(window.tolist()) in text for text in corpus.test)
     assert len({bytes(window.tolist()) for window in windows}) == 10
 
 
 def test_windows_share_out_a_document_to_its_last_byte() -> None:
     documents = (bytes(range(3 * 16 + 1)), bytes(range(100, 100 + 2 * 16 + 1)))
-    corpus = Corpus("made", "0", np.zeros(1, np.uint8), documents)
-    windows = corpus.test_windows(16, 5 * 16)
+    corpus = Corpus("made", "0", np.zeros(1, np.uint8), (), documents)
+    windows = corpus.windows("test", 16, 5 * 16)[0]
     starts = [0, 16, 32, 100, 116]
     wanted = [list(range(start, start + 17)) for start in starts]
     assert windows.tolist() == wanted
     with pytest.raises(ConfigError, match="must hold out 6 windows of 17 bytes"):
-        corpus.test_windows(16, 6 * 16)
+        corpus.windows("test", 16, 6 * 16)
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2])
 def test_a_batch_may_begin_at_every_byte_that_has_a_whole_window(spare: int) -> None:
-    corpus = Corpus("made", "0", np.arange(17 + spare, dtype=np.uint8), ())
+    corpus = Corpus("made", "0", np.arange(17 + spare, dtype=np.uint8), (), ())
     batch = corpus.batch(64, 16, seed=0, step=0)
     assert set(batch[:, 0].tolist()) == set(range(spare + 1))
     assert (batch == batch[:, :1] + np.arange(17)).all()
@@ -102,17 +106,19 @@ def test_too_small_a_corpus_is_refused(
     path = tmp_path / "small.txt"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=message):
-        load_corpus(str(path)).test_windows(64, 640)
+        load_corpus(str(path)).windows("test", 64, 640)
 
 
 def test_copies_of_a_held_out_document_are_not_trained_on(folder: Path) -> None:
-    held_out = load_corpus(str(folder)).held_out[-1]
-    for i in range(2):  # so many that they do not all fit into the held-out tenth
-        (folder / f"copy{i}.txt").write_bytes(held_out)
+    whole = load_corpus(str(folder))
+    for number, copied in enumerate((whole.test[-1], whole.validation[-1])):
+        for i in range(2):  # so many that they do not all fit into the held-out tenth
+            (folder / f"copy{number}{i}.txt").write_bytes(copied)
     load_corpus.cache_clear()
     corpus = load_corpus(str(folder))
     trained = bytes(corpus.train.tolist())
-    assert not any(document in trained for document in corpus.held_out)
+    assert not any(text in trained for text in corpus.validation + corpus.test)
+    assert not set(corpus.validation) & set(corpus.test)
 
 
 def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
@@ -120,3 +126,15 @@ def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
         load_corpus(str(tmp_path / "none"))
     with pytest.raises(ConfigError, match="got an empty name"):
         load_corpus("")
+
+
+def test_settings_are_chosen_on_other_windows_than_those_of_tests(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    found = [
+        (corpus.test, corpus.windows("test", 64, 640)),
+        (corpus.validation, corpus.windows("validation", 64, 640)),
+    ]
+    for documents, (windows, numbers) in found:
+        assert len(set(numbers)) > 1
+        for window, number in zip(windows, numbers, strict=True):
+            assert bytes(window.tolist()) in documents[number]

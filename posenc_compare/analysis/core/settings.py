@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import Field, asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.errors import ConfigError
@@ -20,6 +20,8 @@ from posenc_compare.validate import (
     check_whole,
 )
 
+Split = Literal["test", "validation"]  # sets of documents that are not trained on
+Norm = Literal["layer", "rms"]
 STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -35,7 +37,7 @@ class Text(Protocol):
         """Return the hash of all of it."""
         ...
 
-    def test_windows(self, length: int, total: int) -> object:
+    def windows(self, split: Split, length: int, total: int) -> object:
         """Return held-out windows.
 
         Raises:
@@ -224,14 +226,19 @@ class Training:
         layers: layers of the decoder.
         width: channels of a token vector.
         heads: attention heads.
+        norm: what precedes attention and perceptron, LayerNorm or RMSNorm.
         length: tokens per training sequence, and the shortest test length.
         steps: optimiser steps.
         batch: sequences per step.
         learning_rate: peak rate of AdamW.
         weight_decay: weight decay of the network's matrices.
+        scheme_rate: rate of a scheme's own parameters, as a multiple of the rate of
+            the network; 0: by what they act on, see `training.optimiser`.
         longest: the longest test length, in multiples of `length`; test lengths
             double from `length` up to it.
         test_bytes: held-out tokens that are predicted at every length.
+        split: which held-out documents those are from: test, or validation to choose
+            a setting by.
         dtype: float32, or bfloat16 for autocast.
         compiled: whether to compile the network.
         seed: seed of initial weights and batches.
@@ -244,13 +251,16 @@ class Training:
     layers: int = 2
     width: int = 128
     heads: int = 4
+    norm: Norm = "layer"
     length: int = 64
     steps: int = 300
     batch: int = 16
     learning_rate: float = 2e-3
     weight_decay: float = 0.1
+    scheme_rate: float = 0.0
     longest: int = 16
     test_bytes: int = 32_768
+    split: Split = "test"
     dtype: Literal["float32", "bfloat16"] = "float32"
     compiled: bool = False
     seed: int = 0
@@ -274,6 +284,9 @@ class Training:
         check_whole("seed", self.seed, 0, SEEDS)
         check_number("learning_rate", self.learning_rate, 1e-12, 100)
         check_number("weight_decay", self.weight_decay, 0, 100)
+        check_number("scheme_rate", self.scheme_rate, 0, 1e6)
+        check_choice("norm", self.norm, get_args(Norm))
+        check_choice("split", self.split, get_args(Split))
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
         check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
@@ -281,8 +294,8 @@ class Training:
         if not isinstance(self.corpus, str):
             raise ConfigError(f"corpus must be text, got {self.corpus!r}")
         # 1 and 1.0 are the same rate, so they must give the same key.
-        object.__setattr__(self, "learning_rate", float(self.learning_rate))
-        object.__setattr__(self, "weight_decay", float(self.weight_decay))
+        for name in ("learning_rate", "weight_decay", "scheme_rate"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def work(self) -> int:
@@ -328,7 +341,7 @@ class Training:
         if not self.reads_corpus:
             return self
         text = load(self.corpus)
-        text.test_windows(self.test_lengths[-1], self.test_bytes)
+        text.windows(self.split, self.test_lengths[-1], self.test_bytes)
         text.batch(1, self.length, seed=0, step=0)
         return replace(self, corpus_sha256=text.sha256)
 

@@ -11,10 +11,11 @@ from typing import Annotated, Literal, TypedDict
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.core.seeds import named_seeds
 from posenc_compare.analysis.core.settings import ProbeSetting, Training, sides_of
 from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_choice, check_whole
+from posenc_compare.validate import check_choice
 
 
 class SettingChoices(TypedDict, total=False):
@@ -23,17 +24,24 @@ class SettingChoices(TypedDict, total=False):
     preset: Annotated[Literal["quick", "standard", "gpu"], "quick by default."]
     task: Annotated[str, "What networks are trained on: language."]
     corpus: Annotated[str, "File or folder of text; default: stdlib."]
-    seeds: Annotated[int, "Number of paired seeds."]
+    seeds: Annotated[str, "How many paired seeds, or which: 3, 100-109, 5,7,9."]
     layers: Annotated[int, "Layers of the decoder."]
     width: Annotated[int, "Channels of a token."]
     heads: Annotated[int, "Attention heads."]
+    norm: Annotated[Literal["layer", "rms"], "LayerNorm by default, or RMSNorm."]
     length: Annotated[int, "Training length, bytes."]
     longest: Annotated[int, "Longest test, in training lengths."]
     steps: Annotated[int, "Optimiser steps."]
     batch: Annotated[int, "Sequences per step."]
     learning_rate: Annotated[float, "Peak rate."]
     weight_decay: Annotated[float, "Of matrices."]
+    scheme_rate: Annotated[
+        float, "Rate of a scheme's own parameters, in rates; 0: by what they act on."
+    ]
     test_bytes: Annotated[int, "Held-out bytes per test length."]
+    split: Annotated[
+        Literal["test", "validation"], "Documents to test on; validation, to choose by."
+    ]
     dtype: Annotated[str, "Of training: float32 or bfloat16 (autocast)."]
     compiled: Annotated[bool, "Use torch.compile."]
     positions: Annotated[int, "Positions that codes are measured over."]
@@ -120,13 +128,13 @@ class Settings:
         preset: that they started from.
         training: of trained measures.
         probe: of all other measures.
-        seeds: how many there are.
+        seeds: which.
     """
 
     preset: str
     training: Training
     probe: ProbeSetting
-    seeds: int
+    seeds: tuple[int, ...]
 
     @property
     def name(self) -> str:
@@ -148,8 +156,7 @@ def settle(chosen: Body, device: str) -> Settings:
     preset = chosen.pop("preset", "quick")
     check_choice("preset", preset, tuple(PRESETS))
     training, seeds = PRESETS[preset]
-    seeds = chosen.pop("seeds", seeds)
-    check_whole("seeds", seeds, 1, 10_000)
+    seeds = named_seeds(chosen.pop("seeds", seeds))
     grid = chosen.pop("grid", None)
     for name in chosen.keys() - ON_GRID if grid is not None else ():
         raise ConfigError(f"{name} must be left out on a grid, where none is trained")

@@ -25,6 +25,12 @@ START = 120.0  # seconds that a worker may take until it is ready
 MUTE = 1.0  # seconds that a process may live on without its pipe
 TAIL = 2000  # bytes kept of what a scheme prints
 CHUNK = 1 << 16
+# A worker's C library keeps memory that was freed: asking the system for 32 MiB again
+# costs as much as copying it eight times. What the user sets goes before it.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+}
 SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
 
 
@@ -79,6 +85,7 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs, source.fileno()),
                 start_new_session=True,
+                env=KEEP_MEMORY | os.environ,
             )
         os.close(theirs)
         assert self.process.stdin is not None

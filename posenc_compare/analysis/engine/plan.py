@@ -32,7 +32,7 @@ def plan(
     measures: list[str],
     probe: ProbeSetting,
     training: Training,
-    seeds: int,
+    seeds: tuple[int, ...],
     threads: int,
     many: int = MANY,
 ) -> list[Cell]:
@@ -43,7 +43,7 @@ def plan(
         measures: registry names.
         probe: setting of measures without training; its seed is replaced.
         training: setting of trained measures; its seed is replaced.
-        seeds: seeds `0 ... seeds - 1`, the same for every variant.
+        seeds: the same for every variant.
         threads: of the machine, for each cell.
         many: cells that are not more than wanted.
 
@@ -53,11 +53,11 @@ def plan(
     """
     kinds = {name: setting_of(name).kind for name in measures}
     once = {name for name in measures if MEASURES.entry(name).facts.get("once")}
-    count = len(variants) * (len(once) + seeds * (len(measures) - len(once)))
+    count = len(variants) * (len(once) + len(seeds) * (len(measures) - len(once)))
     if count > many:
         raise ConfigError(
             f"the comparison must have at most {many} cells, got {count}: "
-            f"{len(variants)} variants, {len(measures)} measures, {seeds} seeds; "
+            f"{len(variants)} variants, {len(measures)} measures, {len(seeds)} seeds; "
             f"`--yes` would compute them all the same"
         )
     given: tuple[Setting, ...] = (probe, training)
@@ -74,9 +74,9 @@ def plan(
             threads,
             graphics_of(settings[kinds[name]]),
         )
-        for seed in range(seeds)
+        for seed in seeds
         for name in sorted(measures, key=lambda name: ORDER.index(kinds[name]))
-        if seed == 0 or name not in once
+        if seed == seeds[0] or name not in once
         for variant in variants
     ]
 

@@ -4,10 +4,21 @@ A small decoder is trained on a task at one length and tested at lengths up to 1
 as long; in language, on the same held-out bytes. `docs/training.md` says how and why.
 """
 
-import torch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.measures.context import (
+    CONTEXT_QUANTITIES,
+    CONTEXT_VIEWS,
+    SHORTEST,
+    STRIDES,
+    Scores,
+)
 from posenc_compare.analysis.measures.measure import (
     ByCase,
     Curve,
@@ -17,74 +28,113 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.training.decoder import Decoder
-from posenc_compare.analysis.training.trainer import Recipe, Trainer, evaluate
+from posenc_compare.analysis.training.evaluation import by_place, counted
+from posenc_compare.analysis.training.tasks.task import Batch, Task
+from posenc_compare.analysis.training.tested import Tests
+from posenc_compare.analysis.training.trainer import Recipe, Trainer
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.registry import TASKS
-from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 
-BITS = Quantity(
-    "bits_per_byte",
-    unit="bits per byte",
-    better="lower",
-    zero="every held-out byte is foreseen; 8 is a uniform guess",
-    x="test length, in bytes",
-    title="bits per byte",
+
+@dataclass(frozen=True)
+class Scoring:
+    """The quantities of tasks that report one kind of score."""
+
+    score: Quantity
+    read: Quantity
+    floor: Quantity
+    trained: Quantity
+    more: tuple[Quantity, ...] = ()
+
+    @property
+    def all(self) -> tuple[Quantity, ...]:
+        """Return every quantity."""
+        return (self.score, self.read, self.floor, self.trained, *self.more)
+
+
+BITS = Scoring(
+    Quantity(
+        "bits_per_byte",
+        unit="bits per byte",
+        better="lower",
+        zero="every held-out byte is foreseen; 8 is a uniform guess",
+        x="test length, in bytes",
+        title="bits per byte",
+    ),
+    Quantity(
+        "read_bits_per_byte",
+        unit="bits per byte",
+        better="lower",
+        zero="every held-out byte is foreseen; 8 is a uniform guess",
+        x="test length, in bytes",
+        title="bits per byte of trained networks, read under a scaling",
+    ),
+    Quantity(
+        "floor_bits_per_byte",
+        unit="bits per byte",
+        better="neither",
+        zero="every held-out byte is foreseen by an n-gram model of the training bytes",
+        x="test length, in bytes",
+        title="bits per byte of n-gram models",
+    ),
+    Quantity(
+        "training_bits",
+        unit="bits per byte",
+        better="lower",
+        zero="every training byte is foreseen (mean of the last tenth of the steps)",
+    ),
+    CONTEXT_QUANTITIES,
 )
-READ_BITS = Quantity(
-    "read_bits_per_byte",
-    unit="bits per byte",
-    better="lower",
-    zero="every held-out byte is foreseen; 8 is a uniform guess",
-    x="test length, in bytes",
-    title="bits per byte of trained networks, read under a scaling",
+ACCURACY = Scoring(
+    Quantity(
+        "accuracy",
+        unit="share",
+        better="higher",
+        zero="no token that counts is foreseen",
+        x="test length, in tokens",
+        title="accuracy",
+    ),
+    Quantity(
+        "read_accuracy",
+        unit="share",
+        better="higher",
+        zero="no token that counts is foreseen",
+        x="test length, in tokens",
+        title="accuracy of trained networks, read under a scaling",
+    ),
+    Quantity(
+        "floor_accuracy",
+        unit="share",
+        better="neither",
+        zero="a model without a network foresees no token that counts",
+        x="test length, in tokens",
+        title="accuracy of models without a network",
+    ),
+    Quantity(
+        "training_bits_per_token",
+        unit="bits per token",
+        better="lower",
+        zero="every training token is foreseen (mean of the last tenth of the steps)",
+    ),
 )
-TRAIN_BITS = Quantity(
-    "training_bits",
-    unit="bits per byte",
-    better="lower",
-    zero="every training byte is foreseen (mean of the last tenth of the steps)",
-)
-ACCURACY = Quantity(
-    "accuracy",
-    unit="share",
-    better="higher",
-    zero="no token that counts is foreseen",
-    x="test length, in tokens",
-    title="accuracy",
-)
-READ_ACCURACY = Quantity(
-    "read_accuracy",
-    unit="share",
-    better="higher",
-    zero="no token that counts is foreseen",
-    x="test length, in tokens",
-    title="accuracy of trained networks, read under a scaling",
-)
-TRAIN_TOKEN_BITS = Quantity(
-    "training_bits_per_token",
-    unit="bits per token",
-    better="lower",
-    zero="every training token is foreseen (mean of the last tenth of the steps)",
-)
-# By the score of a task: the score, the score as read in other ways, the loss.
-QUANTITIES = {
-    "bits_per_byte": (BITS, READ_BITS, TRAIN_BITS),
-    "accuracy": (ACCURACY, READ_ACCURACY, TRAIN_TOKEN_BITS),
-}
-BITS_AT = "bits."  # of a tensor in a checkpoint; behind it length and case
-READINGS = 64  # cases at one length, at the most
+SCORINGS = {scoring.score.name: scoring for scoring in (BITS, ACCURACY)}
 
 
 @register_measure(
     "extrapolation",
-    quantities=tuple(quantity for some in QUANTITIES.values() for quantity in some),
+    quantities=(*BITS.all, *ACCURACY.all),
     views=(
-        Curve(BITS),
-        ByCase(READ_BITS),
-        Curve(ACCURACY),
-        ByCase(READ_ACCURACY),
+        *CONTEXT_VIEWS,
+        Curve(BITS.score),
+        ByCase(BITS.read),
+        ByCase(BITS.floor),
+        Curve(ACCURACY.score),
+        ByCase(ACCURACY.read),
+        ByCase(ACCURACY.floor),
     ),
+    version=2,
     setting="training",
 )
 def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Result:
@@ -98,91 +148,128 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     Returns:
         One row per test length; where the scheme defines no such positions, a row
         with the reason. Where the scheme can be read in other ways at a length, as a
-        rope under a scaling, a row for each with its name as case. Arrays:
-        `position_bits` (of other tasks `position_` and the score), the score at every
-        position of the longest length that is defined, and `training_bits` of every
-        step.
+        rope under a scaling, a row for each with its name as case. A row for each
+        simple model of the task and length. If the task can slide windows, the rows
+        of `measures.context`. Arrays: `position_bits` (of other tasks `position_` and
+        the score), the score at every position of the longest length that is defined;
+        `training_bits` of every step; `document_bits`, by test length, the mean of
+        every test window of the longest length, and `window_documents`, which document
+        each is from.
     """
     facts = TASKS.entry(setting.task).facts
-    score = facts["score"]
-    read, read_otherwise, trained = (quantity.name for quantity in QUANTITIES[score])
     task = TASKS.get(setting.task)(setting)
-    autocast = setting.dtype == "bfloat16"
     geometry = Geometry(
         model_dim=setting.width, heads=setting.heads, length=setting.length
     )
-    vocabulary = facts["vocabulary"]
-    model = Decoder(variant, setting.layers, geometry, setting.seed, vocabulary)
+    model = Decoder(
+        variant,
+        setting.layers,
+        geometry,
+        setting.seed,
+        facts["vocabulary"],
+        setting.norm,
+    )
     model.to(setting.device)
     recipe = Recipe(
         setting.steps,
         setting.length,
         setting.learning_rate,
         setting.weight_decay,
-        autocast,
+        setting.scheme_rate,
+        setting.dtype == "bfloat16",
         setting.compiled,
     )
     trainer = Trainer(model, task, recipe, setting.seed)
-    sizes = {f"{BITS_AT}{length}.": length for length in setting.test_lengths}
-
-    def restore(step: int, tensors: dict[str, torch.Tensor]) -> None:
-        bits = _tested(tensors, sizes if step == setting.steps else {})
-        trainer.restore(step, {n: t for n, t in tensors.items() if n not in bits})
-
-    limit = trainer.most + 8 * READINGS * sum(setting.test_lengths)
-    step, tensors = progress.checkpoints.load(restore, limit)
-    progress(step)
+    contexts = _contexts(setting)
+    tests = Tests(
+        trainer,
+        facts["score"],
+        setting.test_bytes,
+        {*contexts, *setting.test_lengths},
+    )
+    tests.resume(progress)
     losses = trainer.train(progress)
+    scoring = SCORINGS[facts["score"]]
     last = losses[-max(1, len(losses) // 10) :]
-    rows = [Row(trained, sum(last) / len(last))]
-    tested = _tested(tensors, sizes)
-    at_positions = torch.empty(0)
+    rows = [Row(scoring.trained.name, sum(last) / len(last))]
+    scores, notes = Scores(setting.length), dict[int, str]()
+    at_places: list[float] = []
     for length in setting.test_lengths:
+        batch = task.test(length)
         others = schemes_for_length(model.own, length)
         for case, schemes in {"": model.own, **others}.items():
-            quantity = read_otherwise if case else read
-            name = f"{BITS_AT}{length}.{case}"
-            try:
-                if name not in tested:
-                    with model.use_schemes(schemes):
-                        batch = task.test(length)
-                        tested[name] = evaluate(model, batch, autocast, score)
-            except UndefinedPositionError as error:
-                note = f"not defined beyond {error.limit}"
-                rows.append(Row(quantity, None, length, case, note))
-                continue
-            except ConfigError as error:
-                if not case:
-                    raise
-                rows.append(Row(quantity, None, length, case, str(error)))
-                continue
-            rows.append(Row(quantity, float(tested[name].mean()), length, case))
+            quantity = scoring.read if case else scoring.score
+            found, note = _tested(tests, batch, case, schemes, progress)
+            value = None
+            if found is not None:
+                places = by_place(found, batch)
+                value = float(places.mean())
+                at_places = at_places if case else places.tolist()
+            rows.append(Row(quantity.name, value, length, case, note))
             if not case:
-                at_positions = tested[name]
-            if progress.checkpoints.due():
-                progress.checkpoints.save(setting.steps, {**trainer.state(), **tested})
-    positions = "position_bits" if score == BITS.name else f"position_{score}"
-    arrays = {positions: at_positions.tolist(), "training_bits": losses}
-    return Result(rows, arrays, QUANTITIES[score])
+                scores.full[length], notes[length] = found, note
+        for name, floor in task.floors(length).items():
+            value = float(by_place(floor, batch).mean())
+            rows.append(Row(scoring.floor.name, value, length, name))
+    _slide(scores, task, setting, tests, model.own, progress)
+    rows += scores.rows(notes)
+    arrays: dict[str, Any] = {
+        f"position_{facts['score'].removesuffix('_per_byte')}": at_places,
+        "training_bits": losses,
+    }
+    if task.documents:
+        arrays["document_bits"] = scores.by_window(len(task.documents))
+        arrays["window_documents"] = list(task.documents)
+    return Result(rows, arrays, scoring.all)
 
 
 def _tested(
-    tensors: dict[str, torch.Tensor], sizes: dict[str, int]
-) -> dict[str, torch.Tensor]:
-    """Return the tensors of a checkpoint that are results of tests.
-
-    Args:
-        tensors: by name.
-        sizes: how long each is, by how its name begins.
+    tests: Tests,
+    batch: Batch,
+    case: str,
+    schemes: Sequence[Scheme],
+    progress: Progress,
+) -> tuple[Tensor | None, str]:
+    """Return the score of every token, or why there is none.
 
     Raises:
-        ValueError: if one is not what a test gives.
+        ConfigError: if the scheme as it was trained cannot be used.
     """
-    tested = {n: bits for n, bits in tensors.items() if n.startswith(BITS_AT)}
-    for name, bits in tested.items():
-        size = next((s for start, s in sizes.items() if name.startswith(start)), None)
-        if bits.shape != (size,) or bits.dtype != torch.float64:
-            raise ValueError(f"{name} is not of this test")
-        if not (bits.isfinite() & (bits >= 0)).all():
-            raise ValueError(f"{name} must be finite and not negative")
-    return tested
+    try:
+        return tests.run(batch, case, schemes, progress), ""
+    except UndefinedPositionError as error:
+        return None, f"not defined beyond {error.limit}"
+    except ConfigError as error:
+        if not case:
+            raise
+        return None, str(error)
+
+
+def _slide(
+    scores: Scores,
+    task: Task,
+    setting: Training,
+    tests: Tests,
+    schemes: Sequence[Scheme],
+    progress: Progress,
+) -> None:
+    """Add the scores of sliding windows, if the task has any and is tested beyond L."""
+    for context in _contexts(setting) if setting.longest > 1 else ():
+        whole = context == setting.length
+        most = max(1, context // (STRIDES if whole else 2))
+        stride = max(n for n in range(1, most + 1) if setting.length % n == 0)
+        batch = task.sliding(context, stride)
+        if batch is None:
+            return
+        found = counted(tests.run(batch, "sliding", schemes, progress), batch)
+        found = found.reshape(-1, setting.length * (setting.longest - 1))
+        if whole:
+            scores.sliding = found
+        else:
+            scores.truncated[context] = found
+
+
+def _contexts(setting: Training) -> list[int]:
+    """Return the lengths of windows that slide, up to the training length."""
+    halved = (setting.length >> i for i in range(SHORTEST.bit_length()))
+    return [context for context in halved if context > 1 or context == setting.length]

@@ -1,4 +1,4 @@
-"""Real text for training and testing, as bytes, split by document.
+"""Real text for training, validation and testing, as bytes, split by document.
 
 The default corpus is the source of the Python standard library that runs this code:
 about ten megabytes, present on every machine. Any other file or folder can be used.
@@ -16,30 +16,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.core.settings import STDLIB
+from posenc_compare.analysis.core.settings import STDLIB, Split
 from posenc_compare.errors import CorpusError
 from posenc_compare.validate import read_regular
 
-HELD_OUT = 0.1  # least fraction of all bytes that is held out
+HELD_OUT = 0.1  # least fraction of all bytes in each of the sets held out
 # Folders of generated code or tests, or that differ between installations.
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"}
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents as bytes, divided into training documents and held-out documents.
+    """Documents as bytes, divided into three sets that share no document.
 
     Attributes:
         name: name of the file or folder, or the standard library with its version.
         sha256: hash of all documents, in order, each with its length.
         train: training documents joined by one zero byte, `(byte,)` uint8.
-        held_out: documents for testing only.
+        validation: documents by which settings are chosen.
+        test: documents for the figures that are told.
     """
 
     name: str
     sha256: str
     train: NDArray[np.uint8]
-    held_out: tuple[bytes, ...]
+    validation: tuple[bytes, ...]
+    test: tuple[bytes, ...]
 
     def facts(self) -> dict[str, str | int]:
         """Return the facts about the corpus for a record."""
@@ -47,7 +49,8 @@ class Corpus:
             "name": self.name,
             "sha256": self.sha256,
             "train_bytes": len(self.train),
-            "held_out_bytes": sum(map(len, self.held_out)),
+            "validation_bytes": sum(map(len, self.validation)),
+            "test_bytes": sum(map(len, self.test)),
         }
 
     def batch(self, size: int, length: int, seed: int, step: int) -> NDArray[np.int64]:
@@ -62,33 +65,42 @@ class Corpus:
         starts = draw.integers(0, last + 1, size)
         return self.train[starts[:, None] + np.arange(length + 1)].astype(np.int64)
 
-    def test_windows(self, length: int, total: int) -> NDArray[np.int64]:
+    def windows(
+        self, split: Split, length: int, total: int
+    ) -> tuple[NDArray[np.int64], list[int]]:
         """Return held-out windows, each from one document.
 
         Args:
+            split: test or validation.
             length: input bytes of a window; one more byte is only predicted.
             total: predicted bytes of all windows together.
 
         Returns:
-            Bytes `(window, length + 1)` int64, spread evenly over the documents.
+            Bytes `(window, length + 1)` int64, spread evenly over the documents, and
+            the number of the document that each is from.
+
+        Raises:
+            CorpusError: if the documents hold too few windows.
         """
+        documents = self.test if split == "test" else self.validation
         window = length + 1
         places = [
-            (document, start)
-            for document in self.held_out
+            (number, start)
+            for number, document in enumerate(documents)
             for start in range(0, len(document) - window + 1, length)
         ]
         wanted = max(1, total // length)
         if len(places) < wanted:
             raise CorpusError(
                 f"corpus {self.name}: must hold out {wanted} windows of {window} bytes "
-                f"for testing, got {len(places)}; use a larger corpus, a smaller "
+                f"for {split}, got {len(places)}; use a larger corpus, a smaller "
                 f"--length or fewer --test-bytes"
             )
         spread = np.linspace(0, len(places) - 1, wanted).round().astype(int)
-        rows = [places[i][0][places[i][1] :][:window] for i in spread]
+        chosen = [places[i] for i in spread]
+        rows = [documents[number][start:][:window] for number, start in chosen]
         stacked = np.stack([np.frombuffer(row, np.uint8) for row in rows])
-        return stacked.astype(np.int64)
+        return stacked.astype(np.int64), [number for number, _ in chosen]
 
 
 @functools.lru_cache(maxsize=2)
@@ -114,9 +126,9 @@ def load_corpus(source: str) -> Corpus:
     whole = hashlib.sha256()
     for text in documents.values():
         whole.update(len(text).to_bytes(8, "little") + text)
-    train, held_out = _split(list(documents.values()))
+    train, validation, test = _split(list(documents.values()))
     joined = np.frombuffer(b"\0".join(train), np.uint8)
-    return Corpus(name, whole.hexdigest(), joined, tuple(held_out))
+    return Corpus(name, whole.hexdigest(), joined, tuple(validation), tuple(test))
 
 
 def _read(source: str) -> tuple[str, dict[str, bytes]]:
@@ -158,17 +170,23 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
     }
 
 
-def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Hold out whole documents, chosen by a hash of their bytes.
+def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Return documents to train on, to choose by and to test on.
 
-    Of a single document, the end is held out.
+    Whole documents are held out, chosen by a hash of their bytes, equal ones together.
+    Of a single document the end is for testing, and what precedes it for choosing.
     """
     if len(documents) == 1:
-        cut = round(len(documents[0]) * (1 - HELD_OUT))
-        return [documents[0][:cut]], [documents[0][cut:]]
+        (text,) = documents
+        first, second = (round(len(text) * (1 - n * HELD_OUT)) for n in (2, 1))
+        return [text[:first]], [text[first:second]], [text[second:]]
     shuffled = sorted(documents, key=lambda text: hashlib.sha256(text).digest())
     least = HELD_OUT * sum(map(len, documents))
-    held_out: list[bytes] = []
-    while sum(map(len, held_out)) < least and len(shuffled) > 1:
-        held_out.append(shuffled.pop())
-    return [text for text in shuffled if text not in held_out], held_out
+    held_out: list[list[bytes]] = [[], []]
+    for some in held_out:
+        while sum(map(len, some)) < least and len(shuffled) > 1:
+            some.append(shuffled.pop())
+            while shuffled and shuffled[-1] == some[-1]:
+                some.append(shuffled.pop())
+    test, validation = held_out
+    return shuffled, validation, test

@@ -14,10 +14,12 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.seeds import stream_seed
+from posenc_compare.analysis.core.settings import Norm
 from posenc_compare.attention import Session
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 
 BYTES = 256
+NORMS: dict[Norm, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
 class Layer(nn.Module):
@@ -27,16 +29,16 @@ class Layer(nn.Module):
     by sqrt(head_dim), starts them smaller by that factor.
     """
 
-    def __init__(self, width: int, scheme: Scheme, heads: int) -> None:
+    def __init__(self, width: int, scheme: Scheme, heads: int, norm: Norm) -> None:
         super().__init__()
         self.heads = heads
         self.query_gain = scheme.query_init_gain(width // heads)
-        self.attention_norm = nn.LayerNorm(width)
+        self.attention_norm = NORMS[norm](width)
         self.query = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.mlp_norm = nn.LayerNorm(width)
+        self.mlp_norm = NORMS[norm](width)
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
 
@@ -61,6 +63,7 @@ class Decoder(nn.Module):
         geometry: width, heads and training length.
         seed: of the initial weights.
         vocabulary: number of different tokens.
+        norm: LayerNorm or RMSNorm.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Decoder(nn.Module):
         geometry: Geometry,
         seed: int,
         vocabulary: int = BYTES,
+        norm: Norm = "layer",
     ) -> None:
         super().__init__()
         width = geometry.model_dim
@@ -87,10 +91,10 @@ class Decoder(nn.Module):
         self.schemes = nn.ModuleList(schemes)
         self.reading: Sequence[Scheme] = schemes
         self.layers = nn.ModuleList(
-            Layer(width, schemes[i % len(schemes)], geometry.heads)
+            Layer(width, schemes[i % len(schemes)], geometry.heads, norm)
             for i in range(layers)
         )
-        self.final_norm = nn.LayerNorm(width)
+        self.final_norm = NORMS[norm](width)
         self._initialise(seed)
 
     @contextmanager
@@ -147,3 +151,8 @@ class Decoder(nn.Module):
         for number, layer in enumerate(self.layers):
             x = layer(x, session, number)
         return F.linear(self.final_norm(x), self.embedding.weight)
+
+
+def ids_of(*purpose: str | int) -> torch.Generator:
+    """Return the generator of random position ids for one forward pass."""
+    return torch.Generator().manual_seed(stream_seed("positions", *purpose))

@@ -1,4 +1,4 @@
-"""Train a decoder at one length and test it at several.
+"""Train a decoder at one length.
 
 Batches, initial weights and the learning rate of every step are pure functions of
 the recipe, the seed and the step, so every scheme sees the same bytes in the same
@@ -14,12 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.analysis.training.decoder import Decoder, ids_of
+from posenc_compare.analysis.training.optimiser import groups
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.errors import NonFiniteError
-
-TEST_TOKENS = 16_384  # tokens in one forward pass of a test
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,8 @@ class Recipe:
         learning_rate: peak of AdamW's rate; warmed up linearly over a tenth of the
             steps, then lowered along a cosine to a tenth.
         weight_decay: of matrices; vectors and scheme parameters are not decayed.
+        scheme_rate: rate of a scheme's own parameters, as a multiple of the rate of
+            the network; 0: by what they act on.
         autocast: run the network in bfloat16 where torch's autocast does.
         compiled: compile the network with `torch.compile`.
     """
@@ -40,6 +40,7 @@ class Recipe:
     length: int
     learning_rate: float
     weight_decay: float
+    scheme_rate: float
     autocast: bool
     compiled: bool
 
@@ -60,7 +61,7 @@ class Trainer:
         self.recipe = recipe
         self.seed = seed
         self.optimiser = torch.optim.AdamW(
-            _groups(model, recipe.weight_decay),
+            groups(model, recipe.weight_decay, recipe.scheme_rate),
             lr=recipe.learning_rate,
             betas=(0.9, 0.95),
         )
@@ -95,7 +96,7 @@ class Trainer:
             group["lr"] = rate * group["rate"]
         batch = self.task.batch(step, self.seed)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.autocast):
-            ids = generator(self.seed, step)
+            ids = ids_of(self.seed, step)
             logits = run(batch.tokens.to(device), positions, ids)
         loss = _loss(logits.float(), batch)
         self.optimiser.zero_grad(set_to_none=True)
@@ -195,86 +196,6 @@ def _loss(logits: Tensor, batch: Batch) -> Tensor:
     weights = batch.weights.reshape(-1).to(logits.device)
     losses = F.cross_entropy(logits, targets, reduction="none")
     return (losses * weights).sum() / weights.sum()
-
-
-@torch.no_grad()
-def evaluate(
-    model: Decoder, batch: Batch, autocast: bool, score: str = "bits_per_byte"
-) -> Tensor:
-    """Return the score at every position, averaged over sequences.
-
-    Args:
-        model: the decoder.
-        batch: sequences of one length.
-        autocast: as in `Recipe`.
-        score: bits_per_byte, or accuracy, the share of tokens that are foreseen.
-
-    Returns:
-        `(length,)` float64. Its mean is the figure for all sequences, each place by its
-        weight.
-    """
-    model.eval()
-    device = model.embedding.weight.device
-    count, length = batch.tokens.shape
-    positions = torch.arange(length, device=device)
-    size = max(1, TEST_TOKENS // length)
-    total = torch.zeros(length, dtype=torch.float64)
-    for start in range(0, count, size):
-        part = slice(start, start + size)
-        some, wanted = (t[part].to(device) for t in (batch.tokens, batch.targets))
-        with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
-            logits = model(some, positions, generator(start, "test"))
-        if score == "accuracy":
-            found = (logits.argmax(dim=-1) == wanted).float()
-        else:
-            found = F.cross_entropy(logits.float().mT, wanted, reduction="none")
-        if batch.weights is not None:
-            found = found * batch.weights[part].to(device)
-        total += found.double().sum(dim=0).cpu()
-    if batch.weights is None:
-        mean = total / count
-    else:
-        mean = total * length / batch.weights.double().sum()
-    return mean if score == "accuracy" else mean / math.log(2)
-
-
-def generator(*purpose: str | int) -> torch.Generator:
-    """Return the generator of random position ids for one forward pass."""
-    return torch.Generator().manual_seed(stream_seed("positions", *purpose))
-
-
-def _groups(model: Decoder, weight_decay: float) -> list[dict[str, object]]:
-    """Split parameters by what AdamW does with them.
-
-    A token vector is the embedding's row times sqrt(width), so a step of the
-    optimiser moves it sqrt(width) times the rate. The tables and numbers of a scheme,
-    which reach the network unscaled, get the rate times sqrt(width), to move as fast;
-    its layers, which multiply activations as the network's do, get the rate.
-    """
-    modules = [module for scheme in model.schemes for module in scheme.modules()]
-    layers = {
-        id(p) for m in modules if isinstance(m, nn.Linear) for p in m.parameters()
-    }
-    owned = [p for scheme in model.schemes for p in scheme.parameters()]
-    tables = {id(p): p for p in owned if id(p) not in layers}
-    network = [p for p in model.parameters() if id(p) not in tables]
-    return [
-        {
-            "params": [p for p in network if p.dim() > 1],
-            "weight_decay": weight_decay,
-            "rate": 1.0,
-        },
-        {
-            "params": [p for p in network if p.dim() < 2],
-            "weight_decay": 0.0,
-            "rate": 1.0,
-        },
-        {
-            "params": list(tables.values()),
-            "weight_decay": 0.0,
-            "rate": model.embedding.embedding_dim**0.5,
-        },
-    ]
 
 
 def _schedule(step: int, steps: int) -> float:

@@ -4,11 +4,14 @@ Every test length predicts the same held-out bytes: windows have the longest len
 and for a shorter one each is cut into pieces.
 """
 
+import functools
+
 import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.analysis.training.ngrams import Ngrams
 from posenc_compare.analysis.training.tasks.task import Batch, Task, register_task
 from posenc_compare.errors import CorpusError
 
@@ -38,7 +41,9 @@ class Language(Task):
                 f"corpus {self.corpus.name}: sha256 must be {setting.corpus_sha256}, "
                 f"got {self.corpus.sha256}; it has changed since this run was planned"
             )
-        windows = self.corpus.test_windows(setting.test_lengths[-1], setting.test_bytes)
+        windows, self.documents = self.corpus.windows(
+            setting.split, setting.test_lengths[-1], setting.test_bytes
+        )
         self.windows = torch.from_numpy(windows)
 
     def batch(self, step: int, seed: int) -> Batch:
@@ -48,3 +53,35 @@ class Language(Task):
 
     def test(self, length: int) -> Batch:
         return next_bytes(self.windows, length)
+
+    def sliding(self, context: int, stride: int) -> Batch:
+        first = self.setting.length + stride - context
+        cuts = self.windows[:, first:].unfold(1, context + 1, stride)
+        batch = next_bytes(cuts.reshape(-1, context + 1), context)
+        weights = torch.zeros(context)
+        weights[-stride:] = 1
+        return Batch(batch.tokens, batch.targets, weights.expand(batch.tokens.shape))
+
+    def floors(self, length: int) -> dict[str, Tensor]:
+        setting = self.setting
+        models = _ngrams(
+            setting.corpus,
+            setting.corpus_sha256,
+            setting.batch,
+            setting.length,
+            setting.steps,
+            setting.seed,
+        )
+        batch = self.test(length)
+        whole = torch.cat([batch.tokens, batch.targets[:, -1:]], dim=1)
+        found = models.bits(whole.numpy())
+        return {name: torch.from_numpy(bits) for name, bits in found.items()}
+
+
+@functools.lru_cache(maxsize=1)
+def _ngrams(
+    source: str, sha256: str, batch: int, length: int, steps: int, seed: int
+) -> Ngrams:
+    """Return n-gram models of the bytes that a network is trained on."""
+    corpus = load_corpus(source)
+    return Ngrams(corpus.batch(batch, length, seed, step) for step in range(steps))

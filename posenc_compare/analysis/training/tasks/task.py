@@ -4,7 +4,8 @@ A task states its facts as literals of its decorator, and gives batches that are
 functions of step and seed, so that every scheme sees the same tokens in the same order.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -31,23 +32,45 @@ class Batch:
     weights: Tensor | None = None
 
 
-class Task:
+class Task(ABC):
     """What a network is trained on and tested by.
 
     Args:
         setting: batch size, lengths and amount of testing.
+
+    Attributes:
+        documents: which document each test sequence of the longest length is from;
+            empty if all are independent.
     """
+
+    documents: Sequence[int] = ()
 
     def __init__(self, setting: Training) -> None:
         self.setting = setting
 
+    @abstractmethod
     def batch(self, step: int, seed: int) -> Batch:
         """Return the training batch of a step, of the setting's batch and length."""
-        raise NotImplementedError
 
+    @abstractmethod
     def test(self, length: int) -> Batch:
         """Return the test sequences of a length; none of them was trained on."""
-        raise NotImplementedError
+
+    def sliding(self, context: int, stride: int) -> Batch | None:
+        """Return windows that slide over the longest test sequences, if that can be.
+
+        Every token beyond the training length counts once, in the order of the
+        sequences; it is among the last `stride` of a window of `context` tokens.
+        """
+        return None
+
+    def floors(self, length: int) -> dict[str, Tensor]:
+        """Return the scores of simple models on the test sequences, by their names.
+
+        Returns:
+            `(sequence, length)` each.
+        """
+        return {}
 
 
 T = TypeVar("T", bound=type[Task])

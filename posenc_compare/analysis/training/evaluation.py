@@ -1,0 +1,63 @@
+"""Test a trained decoder: the score of every token, and figures made of them."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc_compare.analysis.training.decoder import Decoder, ids_of
+from posenc_compare.analysis.training.tasks.task import Batch
+
+TEST_TOKENS = 16_384  # tokens in one forward pass of a test
+
+
+@torch.no_grad()
+def evaluate(
+    model: Decoder, batch: Batch, autocast: bool, score: str = "bits_per_byte"
+) -> Tensor:
+    """Return the score of every token.
+
+    Args:
+        model: the decoder.
+        batch: sequences of one length.
+        autocast: as in `Recipe`.
+        score: bits_per_byte, or accuracy, 1 for a token that is foreseen and else 0.
+
+    Returns:
+        `(sequence, length)` float32, on the CPU.
+    """
+    model.eval()
+    device = model.embedding.weight.device
+    count, length = batch.tokens.shape
+    positions = torch.arange(length, device=device)
+    size = max(1, TEST_TOKENS // length)
+    found: list[Tensor] = []
+    for start in range(0, count, size):
+        part = slice(start, start + size)
+        some, wanted = (t[part].to(device) for t in (batch.tokens, batch.targets))
+        with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
+            logits = model(some, positions, ids_of(start, "test"))
+        if score == "accuracy":
+            scores = (logits.argmax(dim=-1) == wanted).float()
+        else:
+            losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
+            scores = losses / math.log(2)
+        found.append(scores.cpu())
+    return torch.cat(found)
+
+
+def by_place(scores: Tensor, batch: Batch) -> Tensor:
+    """Return the score at every place, `(length,)` float64, averaged over sequences.
+
+    Its mean is the figure for all sequences, each token by its weight.
+    """
+    if batch.weights is None:
+        return scores.double().mean(dim=0)
+    weights = batch.weights.double()
+    return (scores * weights).sum(dim=0) * scores.shape[1] / weights.sum()
+
+
+def counted(scores: Tensor, batch: Batch) -> Tensor:
+    """Return the scores of the tokens that count, in the order of their sequences."""
+    return scores if batch.weights is None else scores[batch.weights > 0]
