@@ -46,7 +46,7 @@ KEYS = Quantity(
     better="neither",
     zero="never; 1 means that one key has all the attention, n that all have the same",
     x="keys n",
-    title="effective number of keys at the start",
+    title="effective number of keys at start",
 )
 
 

@@ -38,7 +38,7 @@ DROP = Quantity(
     better="neither",
     zero="the key at this distance gets the logit of the nearest",
     x="distance, in positions",
-    title="logit drop to the furthest key (logit)",
+    title="drop to the furthest key (logit)",
 )
 INTERVAL = Quantity(
     "logit_drop_interval",

@@ -31,7 +31,7 @@ SENSITIVITY = Quantity(
     unit="ratio to the size of the output",
     better="neither",
     zero="the order of the context makes no difference",
-    title="order at the start, causal (ratio)",
+    title="order at start, causal (ratio)",
 )
 
 

@@ -47,7 +47,7 @@ OWN = Quantity(
     unit="share of tokens",
     better="neither",
     zero="no token is still nearest to its own vocabulary vector",
-    title="own token nearest, N(0, 0.02^2) sqrt(d) (share)",
+    title="own token nearest, 0.02 sqrt(d) (share)",
 )
 NORMED = Quantity(
     "left_after_layernorm",
@@ -61,7 +61,7 @@ BIAS = Quantity(
     unit="share b / (b + c) of the variances b of bias, c of content logits over keys",
     better="neither",
     zero="the bias is the same for all keys; 1 means that the content is not heard",
-    title="bias in logits at the start (share)",
+    title="bias in logits at start (share)",
 )
 
 

@@ -30,7 +30,7 @@ BITS = Quantity(
     better="neither",
     zero="no channel moves with the bit; chance gives `bit_resemblance_by_chance`",
     x="period of the bit, in positions",
-    title="bits and best channels (correlation)",
+    title="bits in channels (correlation)",
 )
 CHANCE = Quantity(
     "bit_resemblance_by_chance",
@@ -38,7 +38,7 @@ CHANCE = Quantity(
     better="neither",
     zero="never, with as many channels to choose from",
     x="period of the bit, in positions",
-    title="bits and best channels, shuffled (correlation)",
+    title="bits in shuffled channels (correlation)",
 )
 
 
