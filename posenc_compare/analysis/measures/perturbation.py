@@ -58,7 +58,7 @@ NORMED = Quantity(
 )
 BIAS = Quantity(
     "bias_share",
-    unit="share b / (b + c) of the variances b of bias, c of content logits over keys",
+    unit="share of the variance of logits over keys",
     better="neither",
     zero="the bias is the same for all keys; 1 means that the content is not heard",
     title="bias in logits at start (share)",
@@ -87,8 +87,9 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
     Returns:
         Rows for tokens by how they are drawn, for queries, for keys (cases `query`,
-        `key`) and for the logits, the mean over heads. Where a scheme does not act, its
-        change is 0.
+        `key`). For the logits, `bias_share` b / (b + c), the mean over heads, with b and
+        c the variances over keys of the bias and of the content logits. Where a scheme
+        does not act, its change is 0.
     """
     scheme = probe.build(variant)
     rows = []
