@@ -110,7 +110,7 @@ def test_distinct_codes_are_counted_at_three_lengths() -> None:
             kept[p.bit_length() - 8].add(round(p / step) * step)
         assert found[n] == len(set().union(*kept.values())) / n
     (case,) = (r.value for r in rows if r.case == "bfloat16")
-    assert case == found[300] < 1
+    assert case == found[300] != 1
 
 
 def test_a_number_added_to_all_codes_tells_none_apart(

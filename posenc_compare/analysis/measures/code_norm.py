@@ -7,11 +7,10 @@ drown the token. A token of unit variance has the norm sqrt(width).
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.codes import position_codes
 from posenc_compare.analysis.measures.measure import (
     Curve,
     Quantity,
@@ -83,7 +82,4 @@ def norms_of(variant: Variant, probe: Probe) -> Tensor:
     Raises:
         NoCodeError: if positions have no code.
     """
-    code = code_of(probe.build(variant), probe)
-    if code.of != "position":
-        raise NoCodeError("has no code of a position")
-    return torch.linalg.vector_norm(code.values.double(), dim=1)
+    return position_codes(probe.build(variant), probe).norm(dim=1)

@@ -78,6 +78,19 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     return Code(probe.zeros(session.length, 1), "distance", sides)
 
 
+def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
+    """Return the codes of all positions of the probe, `(position, channel)` float64.
+
+    Raises:
+        NoCodeError: if positions have none.
+        UndefinedPositionError: if the scheme does not define so many.
+    """
+    code = code_of(scheme, probe)
+    if code.of != "position":
+        raise NoCodeError("has no code of a position")
+    return code.values.double()
+
+
 def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
     """Return the bias `(head, distance)` of so many distances, if of those alone.
 

@@ -87,9 +87,9 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
     Returns:
         Rows for tokens by how they are drawn, for queries, for keys (cases `query`,
-        `key`). For the logits, `bias_share` b / (b + c), the mean over heads, with b and
-        c the variances over keys of the bias and of the content logits. Where a scheme
-        does not act, its change is 0.
+        `key`). For the logits, `bias_share` b / (b + c), the mean over heads; b and c
+        are the variances over keys of the bias and of the content logits. Where a
+        scheme does not act, its change is 0.
     """
     scheme = probe.build(variant)
     rows = []

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.codes import position_codes
 from posenc_compare.analysis.measures.measure import (
     Headline,
     Quantity,
@@ -55,19 +55,13 @@ def resemblance(variant: Variant, probe: Probe, progress: Progress) -> Result:
         its mean over bits (case `mean`); and the null, `bit_resemblance_by_chance`:
         the same for the same codes handed to the positions in random order.
     """
-    note = "measured in a sequence only"
+    if probe.grid:
+        return _none("measured in a sequence only")
     try:
-        code = code_of(probe.build(variant), probe)
-        note = note if probe.grid else ""
-        if code.of != "position":
-            note = "has no code of a position"
+        codes = position_codes(probe.build(variant), probe)
     except NoCodeError as error:
-        note = str(error)
-    if note:
-        return Result(
-            [Row(q.name, None, case="mean", note=note) for q in (BITS, CHANCE)]
-        )
-    codes, count = code.values.double(), probe.positions
+        return _none(str(error))
+    count = len(codes)
     order = torch.randperm(count, generator=probe.generator("shuffle")).to(codes.device)
     rows = []
     for quantity, given in ((BITS, codes), (CHANCE, codes[order])):
@@ -76,6 +70,11 @@ def resemblance(variant: Variant, probe: Probe, progress: Progress) -> Result:
         for bit, value in enumerate(best.tolist()):
             rows.append(Row(quantity.name, value, 2 ** (bit + 1)))
     return Result(rows)
+
+
+def _none(note: str) -> Result:
+    """Return rows that say why there is no number."""
+    return Result([Row(q.name, None, case="mean", note=note) for q in (BITS, CHANCE)])
 
 
 def bits_of(positions: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.codes import position_codes
 from posenc_compare.analysis.measures.measure import (
     Headline,
     Quantity,
@@ -74,12 +74,9 @@ def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Resul
     """
     scheme = probe.build(variant)
     try:
-        code = code_of(scheme, probe)
+        codes = position_codes(scheme, probe)
     except NoCodeError as error:
         return _none(str(error))
-    if code.of != "position":
-        return _none("has no code of a position")
-    codes = code.values.double()
     shifts = [k for k in SHIFTS if 4 * k <= min(probe.sides)]
     if not shifts:
         return _none("needs at least 4 positions along every axis")
