@@ -22,7 +22,7 @@ from posenc_compare.analysis.engine.comparison import Event, plan_comparison
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.sources import closure
 
 SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
@@ -127,16 +127,17 @@ def compared() -> tuple[Results, list[Event]]:
 
 def test_a_comparison_has_a_record_for_each_cell(compared) -> None:
     results, events = compared
-    assert repr(results) == "Results(16 of 16 cells ok)"
+    cells = 2 * len(MEASURES.select("untrained"))
+    assert repr(results) == f"Results({cells} of {cells} cells ok)"
     assert results.failed == []
     assert {record.label for record in results.records} == {"rope", "alibi"}
     frame = results.frame
     assert set(frame["scheme"]) == {"rope", "alibi"}
     assert len(frame) == sum(len(record.rows) for record in results.records)
-    assert str(events[0]).startswith("16 cells, 16 to compute, records in ")
-    assert (events[-1].done, events[-1].cells) == (16, 16)
+    assert str(events[0]).startswith(f"{cells} cells, {cells} to compute, ")
+    assert (events[-1].done, events[-1].cells) == (cells, cells)
     assert events[-1].units == events[-1].work > 0
-    assert str(events[-1]).startswith("16/16 ")
+    assert str(events[-1]).startswith(f"{cells}/{cells} ")
 
 
 def test_results_show_themselves(compared, tmp_path: Path) -> None:

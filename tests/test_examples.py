@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Scheme, create
 
 ROOT = Path(__file__).parent.parent
@@ -80,7 +80,8 @@ def test_notebook_compares_without_a_guard():
     found = dict(numbers(r" *(\w+) +(\d\S+)\n", text))
     assert found.keys() == {"rope", "alibi"}
     assert found["rope"] > 0.1 > found["alibi"] > 0
-    assert "Results(16 of 16 cells ok)\n" in text
+    cells = 2 * len(MEASURES.select("untrained"))
+    assert f"Results({cells} of {cells} cells ok)\n" in text
     assert "ramp adds [0.0, 0.25, 0.5, 0.75]\n" in text
     assert text.endswith("Results(6 of 6 cells ok)\n")
 

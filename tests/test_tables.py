@@ -75,6 +75,16 @@ def test_a_curve_without_any_result_shows_why() -> None:
     }
 
 
+def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
+    none = curve("b", [])
+    none["rows"] = [{**row(0.0), "quantity": "gain", "x": 8.0}]
+    none["rows"][0] |= {"value": None, "note": "has no code"}
+    failed = {**curve("c", []), "status": "failed", "error": "boom"}
+    made = [curve("a", [2.0]), none, failed, curve("d", [])]
+    assert cells(made) == {"a": ["2.000"], "c": ["failed: boom"], "d": ["n/a"]}
+    assert cells([none]) == {"b": ["has no code"]}
+
+
 def test_points_of_a_curve_stand_in_the_order_of_their_size() -> None:
     (table,) = display_tables(vet([curve("rope", [5.0, 4.0, 3.0, 2.0, 1.0])]))
     assert table.head == ["scheme", "8", "16", "32", "64", "128"]

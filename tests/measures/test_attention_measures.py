@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.measures.distance_decay import (
     distance_decay,
-    mean_logits,
+    logits_by_distance,
     rotation_bound,
 )
 from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
@@ -132,7 +132,7 @@ def test_order_sensitivity_is_that_of_two_layers_of_their_own(case: str) -> None
                     weights = logits.softmax(-1)[..., None]
                     read[:, i, own] = (weights * v[:, :end, own]).sum(1)
             x = x + read
-        return x[:, 3]
+        return F.layer_norm(x[:, 3], (8,))
 
     straight, mixed = last(tokens), last(tokens[:, [*order, 3]])
     slow = math.dist(mixed.flatten(), straight.flatten()) / float(straight.norm())
@@ -149,30 +149,59 @@ def test_causal_only_schemes_say_why() -> None:
 
 
 def test_alibi_decays_by_its_mean_slope() -> None:
-    curve = mean_logits(PROBE.build(Variant("alibi")), PROBE, 100)
+    curves = logits_by_distance(PROBE.build(Variant("alibi")), PROBE, 100)
     slope = sum(slopes(4)) / 4
-    expected = curve[0] - slope * torch.arange(100, dtype=torch.float64)
-    torch.testing.assert_close(curve, expected, rtol=0, atol=1e-10)
-    assert values(distance_decay, "alibi")["decay_monotonicity", "", None] == (
-        pytest.approx(-1, abs=1e-12)
-    )
+    expected = curves[:, :1] - slope * torch.arange(100, dtype=torch.float64)
+    torch.testing.assert_close(curves, expected, rtol=0, atol=1e-10)
+    rows = values(distance_decay, "alibi")
+    assert rows["logit_drop", "", 64] == pytest.approx(64 * slope)
+    assert rows["logit_drop", "furthest", None] == pytest.approx(255 * slope)
+    assert rows["logit_drop_interval", "", 64] < ROUNDING
 
 
-@pytest.mark.parametrize("name", ["t5_bias", "rope"])  # with ties, and without
-def test_decay_is_spearmans_correlation_with_mean_ranks_of_ties(name: str) -> None:
-    result = distance_decay(Variant(name), Probe(positions=64), Progress())
-    curve = [round(value, 12) for value in result.arrays["mean_logit"]]
-    below = [sum(other < value for other in curve) for value in curve]
-    ranks = [b + (curve.count(v) - 1) / 2 for b, v in zip(below, curve, strict=True)]
-    assert (len(set(curve)) < 64) == (name == "t5_bias")
-    slow = statistics.correlation(ranks, range(64))
-    assert result.rows[0].value == pytest.approx(slow, rel=1e-12)
+def test_logit_drop_is_the_mean_over_sequences_and_heads_after_a_layernorm() -> None:
+    probe = Probe(positions=5, tokens=5, width=8, heads=2)
+    tokens, to_query = probe.normal("tokens", 8, 1, 8), probe.normal("query", 8, 8)
+    places = [
+        [p / 10_000 ** (i // 2 / 4) + math.pi / 2 * (i % 2) for i in range(8)]
+        for p in range(5)
+    ]
+    x = tokens + torch.tensor(places, dtype=torch.float64).sin()
+    x = (x - x.mean(2, keepdim=True)) / (x.var(2, False, keepdim=True) + 1e-5).sqrt()
+    q = x @ to_query / 8**0.5
+
+    def mean_at(b: int, distance: int) -> float:
+        found = [
+            dot(q[b, i, head : head + 4], q[b, i - distance, head : head + 4]) / 2
+            for head in (0, 4)
+            for i in range(distance, 5)
+        ]
+        return statistics.mean(found)
+
+    rows = values(distance_decay, "sinusoidal", probe)
+    for case, x_of, distance in (("", 2, 2), ("", 4, 4), ("furthest", None, 4)):
+        drops = [mean_at(b, 0) - mean_at(b, distance) for b in range(8)]
+        assert rows["logit_drop", case, x_of] == pytest.approx(statistics.mean(drops))
+        half = 2.365 * statistics.stdev(drops) / 8**0.5  # printed tables of t, 7 d. f.
+        found = rows["logit_drop_interval", case, x_of]
+        assert found == pytest.approx(half, rel=2e-4)
 
 
-def test_nope_does_not_decay() -> None:
-    rows = values(distance_decay, "nope")
-    assert rows["decay_monotonicity", "", None] == 0
-    assert abs(rows["decay_drop", "", None]) < ROUNDING
+@pytest.mark.parametrize("normalised", [True, False])
+def test_what_a_layernorm_removes_makes_a_scheme_nope(normalised: bool) -> None:
+    for measure in (order_sensitivity, distance_decay):
+        bare = values(measure, "nope")
+        found = values(measure, "integer", normalised=normalised)
+        assert found.keys() == bare.keys()
+        # The smallest token, of size 10, stands beside integers up to 255.
+        assert all(abs(found[key] - bare[key]) < 100 * ROUNDING for key in bare)
+
+
+def test_nope_drops_by_rounding_alone_and_says_so() -> None:
+    for row in distance_decay(Variant("nope"), PROBE, Progress()).rows:
+        assert row.value is not None
+        assert abs(row.value) < ROUNDING
+        assert (row.note == "rounding") == (row.value != 0)
 
 
 def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
@@ -191,8 +220,9 @@ def test_rotation_bound_equals_the_sums_of_the_paper() -> None:
 
 
 def test_too_few_positions_to_shuffle_give_a_reason() -> None:
-    (row,) = order_sensitivity(Variant("rope"), Probe(positions=2), Progress()).rows
-    assert row.note == "needs at least 3 positions"
+    rows = order_sensitivity(Variant("rope"), Probe(positions=2), Progress()).rows
+    assert [row.case for row in rows] == ["bidirectional", "causal"]
+    assert {row.note for row in rows} == {"needs at least 3 positions"}
     rows = values(order_sensitivity, "alibi", Probe(positions=3))
     assert rows["order_sensitivity", "bidirectional", None] > 0.001
 

@@ -11,7 +11,10 @@ import torch
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, sides_of
 from posenc_compare.analysis.measures.codes import code_of
-from posenc_compare.analysis.measures.distance_decay import distance_decay, mean_logits
+from posenc_compare.analysis.measures.distance_decay import (
+    distance_decay,
+    logits_by_distance,
+)
 from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
 from posenc_compare.analysis.measures.perturbation import perturbation
 from posenc_compare.analysis.measures.portrait import portrait
@@ -211,9 +214,10 @@ def test_a_grid_too_small_for_a_fit_says_so() -> None:
         ("4x4", "needs a larger grid"),
         ("3x5", "needs at least 4 posi"),
     ):
-        (row,) = shift_linearity(Variant("sinusoidal_2d"), probe(grid), Progress()).rows
-        assert row.value is None
-        assert row.note.startswith(note)
+        rows = shift_linearity(Variant("sinusoidal_2d"), probe(grid), Progress()).rows
+        for row in rows:
+            assert row.value is None
+            assert row.note.startswith(note)
 
 
 def test_a_table_of_cells_does_not_shift_by_one_map() -> None:
@@ -257,28 +261,36 @@ def test_steps_of_both_kinds_count_alike() -> None:
 
 def test_the_spread_of_a_bias_is_that_over_all_cells() -> None:
     here = probe("3x4")
-    ratios = [
-        values(perturbation, name, here)["bias_spread", "", None]
+    shares = [
+        values(perturbation, name, here)["bias_share", "", None]
         for name in ("ahead", "alibi_2d")
     ]
     ahead = np.array([10 * row + column for row, column in cells_of("3x4")])
     apart = np.array(
         [[math.dist(a, b) for b in cells_of("3x4")] for a in cells_of("3x4")]
     )
-    size = np.mean([slope**2 for slope in slopes(4)]) ** 0.5
-    expected = ahead.std() / (size * np.sqrt(apart.var(axis=1).mean()))
-    assert ratios[0] / ratios[1] == pytest.approx(expected)
+    x = here.normal("tokens", 1, 12, 32)[0]
+    q, k = (x @ here.normal(part, 32, 32) / 32**0.5 for part in ("query", "key"))
+    content = [
+        float((q[:, own] @ k[:, own].T / 8**0.5).var(1, False).mean())
+        for own in (slice(i, i + 8) for i in (0, 8, 16, 24))
+    ]
+    biases = [[ahead.var()] * 4]
+    biases.append([slope**2 * apart.var(axis=1).mean() for slope in slopes(4)])
+    for share, bias in zip(shares, biases, strict=True):
+        slow = [b / (b + c) for b, c in zip(bias, content, strict=True)]
+        assert share == pytest.approx(np.mean(slow))
 
 
 def test_logits_are_averaged_by_distance() -> None:
     here, name = probe("3x4"), Variant("alibi_2d")
-    curve = mean_logits(here.build(name), here, 12)
+    curve = logits_by_distance(here.build(name), here, 12).mean(dim=0)
     apart = sorted({math.dist(a, b) for a in cells_of("3x4") for b in cells_of("3x4")})
     slope = sum(slopes(4)) / 4
     expected = curve[0] - slope * torch.tensor(apart, dtype=torch.float64)
     torch.testing.assert_close(curve, expected, rtol=0, atol=1e-12)
     found = values(distance_decay, "alibi_2d", here)
-    assert found["decay_monotonicity", "", None] == pytest.approx(-1, abs=1e-12)
+    assert found["logit_drop", "furthest", None] == pytest.approx(slope * apart[-1])
     assert ("rotation_bound", "", 1) not in values(distance_decay, "rope_2d", here)
 
 
@@ -289,11 +301,13 @@ def test_keys_after_a_query_count_unless_the_scheme_forbids_it() -> None:
         if b <= a:
             back = (one[0] - other[0]) * 10 + one[1] - other[1]
             steps.setdefault(math.dist(one, other), []).append(-back)
-    curve = mean_logits(here.build(Variant("behind")), here, 6)
+    curve = logits_by_distance(here.build(Variant("behind")), here, 6).mean(dim=0)
     expected = [np.mean(steps[distance]) for distance in sorted(steps)]
     assert (curve - curve[0]).tolist() == pytest.approx(expected)
-    both = mean_logits(here.build(Variant("ahead")), here, 6)
-    assert (both - both[0]).abs().max() < 1e-12  # each pair counts in both directions
+    both = logits_by_distance(here.build(Variant("ahead")), here, 6)
+    assert (
+        both - both[:, :1]
+    ).abs().max() < 1e-12  # each pair counts in both directions
     rows = order_sensitivity(Variant("behind"), here, Progress()).rows
     assert [row.note for row in rows] == ["needs a causal mask", ""]
 

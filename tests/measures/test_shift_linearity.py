@@ -9,6 +9,7 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import (
+    noise_residual,
     shift_linearity,
     shift_residuals,
 )
@@ -98,6 +99,51 @@ def test_held_out_half_is_not_seen_in_the_fit() -> None:
 
 @pytest.mark.parametrize("name", ["rope", "alibi", "t5_bias", "nope"])
 def test_relative_schemes_say_why_they_have_no_number(name: str) -> None:
-    (row,) = rows_of(name).values()
-    assert row.value is None
-    assert row.note == "has no code of a position"
+    rows = rows_of(name)
+    assert rows.keys() == {("linear_residual", 1), ("linear_residual_of_noise", None)}
+    for row in rows.values():
+        assert row.value is None
+        assert row.note == "has no code of a position"
+
+
+@pytest.mark.parametrize(("fitted", "channels"), [(60, 12), (60, 40), (40, 60)])
+def test_noise_has_the_residual_that_is_said(fitted: int, channels: int) -> None:
+    # The ratio of the means of squares over many tables; a single one varies more.
+    torch.manual_seed(0)
+    found = []
+    for seed in range(200):
+        codes = torch.randn(2 * fitted + 1, channels, dtype=torch.float64)
+        starts = torch.arange(2 * fitted)
+        (residual,) = shift_residuals(codes, starts, [1], affine=False, seed=seed)
+        assert residual is not None
+        found.append(residual**2)
+    # The mean of the held-out half is fitted to it, which leaves 1 - 1 / fitted.
+    mean = sum(found) / len(found) * (1 - 1 / fitted)
+    spread = (sum((f - mean) ** 2 for f in found) / len(found)) ** 0.5
+    expected = noise_residual(fitted, channels)
+    assert expected is not None
+    assert abs(mean - expected**2) < 4 * spread / len(found) ** 0.5
+
+
+def test_noise_has_no_expectation_at_as_many_rows_as_channels() -> None:
+    assert noise_residual(7, 8) is noise_residual(8, 8) is noise_residual(9, 8) is None
+
+
+def test_few_positions_for_each_channel_are_told_beside_the_residual() -> None:
+    rows = rows_of("learned")
+    said = "224 positions for 128 channels: noise has 1.53"
+    assert rows["linear_residual", 1].note == said
+    noise, learned = (
+        rows[key].value
+        for key in (("linear_residual_of_noise", None), ("linear_residual", 1))
+    )
+    assert learned == pytest.approx(noise, rel=0.05)  # a table that starts as noise
+    probe = Probe(positions=1200)
+    result = shift_linearity(Variant("learned"), probe, Progress())
+    assert {row.note for row in result.rows} == {""}
+
+
+def test_a_residual_of_rounding_says_so() -> None:
+    notes = {row.note for key, row in rows_of("sinusoidal").items() if key[1]}
+    assert notes == {"rounding"}
+    assert rows_of("binary")["linear_residual", 1].note != "rounding"

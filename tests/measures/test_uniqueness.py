@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.uniqueness import (
     distinct_rows,
@@ -14,6 +15,8 @@ from posenc_compare.analysis.measures.uniqueness import (
     uniqueness,
 )
 from posenc_compare.schemes import Variant
+
+PROBE = Probe(positions=64)
 
 
 def rows_of(name: str, positions: int = 64, **options: object) -> dict:
@@ -87,5 +90,42 @@ def test_calls_of_another_length_give_the_same_codes(name: str) -> None:
 def test_a_refused_double_length_costs_one_row_alone() -> None:
     probe = Probe(positions=256, width=8, heads=2)
     rows = uniqueness(Variant("binary"), probe, Progress()).rows
-    notes = {row.case: row.note for row in rows if row.value is None}
-    assert notes == {"build": "binary: the width must hold 9 bits, got 8 channels"}
+    notes = {(row.case, row.x): row.note for row in rows if row.value is None}
+    assert notes == {
+        ("build", None): "binary: the width must hold 9 bits, got 8 channels",
+        ("", 512): "binary: the width must hold 9 bits, got 8 channels",
+        ("", 1024): "binary: the width must hold 10 bits, got 8 channels",
+    }
+
+
+def test_distinct_codes_are_counted_at_three_lengths() -> None:
+    probe = Probe(positions=300)
+    rows = uniqueness(Variant("integer", {"normalised": False}), probe, Progress()).rows
+    found = {r.x: r.value for r in rows if r.quantity == "distinct_share_in_bfloat16"}
+    for n in (300, 600, 1200):
+        # Eight bits of a number are kept: steps of 1 below 256, of 2 below 512, ...
+        kept = {p.bit_length() - 8: set() for p in range(n)}
+        for p in range(n):
+            step = 2.0 ** max(0, p.bit_length() - 8)
+            kept[p.bit_length() - 8].add(round(p / step) * step)
+        assert found[n] == len(set().union(*kept.values())) / n
+    (case,) = (r.value for r in rows if r.case == "bfloat16")
+    assert case == found[300] != 1
+
+
+def test_a_number_added_to_all_codes_tells_none_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def far_away(self: object, offsets: torch.Tensor) -> torch.Tensor:
+        return (1024 + offsets.double() / 64).expand(4, -1)
+
+    monkeypatch.setattr("posenc_compare.schemes.alibi.Alibi.offset_bias", far_away)
+    assert rows_of("alibi")["distinct_share", "bfloat16"] == 1
+
+
+def test_codes_on_a_grid_are_relative_to_the_offset_of_nothing() -> None:
+    here = Probe(grid="4x6", positions=24, tokens=24, width=32)
+    for name, zero in (("alibi_2d", 3 * 11 + 5), ("sinusoidal_2d", 0)):
+        code = code_of(here.build(Variant(name)), here)
+        assert code.origin == zero
+    assert code_of(PROBE.build(Variant("alibi")), PROBE).origin == 0

@@ -1,6 +1,7 @@
 """Perturbation and smoothness against direct computation."""
 
 import math
+import statistics
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from posenc_compare.analysis.measures.smoothness import smoothness
 from posenc_compare.conformance import built_in
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Variant
+from posenc_compare.schemes.shared.slopes import slopes
 
 SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 PROBE = Probe(positions=64)
@@ -75,7 +77,7 @@ def test_rotation_keeps_sizes_and_turns_queries() -> None:
     rows = rows_of(perturbation, "rope")
     assert rows["relative_size", "query"] > 0.5
     assert rows["relative_size", "N(0, 1)"] == 0
-    assert rows["bias_spread", ""] == 0
+    assert rows["bias_share", ""] == 0
 
 
 def test_angles_are_in_degrees() -> None:
@@ -106,7 +108,7 @@ def test_the_baseline_changes_nothing() -> None:
     assert all(rows[key] == 1 for key in changed)
 
 
-def test_bias_spread_counts_what_differs_between_keys_alone(
+def test_bias_share_counts_what_differs_between_keys_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def one_number_a_head(self, offsets: torch.Tensor) -> torch.Tensor:
@@ -115,7 +117,7 @@ def test_bias_spread_counts_what_differs_between_keys_alone(
     monkeypatch.setattr(
         "posenc_compare.schemes.alibi.Alibi.offset_bias", one_number_a_head
     )
-    assert rows_of(perturbation, "alibi")["bias_spread", ""] < 1e-12
+    assert rows_of(perturbation, "alibi")["bias_share", ""] < 1e-12
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -124,8 +126,23 @@ def test_the_angle_of_no_change_is_zero_in_every_dtype(dtype: Any) -> None:
     assert all(value == 0 for (name, _), value in rows.items() if name == "angle")
 
 
-def test_bias_spread_of_alibi_grows_with_the_slopes() -> None:
-    assert rows_of(perturbation, "alibi")["bias_spread", ""] > 1
+def test_bias_share_of_alibi_is_the_mean_over_heads_of_a_share_of_variance() -> None:
+    probe = Probe(positions=6, tokens=6, width=8, heads=2)
+    x = probe.normal("tokens", 1, 6, 8)[0]
+    q, k = (x @ probe.normal(part, 8, 8) / 8**0.5 for part in ("query", "key"))
+    shares = []
+    for head, slope in enumerate(slopes(2)):
+        own = slice(4 * head, 4 * head + 4)
+        of_bias = of_content = 0.0
+        for i in range(6):
+            bias = [slope * (j - i) for j in range(i + 1)]
+            content = [float(q[i, own] @ k[j, own]) / 2 for j in range(i + 1)]
+            of_bias += statistics.pvariance(bias) * (i + 1)
+            of_content += statistics.pvariance(content) * (i + 1)
+        shares.append(of_bias / (of_bias + of_content))
+    found = rows_of(perturbation, "alibi", probe)["bias_share", ""]
+    assert found == pytest.approx(sum(shares) / 2)
+    assert 0.3 < rows_of(perturbation, "alibi")["bias_share", ""] < 0.4
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -15,6 +15,10 @@ ATTENTION = "tests/measures/test_attention_measures.py::test_"
 LINEARITY = "tests/measures/test_shift_linearity.py::test_"
 VECTORS = "tests/measures/test_vector_measures.py::test_"
 UNIQUENESS = "tests/measures/test_uniqueness.py::test_"
+ROUNDING = "tests/measures/test_rounding.py::test_"
+REACH = "tests/measures/test_attention_reach.py::test_"
+NORM = "tests/measures/test_code_norm.py::test_"
+BITS = "tests/measures/test_resemblance.py::test_"
 PORTRAIT = "tests/measures/test_portrait.py::test_"
 GRID = "tests/measures/test_grid.py::test_"
 
@@ -56,8 +60,8 @@ FAULTS = [
     fault(
         "analysis/measures/shift_error",
         "mean for largest",
-        ".abs().max()",
-        ".abs().mean()",
+        "(moved - still)[seen].abs().max()",
+        "(moved - still)[seen].abs().mean()",
         f"{ATTENTION}shift_error_is_the_largest_change_of_any_logit",
     ),
     fault(
@@ -83,10 +87,17 @@ FAULTS = [
     ),
     fault(
         "analysis/measures/distance_decay",
-        "ties by place",
-        "(np.cumsum(counts) - (counts - 1) / 2)[inverse]",
-        "values.argsort().argsort()",
-        f"{ATTENTION}decay_is_spearmans_correlation_with_mean_ranks_of_ties",
+        "decay before the LayerNorm",
+        "x = F.layer_norm(x, x.shape[-1:])",
+        "pass",
+        f"{ATTENTION}what_a_layernorm_removes_makes_a_scheme_nope",
+    ),
+    fault(
+        "analysis/measures/distance_decay",
+        "interval of one sequence",
+        "STUDENT * SEQUENCES**-0.5",
+        "STUDENT",
+        f"{ATTENTION}logit_drop_is_the_mean_over_sequences_and_heads_after_a_layernorm",
     ),
     fault(
         "analysis/measures/perturbation",
@@ -98,9 +109,16 @@ FAULTS = [
     fault(
         "analysis/measures/perturbation",
         "spread over all keys",
-        "(kept - mean)[seen]",
-        "kept[seen]",
-        f"{VECTORS}bias_spread_counts_what_differs_between_keys_alone",
+        "(kept - mean).masked",
+        "kept.masked",
+        f"{VECTORS}bias_share_counts_what_differs_between_keys_alone",
+    ),
+    fault(
+        "analysis/measures/perturbation",
+        "ratio for share",
+        "of_bias / (of_bias + of_content)",
+        "of_bias / of_content",
+        f"{VECTORS}bias_share_of_alibi_is_the_mean_over_heads_of_a_share_of_variance",
     ),
     fault(
         "analysis/measures/smoothness",
@@ -122,6 +140,76 @@ FAULTS = [
         "> here[:, None]",
         "> here[:, None] + 1",
         f"{UNIQUENESS}nearest_distance_equals_all_pairs",
+    ),
+    fault(
+        "analysis/measures/uniqueness",
+        "constants count",
+        "(codes - codes[code.origin])",
+        "codes",
+        f"{UNIQUENESS}a_number_added_to_all_codes_tells_none_apart",
+    ),
+    fault(
+        "analysis/measures/uniqueness",
+        "one length for all",
+        "replace(probe, positions=count)",
+        "probe",
+        f"{UNIQUENESS}distinct_codes_are_counted_at_three_lengths",
+    ),
+    fault(
+        "analysis/measures/shift_linearity",
+        "a fit without variance",
+        "1 + min(fitted, channels) / surplus",
+        "1 + 0 / surplus",
+        f"{LINEARITY}noise_has_the_residual_that_is_said",
+    ),
+    fault(
+        "analysis/measures/order_sensitivity",
+        "codes in the size of the output",
+        "return F.layer_norm(x[:, -1], x.shape[-1:])",
+        "return x[:, -1]",
+        f"{ATTENTION}what_a_layernorm_removes_makes_a_scheme_nope",
+    ),
+    fault(
+        "analysis/measures/rounding",
+        "rounding in no other",
+        "0 < abs(difference) <= limit",
+        "0 <= abs(difference) <= limit",
+        f"{ROUNDING}zero_is_no_rounding",
+    ),
+    fault(
+        "analysis/measures/attention_reach",
+        "entropy for keys",
+        ".sum(dim=-1)).exp()",
+        ".sum(dim=-1))",
+        f"{REACH}without_content_nope_has_all_keys",
+    ),
+    fault(
+        "analysis/measures/attention_reach",
+        "one key too near",
+        ": count - distance]",
+        ": count - distance + 1]",
+        f"{REACH}without_content_alibi_is_a_geometric_sum",
+    ),
+    fault(
+        "analysis/measures/code_norm",
+        "mean for root mean square",
+        "norms.square().mean().sqrt()",
+        "norms.mean()",
+        f"{NORM}norm_at_a_width_is_the_root_mean_square_over_positions",
+    ),
+    fault(
+        "analysis/measures/resemblance",
+        "null of the codes in order",
+        "(CHANCE, codes[order])",
+        "(CHANCE, codes)",
+        f"{BITS}shuffled_bits_are_bits_no_more",
+    ),
+    fault(
+        "analysis/measures/resemblance",
+        "covariance for correlation",
+        "normalize(centred.masked_fill(constant, 0.0), dim=0)",
+        "normalize(values.masked_fill(constant, 0.0), dim=0)",
+        f"{BITS}resemblance_is_the_best_correlation_of_any_channel",
     ),
     fault(
         "analysis/measures/portrait",

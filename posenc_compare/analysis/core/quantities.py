@@ -69,7 +69,10 @@ class Headline:
 
 @dataclass(frozen=True)
 class Curve:
-    """Show a table of a quantity, with a column for each x."""
+    """Show a table of a quantity, with a column for each x.
+
+    A scheme with a reason at every x, and no number, is left out, unless all are so.
+    """
 
     quantity: Quantity
 

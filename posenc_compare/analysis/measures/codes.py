@@ -6,6 +6,7 @@ fixed vector, and what the bias adds in every head. A sequence has the distances
 the past; a grid, where every cell sees every other, those in all directions.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +33,12 @@ class Code:
     values: Tensor
     of: Literal["position", "distance"]
     sides: tuple[int, ...]
+
+    @property
+    def origin(self) -> int:
+        """Return the row of position 0, or of distance 0."""
+        all_directions = self.of == "distance" and len(self.sides) > 1
+        return math.prod(self.sides) // 2 if all_directions else 0
 
 
 def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
@@ -69,6 +76,19 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)
+
+
+def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
+    """Return the codes of all positions of the probe, `(position, channel)` float64.
+
+    Raises:
+        NoCodeError: if positions have none.
+        UndefinedPositionError: if the scheme does not define so many.
+    """
+    code = code_of(scheme, probe)
+    if code.of != "position":
+        raise NoCodeError("has no code of a position")
+    return code.values.double()
 
 
 def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:

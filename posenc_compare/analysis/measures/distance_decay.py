@@ -2,11 +2,17 @@
 
 Every sequence of the probe repeats one token, and queries and keys share one
 projection: without positions all logits would be equal, so what is left is the
-scheme's own. On a grid, distances are Euclidean, whatever the direction.
+scheme's own. Tokens go through a LayerNorm first, as in a pre-norm network: what it
+removes of a code moves no logit. On a grid, distances are Euclidean, whatever the
+direction.
+
+Su et al. 2021, section 3.4.3, claim that RoPE's logits decay with the distance, and
+Press et al. 2022 build ALiBi to do so. `attention_reach` says what a softmax makes of
+it.
 """
 
-import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
@@ -18,24 +24,28 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.analysis.measures.rounding import rounding_note
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
 SEQUENCES = 8
 DISTANCES = 256
+STUDENT = 2.3646  # 97.5 % quantile of Student's t, SEQUENCES - 1 degrees of freedom
 
-MONOTONICITY = Quantity(
-    "decay_monotonicity",
-    unit="rank correlation of logit and distance",
-    better="neither",
-    zero="logits do not follow the distance; -1 means that they always fall",
-    title="decay (rank correlation)",
-)
 DROP = Quantity(
-    "decay_drop",
+    "logit_drop",
     unit="logit",
     better="neither",
-    zero="the furthest key gets the logit of the nearest",
+    zero="the key at this distance gets the logit of the nearest",
+    x="distance, in positions",
+    title="drop to the furthest key (logit)",
+)
+INTERVAL = Quantity(
+    "logit_drop_interval",
+    unit="logit, half width of the 95 % interval of the mean over sequences",
+    better="neither",
+    zero="the drop is the same whatever the token",
+    x="distance, in positions",
 )
 BOUND = Quantity(
     "rotation_bound",
@@ -48,52 +58,66 @@ BOUND = Quantity(
 
 @register_measure(
     "distance_decay",
-    quantities=(MONOTONICITY, DROP, BOUND),
-    views=(Headline(MONOTONICITY),),
-    version=2,
+    quantities=(DROP, INTERVAL, BOUND),
+    views=(Headline(DROP, "furthest"),),
+    version=3,
 )
 def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result:
-    """Mean logit by distance on sequences of one repeated token.
+    """Drop of the logit by distance on sequences of one repeated token.
 
     Returns:
-        `decay_monotonicity` (Spearman), and `decay_drop` from distance 0 to the
-        largest. For schemes that rotate, `rotation_bound`: the mean of |S_i| of Su et
-        al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
-        `rotation_bound` at every distance. The last three in a sequence only.
+        `logit_drop`, the mean logit at distance 0 minus that at each distance, and
+        `logit_drop_interval`; both at the largest distance, at most 255 (case
+        `furthest`). For schemes that rotate, `rotation_bound`: the mean of |S_i| of Su
+        et al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
+        `rotation_bound` at every distance. In a sequence also the drop at powers of
+        two, the bound and the arrays.
     """
     scheme = probe.build(variant)
     count = probe.positions if probe.grid else min(DISTANCES, probe.positions)
-    curve = mean_logits(scheme, probe, count)
-    rows = [
-        Row(MONOTONICITY.name, _rank_correlation(curve)),
-        Row(DROP.name, float(curve[0] - curve[-1])),
-    ]
+    curves = logits_by_distance(scheme, probe, count)
+    rows = _drop(curves, -1, probe, case="furthest")
     if probe.grid:
         return Result(rows)
-    arrays = {"mean_logit": curve.tolist()}
+    distances = [2**i for i in range(count.bit_length()) if 2**i < count]
+    for distance in distances:
+        rows += _drop(curves, distance, probe, x=distance)
+    arrays = {"mean_logit": curves.mean(dim=0).tolist()}
     angles = rotation_angles(scheme, probe.arange(count))
     if angles is not None:
         bound = rotation_bound(angles)
         arrays["rotation_bound"] = bound.tolist()
-        for distance in (2**i for i in range(count.bit_length())):
-            if distance < count:
-                rows.append(Row(BOUND.name, float(bound[distance]), distance))
+        rows += [Row(BOUND.name, float(bound[d]), d) for d in distances]
     return Result(rows, arrays)
 
 
-def mean_logits(scheme: Scheme, probe: Probe, count: int) -> Tensor:
-    """Return the mean logit at each distance, the nearest first, in float64."""
+def logits_by_distance(scheme: Scheme, probe: Probe, count: int) -> Tensor:
+    """Return mean logits `(sequence, distance)`, the nearest first, in float64."""
     session = probe.session(scheme, probe.arange(count))
     tokens = probe.normal("tokens", SEQUENCES, 1, probe.width)
     x = session.embed(tokens.expand(-1, count, -1))
+    x = F.layer_norm(x, x.shape[-1:])
     same = probe.heads_of(x, "query")
     gain = scheme.query_init_gain(probe.geometry.head_dim)
     logits = session.logits(0, same * gain, same, x=x)
-    total, apart = logits.double().mean(dim=(0, 1)), probe.apart(count)
+    total, apart = logits.double().mean(dim=1), probe.apart(count)
     if session.mask.causal:
         apart[~torch.ones_like(apart, dtype=torch.bool).tril()] = torch.nan
     distances = apart[apart.isfinite()].unique()
-    return torch.stack([total[apart == distance].mean() for distance in distances])
+    return torch.stack([total[:, apart == d].mean(dim=1) for d in distances], dim=1)
+
+
+def _drop(
+    curves: Tensor, at: int, probe: Probe, x: float | None = None, case: str = ""
+) -> list[Row]:
+    """Return the mean drop over sequences from index 0 to `at`, and its interval."""
+    drops = curves[:, 0] - curves[:, at]
+    size = float(curves.abs().max())
+    mean, half = float(drops.mean()), float(drops.std()) * STUDENT * SEQUENCES**-0.5
+    return [
+        Row(quantity.name, value, x, case, rounding_note(value, size, probe))
+        for quantity, value in ((DROP, mean), (INTERVAL, half))
+    ]
 
 
 def rotation_bound(angles: Tensor) -> Tensor:
@@ -108,16 +132,3 @@ def rotation_bound(angles: Tensor) -> Tensor:
     phasors = torch.polar(torch.ones_like(angles), angles)
     sums = phasors.cumsum(dim=1).abs().mean(dim=1)
     return sums / sums[0]
-
-
-def _rank_correlation(curve: Tensor) -> float:
-    """Return Spearman's correlation with the distance; 0 for a flat curve."""
-    values = curve.cpu().numpy()
-    flat = np.ptp(values) <= 1e-9 * max(1.0, float(np.abs(values).max()))
-    if flat or len(values) < 2:
-        return 0.0
-    _, inverse, counts = np.unique(
-        values.round(12), return_inverse=True, return_counts=True
-    )
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])

@@ -17,6 +17,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.analysis.measures.rounding import rounding_note
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import ask
 
@@ -44,9 +45,9 @@ ANGLE = Quantity(
 OWN = Quantity(
     "own_token_nearest",
     unit="share of tokens",
-    better="higher",
+    better="neither",
     zero="no token is still nearest to its own vocabulary vector",
-    title="own token nearest, N(0, 0.02^2) (share)",
+    title="own token nearest, 0.02 sqrt(d) (share)",
 )
 NORMED = Quantity(
     "left_after_layernorm",
@@ -56,11 +57,11 @@ NORMED = Quantity(
     title="left after LayerNorm (ratio)",
 )
 BIAS = Quantity(
-    "bias_spread",
-    unit="ratio of the standard deviations, over keys, of bias and content logits",
+    "bias_share",
+    unit="share of the variance of logits over keys",
     better="neither",
-    zero="the bias is the same for all keys",
-    title="bias / content logits (ratio)",
+    zero="the bias is the same for all keys; 1 means that the content is not heard",
+    title="bias in logits at start (share)",
 )
 
 
@@ -69,20 +70,26 @@ BIAS = Quantity(
     quantities=(SIZE, LARGEST, ANGLE, OWN, NORMED, BIAS),
     views=(
         Headline(SIZE, "N(0, 1)"),
-        Headline(OWN, "N(0, 0.02^2)"),
+        Headline(OWN, "N(0, 0.02^2) sqrt(d)"),
         Headline(NORMED, "N(0, 1)"),
         Headline(BIAS),
     ),
+    version=2,
 )
 def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Size and angle of the change to tokens, queries, keys or logits.
 
     Tokens are drawn as N(0, 1), PyTorch's default, and as N(0, 0.02^2), GPT-2's, each
-    with and without the factor sqrt(width) of Vaswani et al.
+    with and without the factor sqrt(width) of Vaswani et al. Content logits are those
+    of unit tokens whose queries and keys are as large as the decoder starts them, and
+    are scaled as the scheme scales them: by 1 / sqrt(head_dim), but for DeBERTa by
+    1 / sqrt(3 head_dim), which makes its bias count for more.
 
     Returns:
         Rows for tokens by how they are drawn, for queries, for keys (cases `query`,
-        `key`) and for the logits. Where a scheme does not act, its change is 0.
+        `key`). For the logits, `bias_share` b / (b + c), the mean over heads; b and c
+        are the variances over keys of the bias and of the content logits. Where a
+        scheme does not act, its change is 0.
     """
     scheme = probe.build(variant)
     rows = []
@@ -95,7 +102,7 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     for door, before in (("query", call.q), ("key", call.k)):
         after = ask(scheme, door, before, call.q_positions, call)
         rows += _change(before, after, door)
-    rows.append(Row(BIAS.name, _bias_spread(scheme, probe)))
+    rows.append(Row(BIAS.name, _bias_share(scheme, probe)))
     return Result(rows)
 
 
@@ -107,10 +114,11 @@ def _tokens(scheme: Scheme, probe: Probe, std: float, case: str) -> list[Row]:
     nearest = _nearest(y[0], vocabulary)
     before, after = (F.layer_norm(z, z.shape[-1:]) for z in (x, y))
     left = (after - before).norm(dim=-1) / before.norm(dim=-1)
+    note = rounding_note(float(left.mean()), float(y.abs().max()) / std, probe)
     return [
         *_change(x, y, case),
         Row(OWN.name, float((nearest == own).double().mean()), case=case),
-        Row(NORMED.name, float(left.mean()), case=case),
+        Row(NORMED.name, float(left.mean()), case=case, note=note),
     ]
 
 
@@ -138,23 +146,24 @@ def _nearest(x: Tensor, vocabulary: Tensor) -> Tensor:
     )
 
 
-def _bias_spread(scheme: Scheme, probe: Probe) -> float:
+def _bias_share(scheme: Scheme, probe: Probe) -> float:
+    """Return the mean over heads of the bias's share of variance."""
     tokens = min(probe.tokens, probe.positions)
     x = probe.normal("tokens", 1, tokens, probe.width)
     q, k = probe.queries_of(scheme, x), probe.heads_of(x, "key")
     session = probe.session(scheme, probe.arange(tokens))
     logits, bias = (session.logits(0, q * on, k * on, x=x) for on in (1, 0))
     seen = logits.isfinite()
-    spreads = (_spread_in_rows(part, seen) for part in (bias, logits - bias))
-    return next(spreads) / next(spreads)
+    of_bias, of_content = (_variance(part, seen) for part in (bias, logits - bias))
+    return float((of_bias / (of_bias + of_content)).mean())
 
 
-def _spread_in_rows(logits: Tensor, seen: Tensor) -> float:
-    """Return the standard deviation around each query's own mean.
+def _variance(logits: Tensor, seen: Tensor) -> Tensor:
+    """Return the variance `(head,)` around each query's own mean over its keys.
 
     What is the same for all keys of a query changes nothing after the softmax.
     """
     kept = logits.masked_fill(~seen, 0)
-    count = seen.sum(dim=-1, keepdim=True)
-    mean = kept.sum(dim=-1, keepdim=True) / count
-    return float((kept - mean)[seen].square().mean().sqrt())
+    mean = kept.sum(dim=-1, keepdim=True) / seen.sum(dim=-1, keepdim=True)
+    squares = (kept - mean).masked_fill(~seen, 0).square()
+    return squares.sum(dim=(0, 2, 3)) / seen.sum(dim=(0, 2, 3))

@@ -45,15 +45,20 @@ class Probe(ProbeSetting):
         return torch.Generator().manual_seed(stream_seed(purpose, self.seed))
 
     def session(
-        self, scheme: Scheme, positions: Tensor, causal: bool | None = None
+        self,
+        scheme: Scheme,
+        positions: Tensor,
+        causal: bool | None = None,
+        fed: int | None = None,
     ) -> Session:
-        """Return a forward pass over tokens at these positions.
+        """Return a forward pass over tokens at these positions, or the first `fed`.
 
         Later keys are hidden in a sequence, or if the scheme must; `causal` overrules.
         """
         hidden = not self.grid or scheme.facts.causal_only
         mask = Mask(causal=hidden if causal is None else causal)
-        return Session(scheme, positions, mask=mask, generator=self.generator("ids"))
+        generator = self.generator("ids")
+        return Session(scheme, positions, mask=mask, generator=generator, fed=fed)
 
     def queries_of(self, scheme: Scheme, x: Tensor, purpose: str = "query") -> Tensor:
         """Return `heads_of`, as large as the scheme's paper starts queries."""

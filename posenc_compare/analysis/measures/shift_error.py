@@ -19,6 +19,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.analysis.measures.rounding import rounding_note
 from posenc_compare.analysis.measures.shift_linearity import SHIFTS
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, Variant
@@ -28,7 +29,7 @@ SEQUENCES = 4
 ERROR = Quantity(
     "shift_error",
     unit="logit",
-    better="lower",
+    better="neither",
     zero="moving the whole sequence changes no logit",
     x="shift k, in positions",
     title="shift by 64 after LayerNorm (logit)",
@@ -57,8 +58,10 @@ def shift_error(variant: Variant, probe: Probe, progress: Progress) -> Result:
                 note = f"not defined beyond {error.limit}"
                 rows.append(Row(ERROR.name, None, k, case, note))
             else:
-                change = (moved - still)[still.isfinite()].abs().max()
-                rows.append(Row(ERROR.name, float(change), k, case))
+                seen = still.isfinite()
+                change = float((moved - still)[seen].abs().max())
+                note = rounding_note(change, float(still[seen].abs().max()), probe)
+                rows.append(Row(ERROR.name, change, k, case, note))
     return Result(rows)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.codes import position_codes
 from posenc_compare.analysis.measures.measure import (
     Headline,
     Quantity,
@@ -23,15 +23,17 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.analysis.measures.rounding import NOTE as ROUNDING
 from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import Variant
 
 SHIFTS = (1, 2, 4, 8, 16, 32, 64)
+FEW = 4  # positions for each channel, below which a note says what noise would have
 
 LINEAR = Quantity(
     "linear_residual",
     unit="ratio to the spread of the codes",
-    better="lower",
+    better="neither",
     zero="one linear map moves every code by k; 1 is as bad as guessing the mean",
     x="shift k, in positions",
     title="shift by 1, linear residual (ratio)",
@@ -39,47 +41,97 @@ LINEAR = Quantity(
 AFFINE = Quantity(
     "affine_residual",
     unit="ratio to the spread of the codes",
-    better="lower",
+    better="neither",
     zero="one affine map moves every code by k; 1 is as bad as guessing the mean",
     x="shift k, in positions",
+)
+NOISE = Quantity(
+    "linear_residual_of_noise",
+    unit="ratio to the spread of the codes",
+    better="neither",
+    zero="never; above 1 by the variance of the fit",
+    title="shift by 1, residual of noise (ratio)",
 )
 
 
 @register_measure(
-    "shift_linearity", quantities=(LINEAR, AFFINE), views=(Headline(LINEAR, "", 1),)
+    "shift_linearity",
+    quantities=(LINEAR, NOISE, AFFINE),
+    views=(Headline(LINEAR, "", 1), Headline(NOISE)),
+    version=2,
 )
 def shift_linearity(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Residual of the best linear and affine map from PE(p) to PE(p + k).
 
-    The map is fitted on a random half of the positions and scored on the other.
+    The map is fitted on a random half of the positions and scored on the other. With
+    few positions for each channel the fit follows the noise of its half.
 
     Returns:
-        A row per shift and kind of map. Relative schemes have no code of a position
-        and give one row with that reason; see `shift_error` for them.
+        A row per shift and kind of map, and the linear residual that a table of noise
+        would have; a note says where that is far above 1. Relative schemes have no code
+        of a position and give one row of each with that reason; see `shift_error` for
+        them.
     """
     scheme = probe.build(variant)
     try:
-        code = code_of(scheme, probe)
+        codes = position_codes(scheme, probe)
     except NoCodeError as error:
-        return Result([Row(LINEAR.name, None, 1, note=str(error))])
-    if code.of != "position":
-        return Result([Row(LINEAR.name, None, 1, note="has no code of a position")])
-    codes = code.values.double()
+        return _none(str(error))
     shifts = [k for k in SHIFTS if 4 * k <= min(probe.sides)]
     if not shifts:
-        note = "needs at least 4 positions along every axis"
-        return Result([Row(LINEAR.name, None, 1, note=note)])
+        return _none("needs at least 4 positions along every axis")
     starts, steps = probe.movable(shifts[-1]), [k * probe.stride for k in shifts]
     if probe.grid and len(starts) // 2 < sum(probe.sides) - 1:
         # Codes of rows and columns span so many dimensions, which a fit must see.
-        return Result([Row(LINEAR.name, None, 1, note="needs a larger grid")])
-    rows = []
+        return _none("needs a larger grid")
+    noise = _of_noise(len(starts) // 2, codes.shape[1])
+    rows = [noise]
     for quantity, ones in ((LINEAR, False), (AFFINE, True)):
         residuals = shift_residuals(codes, starts, steps, ones, probe.seed)
         for k, residual in zip(shifts, residuals, strict=True):
-            note = "" if residual is not None else "all codes are equal"
+            note = noise.note if residual is not None else "all codes are equal"
+            if residual and residual <= _rounding(codes):
+                note = ROUNDING
             rows.append(Row(quantity.name, residual, k, note=note))
     return Result(rows)
+
+
+def noise_residual(fitted: int, channels: int) -> float | None:
+    """Return the expected linear residual of independent normal codes.
+
+    The fit of `fitted` rows, if they are more, adds channels / (fitted - channels - 1)
+    of the variance to the whole of it that is missed; the shortest fit of fewer rows
+    adds fitted / (channels - fitted - 1). Both are means of inverse Wishart matrices.
+    None where the mean is infinite, at about as many rows as channels.
+    """
+    surplus = abs(fitted - channels) - 1
+    return (1 + min(fitted, channels) / surplus) ** 0.5 if surplus > 0 else None
+
+
+def _none(note: str) -> Result:
+    """Return rows that say why there is no number."""
+    return Result(
+        [Row(LINEAR.name, None, 1, note=note), Row(NOISE.name, None, note=note)]
+    )
+
+
+def _of_noise(fitted: int, channels: int) -> Row:
+    """Return the row of noise; it notes where there are few positions for the fit."""
+    residual = noise_residual(fitted, channels)
+    if residual is None:
+        return Row(NOISE.name, None, note=f"{fitted} positions for {channels} channels")
+    few = fitted < FEW * channels
+    note = f"{fitted} positions for {channels} channels: noise has {residual:.2f}"
+    return Row(NOISE.name, residual, note=note if few else "")
+
+
+def _rounding(codes: Tensor) -> float:
+    """Return what rounding may leave of a residual that is 0 in exact numbers.
+
+    Each direction that the fit leaves out, at most one per channel, holds up to
+    `max(codes.shape)` roundings of the largest.
+    """
+    return torch.finfo(codes.dtype).eps * max(codes.shape) * codes.shape[1]
 
 
 def shift_residuals(

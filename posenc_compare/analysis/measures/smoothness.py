@@ -35,7 +35,7 @@ MEAN = Quantity(
 JUMP = Quantity(
     "step_unevenness",
     unit="ratio of the largest step to the mean step",
-    better="lower",
+    better="neither",
     zero="never; 1 means that all steps have one length",
     title="largest step (ratio to mean)",
 )

@@ -6,13 +6,15 @@ differ in float64 may fall together in the dtype a network computes in.
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.codes import Code, code_of
 from posenc_compare.analysis.measures.measure import (
+    Curve,
     Headline,
     Quantity,
     Result,
@@ -27,10 +29,17 @@ BLOCK_ENTRIES = 1 << 26  # distances held at once
 
 DISTINCT = Quantity(
     "distinct_share",
-    unit="share",
-    better="higher",
-    zero="never; 1 / positions means that all codes are one",
-    title="distinct codes in bfloat16 (share)",
+    unit="share of the n codes of the probe",
+    better="neither",
+    zero="never; 1 / n means that all codes are one",
+)
+COUNTED = Quantity(
+    "distinct_share_in_bfloat16",
+    unit="share of n codes, relative to that of 0",
+    better="neither",
+    zero="never; 1 / n means that all codes are one",
+    x="number n of codes",
+    title="distinct codes in bfloat16 (share of n)",
 )
 NEAREST = Quantity(
     "nearest_distance",
@@ -41,22 +50,23 @@ NEAREST = Quantity(
 RELATIVE = Quantity(
     "nearest_distance_relative",
     unit="ratio to the root-mean-square distance",
-    better="higher",
+    better="neither",
     zero="two positions share one code",
     title="nearest two codes (ratio)",
 )
 LENGTH = Quantity(
     "depends_on_length",
     unit="0 or 1",
-    better="lower",
+    better="neither",
     zero="a position's code is the same whatever the length",
 )
 
 
 @register_measure(
     "uniqueness",
-    quantities=(DISTINCT, NEAREST, RELATIVE, LENGTH),
-    views=(Headline(DISTINCT, "bfloat16"), Headline(RELATIVE)),
+    quantities=(DISTINCT, COUNTED, NEAREST, RELATIVE, LENGTH),
+    views=(Curve(COUNTED), Headline(RELATIVE)),
+    version=2,
 )
 def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     """Distinct codes, the distance of the nearest two, and dependence on the length.
@@ -65,7 +75,9 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     the past, `0 ... positions - 1`; on a grid over those in all directions.
 
     Returns:
-        `distinct_share` by dtype; `nearest_distance`, raw and relative;
+        `distinct_share` by dtype, of codes relative to that of position or distance 0:
+        a number added to all codes tells none apart; in bfloat16 also of two and four
+        times as many, built for so many. `nearest_distance`, raw and relative;
         `depends_on_length` when more positions are asked for at once (case `call`)
         and when the scheme is built for twice the length (case `build`).
     """
@@ -74,14 +86,18 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
         code = code_of(scheme, probe)
     except NoCodeError as error:
         return Result(
-            [Row(q.name, None, note=str(error)) for q in (DISTINCT, RELATIVE)]
+            [
+                Row(DISTINCT.name, None, note=str(error)),
+                Row(COUNTED.name, None, probe.positions, note=str(error)),
+                Row(RELATIVE.name, None, note=str(error)),
+            ]
         )
     note = f"over {code.of}s"
     rows = []
     for dtype in ("float32", "bfloat16", "float16"):
-        distinct = distinct_rows(code.values.to(getattr(torch, dtype)))
-        share = distinct / len(code.values)
+        share = distinct_share(code, getattr(torch, dtype))
         rows.append(Row(DISTINCT.name, share, case=dtype, note=note))
+    rows += _counted(variant, code, probe)
     codes = code.values.double()
     nearest, typical = nearest_distance(codes), typical_distance(codes)
     rows.append(Row(NEAREST.name, nearest, note=note))
@@ -93,6 +109,27 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
         _length_row("build", codes, lambda: probe.build(variant, longer), probe)
     )
     return Result(rows)
+
+
+def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
+    """Return a row for the codes, and in a sequence for twice and four times as many.
+
+    Each is built for its own number of positions.
+    """
+    found = [Row(COUNTED.name, distinct_share(code, torch.bfloat16), len(code.values))]
+    for count in () if probe.grid else (2 * probe.positions, 4 * probe.positions):
+        longer = replace(probe, positions=count)
+        try:
+            share = distinct_share(
+                code_of(longer.build(variant), longer), torch.bfloat16
+            )
+        except DoorError:
+            raise
+        except (ConfigError, ShapeError) as error:
+            found.append(Row(COUNTED.name, None, count, note=str(error)))
+        else:
+            found.append(Row(COUNTED.name, share, count))
+    return found
 
 
 def _length_row(
@@ -108,6 +145,12 @@ def _length_row(
         return Row(LENGTH.name, None, case=case, note=str(error))
     same = other.shape[1] == codes.shape[1] and torch.equal(other, codes[:half])
     return Row(LENGTH.name, float(not same), case=case)
+
+
+def distinct_share(code: Code, dtype: torch.dtype) -> float:
+    """Return the share of codes that differ in a dtype, relative to the code of 0."""
+    codes = code.values.double()
+    return distinct_rows((codes - codes[code.origin]).to(dtype)) / len(codes)
 
 
 def distinct_rows(codes: Tensor) -> int:

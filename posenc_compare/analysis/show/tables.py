@@ -192,7 +192,8 @@ def _table_of(
         case Curve():
             title = f"{quantity.heading} by {quantity.x}"
             columns = _by_x(measure, mine, _failures(measure, means))
-            return _layout(title, columns, records, quantity.better)
+            own = {r.label for r in records if r.measure == measure} - _without(mine)
+            return _layout(title, columns, records, quantity.better, own)
         case ByCase():
             title = f"{quantity.heading}, by {quantity.x}"
             curves = [
@@ -226,6 +227,11 @@ def _headline(view: Headline, measure: str, means: list[Mean]) -> Column:
 
 def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
     return [m for m in means if (m.measure, m.quantity) == (measure, quantity.name)]
+
+
+def _without(means: list[Mean]) -> set[str]:
+    """Return the schemes that have reasons alone, and no number."""
+    return {m.scheme for m in means} - {m.scheme for m in means if m.cell.n}
 
 
 def _failures(measure: str, means: list[Mean]) -> list[Mean]:

@@ -10,7 +10,7 @@ QUANTITIES = [
     "relative_size",
     "own_token_nearest",
     "left_after_layernorm",
-    "bias_spread",
+    "bias_share",
 ]
 
 
@@ -20,5 +20,5 @@ QUANTITIES = [
     caption="How much each scheme changes what it is applied to: means over seeds.",
 )
 def draw_perturbation(records: list[Record]) -> Figure | None:
-    """Draw size, tokens kept, what a LayerNorm leaves, and the spread of biases."""
+    """Draw size, tokens kept, what a LayerNorm leaves, and the share of biases."""
     return draw_dots(records, "perturbation", QUANTITIES, "applied to")

@@ -27,14 +27,14 @@ STEEP = 20.0  # range in logits beyond which the rest is logarithmic
 @register_plot(
     "similarity",
     order=90,
-    caption="Mean cosine of two codes, and mean logit of equal tokens, by their "
-    "distance.",
+    caption="Mean cosine of two codes, and mean logit of equal tokens after a "
+    "LayerNorm, by their distance.",
 )
 def draw_similarity(records: list[Record]) -> Figure | None:
     """Draw the mean cosine of two codes, and the mean logit, by distance.
 
-    Logits are those of equal tokens, as a change from distance 0; beyond one logit
-    their axis is logarithmic where the range is wide.
+    Logits are those of equal tokens after a LayerNorm, as a change from distance 0;
+    beyond one logit their axis is logarithmic where the range is wide.
     """
     styles = looks(records)
     cosines = _curves(records, "portrait", "similarity", styles)

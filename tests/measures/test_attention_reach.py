@@ -1,0 +1,151 @@
+"""Attention reach against geometric sums, uniform attention and slow counting."""
+
+import math
+import statistics
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.attention_reach import (
+    attention_reach,
+    last_weights,
+)
+from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.conformance import built_in
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Variant
+from posenc_compare.schemes.shared.slopes import slopes
+
+SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
+
+
+class NoContent(Probe):
+    """Queries are zero, so that all content is equal."""
+
+    def normal(self, purpose: str, *shape: int) -> Tensor:
+        drawn = super().normal(purpose, *shape)
+        return 0 * drawn if purpose == "query" else drawn
+
+
+def rows_of(name: str, probe: Probe, **options: Any) -> dict:
+    rows = attention_reach(Variant(name, options), probe, Progress()).rows
+    return {(row.quantity, row.case, row.x): row for row in rows}
+
+
+def test_without_content_nope_has_all_keys() -> None:
+    rows = rows_of("nope", NoContent(tokens=32))
+    for n in (32, 64, 128, 256, 512):
+        assert rows["effective_keys", "", n].value == pytest.approx(n, rel=1e-12)
+    for share in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8):
+        for case, lengths in (("L", 1), ("16 L", 16)):
+            if share < lengths:
+                found = rows["attention_beyond", case, share].value
+                assert found == pytest.approx(1 - share / lengths, rel=1e-12)
+            else:
+                assert ("attention_beyond", case, share) not in rows
+
+
+def test_without_content_alibi_is_a_geometric_sum() -> None:
+    rows = rows_of("alibi", NoContent(tokens=32))
+
+    def beyond(slope: float, far: int, n: int) -> float:
+        r = math.exp(-slope)
+        return (r**far - r**n) / (1 - r**n)
+
+    for case, n in (("L", 32), ("16 L", 512)):
+        for share in (1 / 16, 1 / 2, 1, 8):
+            far = round(share * 32)
+            if far < n:
+                slow = statistics.mean(beyond(slope, far, n) for slope in slopes(4))
+                found = rows["attention_beyond", case, share].value
+                assert found == pytest.approx(slow, rel=1e-9)
+    # The entropy of a geometric distribution, as n grows: slope * mean - log(1 - r).
+    keys = []
+    for slope in slopes(4):
+        total = sum(math.exp(-slope * d) for d in range(512))
+        mean = sum(d * math.exp(-slope * d) for d in range(512)) / total
+        keys.append(math.exp(slope * mean + math.log(total)))
+    found = rows["effective_keys", "", 512].value
+    assert found == pytest.approx(statistics.mean(keys), rel=1e-9)
+
+
+def test_reach_is_that_of_a_softmax_after_a_layernorm() -> None:
+    probe = Probe(positions=8, tokens=4, width=8, heads=2)
+    to_query, to_key = (probe.normal(part, 8, 8) / 8**0.5 for part in ("query", "key"))
+    rows = rows_of("sinusoidal", probe)
+    for n, case in ((4, "L"), (8, ""), (64, "16 L")):
+        x = probe.normal("tokens", 8, n, 8)
+        place = [
+            [p / 10_000 ** (i // 2 / 4) + math.pi / 2 * (i % 2) for i in range(8)]
+            for p in range(n)
+        ]
+        x = x + torch.tensor(place, dtype=torch.float64).sin()
+        x = (x - x.mean(2, keepdim=True)) / (
+            x.var(2, False, keepdim=True) + 1e-5
+        ) ** 0.5
+        keys, beyond = [], {1 / 4: [], 1 / 2: [], 1: [], 8: []}
+        for b in range(8):
+            for own in (slice(0, 4), slice(4, 8)):
+                q = (x[b, -1] @ to_query)[own].tolist()
+                sizes = []
+                for j in range(n):
+                    k = (x[b, j] @ to_key)[own].tolist()
+                    dot = sum(one * other for one, other in zip(q, k, strict=True))
+                    sizes.append(math.exp(dot / 2))
+                weights = [size / sum(sizes) for size in sizes]
+                keys.append(math.exp(-sum(w * math.log(w) for w in weights)))
+                for share, found in beyond.items():
+                    found.append(
+                        sum(w for j, w in enumerate(weights) if n - 1 - j >= share * 4)
+                    )
+        found = rows["effective_keys", "", n].value
+        assert found == pytest.approx(statistics.mean(keys), rel=1e-9)
+        for share, slow in beyond.items():
+            if case and share * 4 < n:
+                found = rows["attention_beyond", case, share].value
+                assert found == pytest.approx(statistics.mean(slow), rel=1e-9)
+    # 1/16 and 1/8 of 4 tokens are no whole distance.
+    assert {x for q, case, x in rows if case == "L"} == {1 / 4, 1 / 2}
+
+
+def test_what_a_layernorm_removes_reaches_as_nope_does() -> None:
+    bare, same = (rows_of(name, Probe(tokens=16)) for name in ("nope", "integer"))
+    for key, row in bare.items():
+        assert same[key].value == pytest.approx(row.value, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_feeding_the_last_token_alone_changes_nothing(name: str) -> None:
+    probe = Probe(positions=12, tokens=12, width=32)
+    scheme = probe.build(Variant(name))
+    session = probe.session(scheme, probe.arange(12), causal=True)
+    x = session.embed(probe.normal("tokens", 8, 12, 32))
+    x = torch.nn.functional.layer_norm(x, (32,))
+    q, k = probe.queries_of(scheme, x), probe.heads_of(x, "key")
+    logits = session.logits(0, q, k, x=x)
+    weights = scheme.weights(logits, session.call(0, q, k, x=x))
+    weights = logits.softmax(-1) if weights is None else weights
+    torch.testing.assert_close(last_weights(scheme, probe, 12), weights[:, :, -1])
+
+
+def test_lengths_that_are_not_defined_say_so() -> None:
+    rows = rows_of("learned", Probe(tokens=16))
+    assert rows["effective_keys", "", 16].value is not None
+    for key in (("effective_keys", "", 32), ("attention_beyond", "16 L", 1)):
+        assert rows[key].value is None
+        assert rows[key].note == "not defined beyond 16"
+
+
+def test_a_grid_has_no_longer_text() -> None:
+    here = Probe(grid="4x4", positions=16)
+    assert {row.note for row in rows_of("alibi_2d", here).values()} == {
+        "measured in a sequence only"
+    }
+
+
+def test_a_text_of_one_token_has_one_key() -> None:
+    rows = rows_of("rope", Probe(tokens=1))
+    assert rows["effective_keys", "", 1].value == 1
