@@ -31,13 +31,12 @@ from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.position_bits import binned
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
-    FAMILIES,
     LABEL,
     looks,
     safe,
 )
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import PLOTS
+from posenc_compare.registry import FAMILIES, PLOTS
 
 NAMES = [entry.name for entry in in_order()]
 HOSTILE = [

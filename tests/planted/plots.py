@@ -42,13 +42,6 @@ FAULTS = [
     ),
     fault(
         "analysis/show/plots/style",
-        "strange families first",
-        "else len(FAMILIES), label)",
-        "else -1, label)",
-        "looks_are_ordered_by_family_then_name",
-    ),
-    fault(
-        "analysis/show/plots/style",
         "labels that hide",
         'startswith("_")',
         'startswith("__")',

@@ -23,6 +23,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.listing import by_family
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 FEW = 6  # schemes whose lines fit into one column
@@ -30,7 +31,6 @@ SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 FONT = "DejaVu Sans"  # comes with matplotlib
 
-FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
 COLOURS = (
     "#0072b2",
     "#d55e00",
@@ -127,13 +127,9 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
     many = len(family) > len(COLOURS)
     members: Counter[str] = Counter()
 
-    def place(label: str) -> tuple[int, str]:
-        known = family[label] in FAMILIES
-        return (FAMILIES.index(family[label]) if known else len(FAMILIES), label)
-
     found: dict[str, Look] = {}
     taken: set[str] = set()
-    for i, label in enumerate(sorted(family, key=place)):
+    for i, label in enumerate(sorted(family, key=lambda k: by_family(family[k], k))):
         text, copy = safe(label), 1
         while text in taken:
             copy += 1
