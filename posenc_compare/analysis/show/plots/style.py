@@ -10,16 +10,16 @@ import io
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib import font_manager
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
@@ -225,7 +225,7 @@ def line_width(schemes: int) -> float:
 
 
 def add_legend(
-    figure: Figure, handles: list[Line2D], *, title: str | None = None
+    figure: Figure, handles: Sequence[Artist], *, title: str | None = None
 ) -> None:
     """Put a legend below everything; the figure grows by its height.
 
