@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.stats.rounding import rounded_away
 
-DRAWS = 4000
-PERMUTATIONS = 19_999
+DRAWS = 2000
+PERMUTATIONS = 9999
 SEED = 0
 FEWEST = 4
 """Schemes below which no correlation is computed."""
@@ -29,7 +29,7 @@ class Correlation:
         n: schemes that have both.
         rho: Spearman's correlation; NaN where either is the same for all.
         over_schemes: 95 % interval, schemes resampled.
-        over_families: 95 % interval, families resampled whole.
+        over_families: 95 % interval, families resampled whole; NaN for one family.
         given: partial correlation, given the control.
         p: of a permutation test, two-sided.
     """
@@ -74,7 +74,7 @@ def correlation(
         n,
         float(spearman(x, y, once)[0]),
         _interval(spearman(x, y, schemes)),
-        _interval(spearman(x, y, blocks)),
+        _interval(spearman(x, y, blocks)) if k > 1 else (np.nan, np.nan),
         _partial(x, y, z, once),
         _permuted(x, y, rng),
     )

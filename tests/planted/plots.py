@@ -110,4 +110,25 @@ FAULTS = [
         "in (family,)",
         "many_schemes_have_a_panel_for_each_family",
     ),
+    Fault(
+        "analysis/show/plots/prediction.py",
+        "intervals of families twice",
+        "[one.found.over_schemes for one in found]",
+        "[one.found.over_families for one in found]",
+        "tests/test_predictions.py::test_the_plot_has_a_dot_and_two_bars_for_each",
+    ),
+    fault(
+        "analysis/show/plots/lines",
+        "half a band",
+        'high = curve["value"] + curve["half_width"]',
+        'high = curve["value"]',
+        "extrapolation_draws_means_and_marks_ends",
+    ),
+    fault(
+        "analysis/show/plots/dots",
+        "bars of no width",
+        'xerr=panel["half_width"].fillna(0)',
+        "xerr=0",
+        "dots_are_means_over_seeds_with_their_intervals",
+    ),
 ]

@@ -13,6 +13,7 @@ FILES = (
 )
 TABLES = "tests/test_tables.py::test_"
 ORDERS = "tests/test_orders.py::test_"
+PREDICTIONS = "tests/test_predictions.py::test_"
 RECORDS = "tests/test_records.py::test_"
 
 
@@ -190,5 +191,26 @@ FAULTS = [
         "rounding = cell.mean != 0 and",
         "rounding = cell.mean is None and",
         f"{ORDERS}rounding_has_no_spread",
+    ),
+    fault(
+        "analysis/show/predictions",
+        "the gap turned round",
+        "last - first",
+        "first - last",
+        f"{PREDICTIONS}measures_and_controls_are_correlated_with_every_outcome",
+    ),
+    fault(
+        "analysis/show/predictions",
+        "controls among the tests",
+        "math.nan if key[1] else one.p",
+        "one.p",
+        f"{PREDICTIONS}measures_and_controls_are_correlated_with_every_outcome",
+    ),
+    fault(
+        "analysis/show/predictions",
+        "twins count twice",
+        "labels = [label for label in labels if label not in same]",
+        "labels = [label for label in labels]",
+        f"{PREDICTIONS}schemes_that_cannot_be_told_apart_count_once",
     ),
 ]
