@@ -67,12 +67,12 @@ def test_measures_and_controls_are_correlated_with_every_outcome() -> None:
     one = found[gap, "the size"]
     assert (one.found.n, one.found.rho, one.control) == (12, pytest.approx(1), False)
     assert one.p_holm == one.found.p == pytest.approx(1e-4)  # the other has no p
-    expected = stats.spearmanr([*SIZE.values()], [*START.values()]).statistic
+    expected = stats.spearmanr([*SIZE.values()], [*START.values()])[0]
     assert found[start, "the size"].found.rho == pytest.approx(expected)
     ends = [START[label] + GAP[label] for label in LABELS]
     absolute = [FAMILY[label] == "absolute" for label in LABELS]
     control = found[last, "is absolute"]
-    assert control.found.rho == pytest.approx(stats.spearmanr(absolute, ends).statistic)
+    assert control.found.rho == pytest.approx(stats.spearmanr(absolute, ends)[0])
     assert control.control
     assert np.isnan(control.p_holm)
     assert np.isnan(found[gap, "the rounding"].found.rho)
@@ -123,7 +123,6 @@ def test_the_plot_has_a_dot_and_two_bars_for_each() -> None:
     ]
     assert ends[0] == pytest.approx(size.over_schemes)
     assert ends[1] == pytest.approx(size.over_families)
-    assert not np.array_equal(*ends) or size.over_schemes == size.over_families
     control = found["bits at 32 minus at 8", "bits at 8"].found
     bar = np.asarray(schemes.get_paths()[3].vertices)[:, 0]
     assert bar == pytest.approx(control.over_schemes)

@@ -102,11 +102,11 @@ def _flips(seeds: int) -> Iterator[NDArray[np.float64]]:
         for start in range(0, 1 << free, BLOCK):
             numbers = np.arange(start, min(start + BLOCK, 1 << free))
             bits = numbers[:, None] >> np.arange(free) & 1
-            yield np.hstack([np.ones((len(numbers), 1)), 1.0 - 2.0 * bits])
+            yield (1 - 2 * np.pad(bits, ((0, 0), (1, 0)))).astype(np.float64)
         return
     rng = np.random.default_rng(SEED)
     for start in range(0, 1 << (EXACT - 1), BLOCK):
-        signs = rng.choice((-1.0, 1.0), (BLOCK, seeds))
+        signs = rng.integers(2, size=(BLOCK, seeds)).astype(np.float64) * 2 - 1
         if start == 0:
             signs[0] = 1.0
         yield signs
