@@ -22,6 +22,7 @@ from posenc_compare.cli.env import env
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
+from posenc_compare.cli.predict import predict
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
@@ -105,6 +106,7 @@ for command in (
     table,
     plot,
     report,
+    predict,
     status,
     rerun,
     diff,

@@ -6,16 +6,20 @@ and bars is imported when one is drawn: a refusal needs none of it.
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from posenc_compare.analysis.core.sanitize import clean
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from posenc_compare.analysis.engine.comparison import Event
     from posenc_compare.analysis.records.record import Record
+    from posenc_compare.analysis.show.format import Table
 
+NUMBERS = ("csv", "json")  # formats for programs
 FIRST = 40  # width of the first column; longer names take several lines
 
 
@@ -38,9 +42,13 @@ def show(
         title: above the table, in the format `table` only.
         head: column names.
         body: rows of cells.
-        format: table, json, csv or md.
+        format: table, json, csv, md or tex.
     """
-    from posenc_compare.analysis.show.format import csv_text, markdown_table
+    from posenc_compare.analysis.show.format import (
+        csv_text,
+        latex_table,
+        markdown_table,
+    )
 
     title, body = clean(title), clean(body)
     if format == "json":
@@ -50,11 +58,47 @@ def show(
         print(csv_text(head, body), end="")
     elif format == "md":
         print(markdown_table(head, body))
+    elif format == "tex":
+        print(latex_table(head, body))
     else:
         _print_rich(title, head, body)
 
 
-def _print_rich(title: str, head: list[str], body: Sequence[Sequence[object]]) -> None:
+def show_parts(parts: "Iterable[Table]", format: str) -> None:
+    """Print tables one after another, with the lines beneath each.
+
+    Args:
+        parts: as they are displayed.
+        format: table, md or tex.
+    """
+    from posenc_compare.analysis.show.format import as_latex, as_markdown
+
+    if format == "md":
+        print(as_markdown(parts), end="")
+    elif format == "tex":
+        print(as_latex(parts), end="")
+    else:
+        for part in parts:
+            _print_rich(clean(part.title), part.head, clean(part.body), part.lines)
+
+
+def show_numbers(frame: "DataFrame", format: str) -> None:
+    """Print every number of a table as JSON or CSV; a missing one is null or empty."""
+    from posenc_compare.analysis.show.long import as_csv
+
+    if format == "csv":
+        print(as_csv(frame), end="")
+    else:
+        rows = frame.astype(object).where(frame.notna(), None)
+        print(json.dumps(rows.to_dict(orient="records"), indent=2))
+
+
+def _print_rich(
+    title: str,
+    head: list[str],
+    body: Sequence[Sequence[object]],
+    lines: Sequence[str] = (),
+) -> None:
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -72,6 +116,8 @@ def _print_rich(title: str, head: list[str], body: Sequence[Sequence[object]]) -
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
     console.print(table)
+    for line in lines:
+        console.print(Text(clean(line)))
     console.print()
 
 

@@ -33,6 +33,7 @@ class Format(StrEnum):
     json = "json"
     csv = "csv"
     md = "md"
+    tex = "tex"
 
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]

@@ -1,9 +1,8 @@
 """The command that prints the tables of a folder of records."""
 
-import json
 from typing import TYPE_CHECKING
 
-from posenc_compare.cli.console import say, show
+from posenc_compare.cli.console import NUMBERS, say, show_numbers, show_parts
 from posenc_compare.cli.options import Folder, Format, Formats, Written
 
 if TYPE_CHECKING:
@@ -23,22 +22,10 @@ def table(folder: Folder, format: Formats = Format.table, out: Written = None) -
 
 def show_tables(records: "list[Record]", format: str) -> None:
     """Print the tables of records; as JSON or CSV, every number of them."""
-    from posenc_compare.analysis.show.format import as_markdown
-    from posenc_compare.analysis.show.tables import (
-        as_csv,
-        display_tables,
-        long_table,
-        without_result,
-    )
+    from posenc_compare.analysis.show.long import long_table
+    from posenc_compare.analysis.show.tables import display_tables, without_result
 
-    if format == "csv":
-        print(as_csv(long_table(records)), end="")
-    elif format == "json":
-        long = long_table(records)
-        rows = long.astype(object).where(long.notna(), None)
-        print(json.dumps(rows.to_dict(orient="records"), indent=2))
-    elif format == "md":
-        print(as_markdown(display_tables(records) + without_result(records)), end="")
+    if format in NUMBERS:
+        show_numbers(long_table(records), format)
     else:
-        for part in display_tables(records) + without_result(records):
-            show(part.title, part.head, part.body)
+        show_parts(display_tables(records) + without_result(records), format)

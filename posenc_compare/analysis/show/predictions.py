@@ -1,0 +1,256 @@
+"""Which measure without training foretells what a trained network scores?
+
+Schemes are the points. Every headline quantity of a measure without training is
+correlated with the outcomes of a trained curve: the score at the longest length, the
+gap between that and the training length, and the score at the training length. Two
+controls stand beside the measures: whether a scheme is absolute, and its score at the
+training length.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.show.listing import alike
+from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.stats.correlation import Correlation, correlation, holm
+
+ABSOLUTE = "is absolute"
+HEAD = (
+    "quantity",
+    "n",
+    "rho",
+    "95% over schemes",
+    "95% over families",
+    f"given {ABSOLUTE!r}",
+    "p",
+    "p (Holm)",
+)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one quantity says of one outcome.
+
+    Attributes:
+        outcome: what is foretold.
+        quantity: by what.
+        control: whether that is a control and no measure.
+        found: the correlation.
+        p_holm: p value, adjusted for all measures of the outcome; NaN for a control.
+    """
+
+    outcome: str
+    quantity: str
+    control: bool
+    found: Correlation
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The trained curve of every scheme.
+
+    Attributes:
+        heading: of its quantity.
+        schemes: labels; of schemes alike the one published first.
+        absolute: 1 for an absolute scheme, else 0.
+        families: of the schemes.
+        lengths: from the training length up.
+        values: `(schemes, lengths)`; NaN where a scheme has none.
+    """
+
+    heading: str
+    schemes: list[str]
+    absolute: Floats
+    families: list[str]
+    lengths: list[float]
+    values: Floats
+
+    def outcomes(self) -> dict[str, Floats]:
+        """Return every outcome by its name, for every scheme."""
+        first, last = self.values[:, 0], self.values[:, -1]
+        return {
+            f"{self.heading} at {self.lengths[-1]:g}": last,
+            f"{self.heading} at {self.lengths[-1]:g} minus at {self.lengths[0]:g}": (
+                last - first
+            ),
+            f"{self.heading} at {self.lengths[0]:g}": first,
+        }
+
+
+def predictions(records: Iterable[Record]) -> list[Prediction]:
+    """Return what every measure without training says of every trained outcome.
+
+    Measures stand in the order of tables, controls behind them. A quantity that too
+    few schemes have is left out.
+    """
+    records = list(records)
+    means = means_of(records)
+    found: list[Prediction] = []
+    for quantity, measure in _curves(records):
+        trained = _trained(quantity, measure, means)
+        if trained is not None:
+            measures = dict(_measures(records, means, trained.schemes))
+            for outcome, values in trained.outcomes().items():
+                found += _of_outcome(outcome, values, measures, trained)
+    return found
+
+
+def _of_outcome(
+    outcome: str, values: Floats, measures: dict[str, Floats], trained: Trained
+) -> Iterator[Prediction]:
+    """Yield what measures and controls say of one outcome."""
+    start = f"{trained.heading} at {trained.lengths[0]:g}"
+    controls = {ABSOLUTE: trained.absolute}
+    if outcome != start:
+        controls[start] = trained.values[:, 0]
+    found = {
+        (name, control): one
+        for control, some in ((False, measures), (True, controls))
+        for name, x in some.items()
+        if (one := correlation(x, values, trained.absolute, trained.families))
+    }
+    adjusted = holm([math.nan if key[1] else one.p for key, one in found.items()])
+    for (key, one), p in zip(found.items(), adjusted, strict=True):
+        yield Prediction(outcome, *key, one, float(p))
+
+
+def _curves(records: list[Record]) -> list[tuple[Quantity, str]]:
+    """Return the curves of trained measures, each with its measure."""
+    found = {
+        (record.measure, name): (view.quantity, record.measure)
+        for record in records
+        for name, view in record.views.items()
+        if record.spec.kind == "training" and isinstance(view, Curve)
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def _trained(quantity: Quantity, measure: str, means: list[Mean]) -> Trained | None:
+    """Return the curve of a quantity, or None if it has fewer than two lengths."""
+    mine = [m for m in means if (m.measure, m.quantity) == (measure, quantity.name)]
+    lengths = sorted({mean.x for mean in mine if mean.values})
+    if len(lengths) < 2:
+        return None
+    at = {(mean.scheme, mean.x): mean for mean in mine if mean.values}
+    labels = sorted({scheme for scheme, _ in at})
+    rows = {label: [at.get((label, x)) for x in lengths] for label in labels}
+    same = alike(rows)
+    labels = [label for label in labels if label not in same]
+    family = {mean.scheme: mean.family for mean in mine}
+    return Trained(
+        quantity.heading,
+        labels,
+        np.array([float(family[label] == "absolute") for label in labels]),
+        [family[label] for label in labels],
+        lengths,
+        np.array([[m.mean if m else math.nan for m in rows[k]] for k in labels]),
+    )
+
+
+def _measures(
+    records: list[Record], means: list[Mean], schemes: list[str]
+) -> Iterator[tuple[str, Floats]]:
+    """Yield every headline quantity without training, for every scheme."""
+    views = {
+        (record.measure, name): view
+        for record in records
+        for name, view in record.views.items()
+        if record.spec.kind == "probe" and isinstance(view, Headline)
+    }
+    for (measure, name), view in sorted(views.items(), key=lambda item: item[0]):
+        of = {
+            mean.scheme: mean.mean
+            for mean in means
+            if (mean.measure, mean.quantity, mean.case) == (measure, name, view.case)
+            and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
+        }
+        yield (
+            view.quantity.heading,
+            np.array([of.get(scheme, math.nan) for scheme in schemes]),
+        )
+
+
+def prediction_tables(found: Iterable[Prediction], name: str) -> list[Table]:
+    """Return a table for every outcome.
+
+    Args:
+        found: as `predictions` returns them.
+        name: of the run, for the titles.
+    """
+    by_outcome: dict[str, list[list[str | Cell]]] = {}
+    for one in found:
+        c = one.found
+        by_outcome.setdefault(one.outcome, []).append(
+            [
+                f"control: {one.quantity}" if one.control else one.quantity,
+                str(c.n),
+                _signed(c.rho),
+                _range(c.over_schemes),
+                _range(c.over_families),
+                _signed(c.given),
+                _share(c.p),
+                _share(one.p_holm),
+            ]
+        )
+    return [
+        Table(f"{name}: {outcome}, Spearman's correlation over schemes", [*HEAD], rows)
+        for outcome, rows in by_outcome.items()
+    ]
+
+
+def prediction_frame(found: Iterable[Prediction]) -> pd.DataFrame:
+    """Return a row for each prediction, with all digits."""
+    return pd.DataFrame(
+        [
+            (
+                one.outcome,
+                one.quantity,
+                one.control,
+                one.found.n,
+                one.found.rho,
+                *one.found.over_schemes,
+                *one.found.over_families,
+                one.found.given,
+                one.found.p,
+                one.p_holm,
+            )
+            for one in found
+        ],
+        columns=[
+            "outcome",
+            "quantity",
+            "control",
+            "n",
+            "rho",
+            "schemes_low",
+            "schemes_high",
+            "families_low",
+            "families_high",
+            "given_absolute",
+            "p",
+            "p_holm",
+        ],
+    )
+
+
+def _signed(value: float) -> str:
+    return "n/a" if math.isnan(value) else f"{value:+.2f}"
+
+
+def _range(ends: tuple[float, float]) -> str:
+    low, high = map(_signed, ends)
+    return low if low == "n/a" else f"{low} to {high}"
+
+
+def _share(p: float) -> str:
+    return "n/a" if math.isnan(p) else f"{p:.4f}"

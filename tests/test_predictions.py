@@ -1,0 +1,187 @@
+"""Which measure foretells a trained score: from records to table, plot and command."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Command
+from scipy import stats
+from support.records import curve, fact, record, row
+
+from posenc_compare.analysis.core.canonical import Body
+from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.predictions import Prediction, predictions
+from posenc_compare.registry import PLOTS
+
+RNG = np.random.default_rng(0)
+LABELS = [f"scheme{i:02}" for i in range(12)]
+FAMILY = dict(zip(LABELS, ["absolute", "bias", "rotary"] * 4, strict=True))
+START = dict(zip(LABELS, (2 + RNG.random(12)).tolist(), strict=True))
+SIZE = dict(zip(LABELS, RNG.random(12).tolist(), strict=True))
+GAP = {label: 3 * SIZE[label] ** 2 for label in LABELS}
+
+
+def made(labels: list[str] = LABELS) -> list[dict[str, Any]]:
+    """Return records in which `size` orders schemes as their gap does."""
+    found = []
+    for label in labels:
+        family, start = FAMILY[label], START[label]
+        for seed in range(2):
+            trained = curve(label, [start, 9.0, start + GAP[label]], seed=seed)
+            one = record(label, "perturbation", seed=seed)
+            one["quantities"] = {
+                name: {**fact(["", None], title=f"the {name}"), "name": name}
+                for name in ("size", "rounding")
+            }
+            one["rows"] = [
+                row(SIZE[label] + 0.001 * seed, quantity="size"),
+                row(SIZE[label] * 1e-15, quantity="rounding"),
+            ]
+            found += [{**one, "family": family}, {**trained, "family": family}]
+    return found
+
+
+def read(records: list[dict[str, Any]]) -> list[Record]:
+    return tell_apart(sound(records), print)
+
+
+def by_name(records: list[dict[str, Any]]) -> dict[tuple[str, str], Prediction]:
+    return {(one.outcome, one.quantity): one for one in predictions(read(records))}
+
+
+def test_measures_and_controls_are_correlated_with_every_outcome() -> None:
+    found = by_name(made())
+    last, gap, start = "bits at 32", "bits at 32 minus at 8", "bits at 8"
+    measures, controls = ("the rounding", "the size"), ("is absolute", start)
+    assert list(found) == [
+        *((last, name) for name in (*measures, *controls)),
+        *((gap, name) for name in (*measures, *controls)),
+        *((start, name) for name in (*measures, "is absolute")),
+    ]
+    one = found[gap, "the size"]
+    assert (one.found.n, one.found.rho, one.control) == (12, pytest.approx(1), False)
+    assert one.p_holm == one.found.p == pytest.approx(1e-4)  # the other has no p
+    expected = stats.spearmanr([*SIZE.values()], [*START.values()])[0]
+    assert found[start, "the size"].found.rho == pytest.approx(expected)
+    ends = [START[label] + GAP[label] for label in LABELS]
+    absolute = [FAMILY[label] == "absolute" for label in LABELS]
+    control = found[last, "is absolute"]
+    assert control.found.rho == pytest.approx(stats.spearmanr(absolute, ends)[0])
+    assert control.control
+    assert np.isnan(control.p_holm)
+    assert np.isnan(found[gap, "the rounding"].found.rho)
+
+
+def test_schemes_that_cannot_be_told_apart_count_once() -> None:
+    twins = made()
+    for one in made(LABELS[:1]):
+        one["label"] = one["spec"]["scheme"]["name"] = "twin"
+        one["key"] = one["key"][::-1]
+        twins.append(one)
+    assert by_name(twins)["bits at 32", "the size"].found.n == 12
+
+
+def test_schemes_without_the_longest_length_count_where_they_can() -> None:
+    records = made()
+    for one in records:
+        if one["label"] == LABELS[0] and len(one["rows"]) == 3:
+            one["rows"][2] |= {"value": None, "note": "not defined beyond 8"}
+    found = by_name(records)
+    assert found["bits at 32", "the size"].found.n == 11
+    assert found["bits at 8", "the size"].found.n == 12
+
+
+def test_few_schemes_give_no_prediction() -> None:
+    assert predictions(read(made(LABELS[:3]))) == []
+    assert predictions(read([curve("a", [1.0])])) == []
+    assert predictions([]) == []
+    draw = PLOTS.get("prediction")
+    assert draw(read(made(LABELS[:3]))) is None
+
+
+def test_the_plot_has_a_dot_and_two_bars_for_each() -> None:
+    figure = PLOTS.get("prediction")(read(made()))
+    assert figure is not None
+    figure.draw_without_rendering()
+    found = by_name(made())
+    assert [axes.get_title() for axes in figure.axes] == [
+        "bits at 32",
+        "bits at 32 minus at 8",
+        "bits at 8",
+    ]
+    families, schemes, dots = figure.axes[1].collections
+    size = found["bits at 32 minus at 8", "the size"].found
+    assert np.asarray(dots.get_offsets())[1].tolist() == [pytest.approx(1), 1]
+    ends = [
+        np.asarray(bars.get_paths()[1].vertices)[:, 0] for bars in (schemes, families)
+    ]
+    assert ends[0] == pytest.approx(size.over_schemes)
+    assert ends[1] == pytest.approx(size.over_families)
+    control = found["bits at 32 minus at 8", "bits at 8"].found
+    bar = np.asarray(schemes.get_paths()[3].vertices)[:, 0]
+    assert bar == pytest.approx(control.over_schemes)
+    assert control.over_schemes != control.over_families
+
+
+def stored(folder: Path, records: list[dict[str, Any]]) -> Path:
+    store = Store(folder)
+    store.create()
+    for one in records:
+        body: Body = {name: value for name, value in one.items() if name != "key"}
+        store.write(body)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("one") / "run", made())
+
+
+def test_the_command_prints_a_table_for_each_outcome(
+    posenc: Command, run: Path
+) -> None:
+    done = posenc("predict", run)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Spearman's correlation over schemes") == 3
+    lines = [line for line in done.stdout.splitlines() if "the size" in line]
+    assert "+1.00" in lines[1]
+    assert "0.0001" in lines[1]
+    latex = posenc("predict", run, "--format", "tex").stdout
+    assert latex.count(r"\begin{tabular}") == 3
+    assert r"95\% over families" in latex
+    markdown = posenc("predict", run, "--format", "md").stdout
+    assert markdown.count("| control: is absolute") == 3
+
+
+def test_numbers_of_several_folders_are_printed_for_programs(
+    posenc: Command, run: Path
+) -> None:
+    rows = json.loads(posenc("predict", run, run, "--format", "json").stdout)
+    assert len(rows) == 2 * 11
+    assert {one["folder"] for one in rows} == {"run"}
+    (one,) = {
+        (r["n"], r["rho"], r["p_holm"])
+        for r in rows
+        if (r["outcome"], r["quantity"]) == ("bits at 32 minus at 8", "the size")
+    }
+    assert one == (12, pytest.approx(1), pytest.approx(1e-4))
+    assert any(r["rho"] is None for r in rows)
+    text = posenc("predict", run, "--format", "csv").stdout
+    assert len(list(csv.DictReader(io.StringIO(text)))) == 11
+
+
+def test_a_folder_with_too_little_is_refused_in_one_line(
+    posenc: Command, tmp_path: Path
+) -> None:
+    few = stored(tmp_path / "few", made(LABELS[:3]))
+    done = posenc("predict", few)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "must hold 4 schemes or more" in done.stderr
+    assert posenc("predict", tmp_path / "none").returncode == 2
