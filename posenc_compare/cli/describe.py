@@ -15,6 +15,8 @@ from posenc_compare.variants import Variant, option_types
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
 
+LENGTHS = 64, 128, 512  # of training, of the presets
+
 
 def describe(
     name: Annotated[str, typer.Argument(help="Scheme, measure, task or plot.")],
@@ -40,6 +42,7 @@ def _describe_scheme(name: str) -> None:
     if options:
         body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)
+    _describe_lengths(scheme)
     _describe_instance(scheme)
     if scheme.source and scheme.source not in " ".join(" ".join(texts).split()):
         tell(f"Source: {scheme.source}")
@@ -47,6 +50,31 @@ def _describe_scheme(name: str) -> None:
     for entry in cited(" ".join([scheme.source, *texts])):
         print()
         print(entry)
+
+
+def _describe_lengths(scheme: "type[Scheme]") -> None:
+    """Print what the defaults that depend on the training length are, and come from."""
+    if not scheme.published:
+        return
+    try:
+        at = [scheme.defaults_at(length) for length in LENGTHS]
+    except Exception as error:  # of a plugin, as below
+        tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
+        return
+    head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
+    show(
+        "Defaults by training length, with `--lengths scaled`",
+        head,
+        [
+            [
+                option,
+                f"{of.value:g}",
+                of.trained_at,
+                *(f"{round(v[option], 3):g}" for v in at),
+            ]
+            for option, of in scheme.published.items()
+        ],
+    )
 
 
 def _describe_instance(scheme: "type[Scheme]") -> None:

@@ -109,7 +109,10 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     task = TASKS.get(setting.task)(setting)
     autocast = setting.dtype == "bfloat16"
     geometry = Geometry(
-        model_dim=setting.width, heads=setting.heads, length=setting.length
+        model_dim=setting.width,
+        heads=setting.heads,
+        length=setting.length,
+        lengths=setting.lengths,
     )
     vocabulary = facts["vocabulary"]
     model = Decoder(variant, setting.layers, geometry, setting.seed, vocabulary)
