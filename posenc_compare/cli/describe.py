@@ -42,7 +42,6 @@ def _describe_scheme(name: str) -> None:
     if options:
         body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)
-    _describe_lengths(scheme)
     _describe_instance(scheme)
     if scheme.source and scheme.source not in " ".join(" ".join(texts).split()):
         tell(f"Source: {scheme.source}")
@@ -52,46 +51,40 @@ def _describe_scheme(name: str) -> None:
         print(entry)
 
 
-def _describe_lengths(scheme: "type[Scheme]") -> None:
-    """Print what the defaults that depend on the training length are, and come from."""
-    if not scheme.published:
-        return
-    try:
-        at = [scheme.defaults_at(length) for length in LENGTHS]
-    except Exception as error:  # of a plugin, as below
-        tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
-        return
-    head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
-    show(
-        "Defaults by training length, with `--lengths scaled`",
-        head,
-        [
-            [
-                option,
-                f"{of.value:g}",
-                of.trained_at,
-                *(f"{round(v[option], 3):g}" for v in at),
-            ]
-            for option, of in scheme.published.items()
-        ],
-    )
-
-
 def _describe_instance(scheme: "type[Scheme]") -> None:
     """Print what a scheme with its default options and sizes does and holds."""
     from posenc_compare.schemes import DOORS, Geometry
 
     try:
         built = scheme(Geometry())
+        at = [scheme.defaults_at(length) for length in LENGTHS]
     except Exception as error:  # of a plugin: say so, and go on with the facts
         tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
         return
+    if scheme.published:
+        _show_defaults(scheme, at)
     doors = [door for door in DOORS if built.acts_at(door)]
     tell(f"Acts at: {', '.join(doors) or 'no door'}")
     tell(f"Depends on: {_dependence(built, doors)}")
     tell(f"Axes of a position: {built.facts.axes}")
     tell(f"Causal only: {'yes' if built.facts.causal_only else 'no'}")
     tell(f"Parameters: {_parameters(built)}")
+
+
+def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, float]]) -> None:
+    """Print the defaults that depend on the training length.
+
+    Args:
+        scheme: with `published` options.
+        at: what they are at each of `LENGTHS`.
+    """
+    head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
+    body = [
+        [option, f"{of.value:g}", of.trained_at]
+        + [f"{round(defaults[option], 3):g}" for defaults in at]
+        for option, of in scheme.published.items()
+    ]
+    show("Defaults by training length, with `--lengths scaled`", head, body)
 
 
 def _dependence(scheme: "Scheme", doors: list[str]) -> str:
