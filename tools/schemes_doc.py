@@ -84,8 +84,8 @@ def tied_rows(name: str, written: list[str]) -> str:
     at = [scheme.defaults_at(length) for length in LENGTHS]
     lines = ""
     for option, of in scheme.published.items():
-        numbers = [of.value, of.trained_at, *(defaults[option] for defaults in at)]
-        cells = [f"`{name}`", f"`{option}`", *(f"{round(n, 3):g}" for n in numbers)]
+        numbers = [of.positions, of.trained_at, *(d[option] for d in at)]
+        cells = [f"`{name}`", f"`{option}`", *map(str, numbers)]
         lines += f"| {' | '.join([*cells, written[-1]])} |\n"
     return lines
 

@@ -71,7 +71,7 @@ def _describe_instance(scheme: "type[Scheme]") -> None:
     tell(f"Parameters: {_parameters(built)}")
 
 
-def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, float]]) -> None:
+def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, int]]) -> None:
     """Print the defaults that depend on the training length.
 
     Args:
@@ -80,8 +80,7 @@ def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, float]]) -> None:
     """
     head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
     body = [
-        [option, f"{of.value:g}", of.trained_at]
-        + [f"{round(defaults[option], 3):g}" for defaults in at]
+        [option, of.positions, of.trained_at, *(defaults[option] for defaults in at)]
         for option, of in scheme.published.items()
     ]
     show("Defaults by training length, with `--lengths scaled`", head, body)

@@ -18,14 +18,14 @@ Lengths = Literal["scaled", "published"]
 
 @dataclass(frozen=True)
 class Published:
-    """A default that a paper states for the length at which it trained.
+    """A number of positions that a paper states for its training length.
 
     Attributes:
-        value: of the option; for most a number of positions.
-        trained_at: training length of the paper, in positions.
+        positions: the number.
+        trained_at: the training length, in positions.
     """
 
-    value: float
+    positions: int
     trained_at: int
 
 
@@ -76,8 +76,8 @@ class Geometry:
             16
         """
         if self.lengths == "published":
-            return round(published.value)
-        multiple = published.value / published.trained_at
+            return published.positions
+        multiple = published.positions / published.trained_at
         return max(1, round(multiple * self.length))
 
 

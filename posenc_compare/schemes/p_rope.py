@@ -9,23 +9,20 @@ in its appendix and transformers' rope_type proportional, `int(p * head_dim // 2
 Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
 The frequencies are those of the whole head, with the slowest set to 0. Partial RoPE
 with the same fraction spreads a full range of frequencies over fewer channels.
-Length: the paper's 0.75 is of a network trained at 8192 positions, where it leaves out
-the pairs that turn less than 1.3 times. At 64 positions the slowest quarter of the
-pairs hardly turns at all, and it makes no difference whether it rotates.
+Length: the fraction is a share of the frequencies, at every length. The slowest quarter
+turns at most 1.3 times in the paper's 8192 positions, and 0.01 times in 64. There it
+makes no difference whether it rotates; a smaller fraction does.
 """
 
-import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry, Published
+from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
-
-TRAINED_AT = 8192  # positions, in the paper
 
 
 @register("p_rope", family="rotary", source="Barbero et al. 2024, arXiv:2410.06205")
@@ -37,11 +34,8 @@ class PRope(Rotation):
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         fraction: share of the frequencies that are kept, rounded down; 1 is RoPE, 0
-            no position at all. -1 means that the longest wavelength is the paper's, in
-            training lengths: 0.75 at 8192 positions, 0.22 at 64 with the usual base.
+            no position at all. The paper's best is 0.75.
     """
-
-    published: ClassVar = {"fraction": Published(0.75, TRAINED_AT)}
 
     def __init__(
         self,
@@ -49,30 +43,15 @@ class PRope(Rotation):
         *,
         base: float = 10_000.0,
         layout: Literal["adjacent", "half"] = "adjacent",
-        fraction: float = -1.0,
+        fraction: float = 0.75,
     ) -> None:
         super().__init__(geometry, base, layout)
         self.pairs = pair_count("p_rope", geometry.head_dim)
-        if fraction == -1:
-            fraction = self._published_fraction()
         if not 0 <= fraction <= 1:
             raise ConfigError(f"p_rope: fraction must be in [0, 1], got {fraction}")
-        self.fraction = fraction
         self.kept = int(fraction * geometry.head_dim // 2)
 
     def angles(self, positions: Tensor) -> Tensor:
         angle = position_angles(positions, self.pairs, self.base)
         angle[..., self.kept :] = 0
         return angle
-
-    def _published_fraction(self) -> float:
-        """Return the share of frequencies below the published longest wavelength.
-
-        Wavelengths grow from pair to pair by a constant factor, so a wavelength that is
-        `base ** s` times as long leaves the share `s` more of them.
-        """
-        share = self.published["fraction"].value
-        length = self.geometry.positions(Published(TRAINED_AT, TRAINED_AT))
-        if self.base > 1:  # else no pair is slower than another
-            share += math.log(length / TRAINED_AT, self.base)
-        return min(1.0, max(0.0, share))

@@ -53,8 +53,8 @@ class Scheme(nn.Module):
         source: the paper, set by `@register`.
         facts: what the scheme declares about itself. A class states it; an instance
             whose options change it replaces it by `dataclasses.replace`.
-        published: the options whose default depends on the training length, each with
-            the paper's. A built scheme has an attribute of the option's name.
+        published: the options whose default is a multiple of the training length, each
+            with the paper's number. A built scheme has it under the option's name.
     """
 
     name: ClassVar[str] = "scheme"
@@ -91,7 +91,7 @@ class Scheme(nn.Module):
                 setattr(cls, door, checked(vars(cls)[door]))
 
     @classmethod
-    def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, float]:
+    def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, int]:
         """Return the defaults of the options in `published` at a training length.
 
         Args:

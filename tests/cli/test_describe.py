@@ -140,7 +140,7 @@ def test_what_is_said_of(
     [
         ("t5_bias", "max_distance 128 512 32 32 128"),
         ("randomized", "longest 2048 40 3277 6554 26214"),
-        ("p_rope", "fraction 0.75 8192 0.223 0.298 0.449"),
+        ("fire", "threshold 512 2048 16 32 128"),
     ],
 )
 def test_defaults_by_training_length(

@@ -75,12 +75,11 @@ def test_is_not_partial_rope() -> None:
     assert (kept - partial).abs().max() > 0.1
 
 
-def test_default_at_the_length_of_the_paper_is_its_best() -> None:
+def test_default_is_the_best_of_the_paper() -> None:
     x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
     named = make(base=10_000.0, layout="adjacent", fraction=0.75)
-    scheme = create("p_rope", model_dim=32, heads=2, length=8192)
-    assert torch.equal(scheme.query(x, positions), named.query(x, positions))
-    angles = rotation_angles(scheme, torch.tensor([1, 2]))
+    assert torch.equal(make().query(x, positions), named.query(x, positions))
+    angles = rotation_angles(make(), torch.tensor([1, 2]))
     assert angles is not None
     assert torch.equal(angles[:, 6:], torch.zeros(2, 2, dtype=torch.float64))
     assert (angles[:, :6] > 0).all()

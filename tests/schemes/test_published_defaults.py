@@ -17,7 +17,7 @@ from posenc_compare.variants import labelled, option_types
 
 LENGTHS = 64, 128, 512
 # By scheme: the option, the paper's number and training length, and its multiples.
-TIED: dict[str, tuple[str, float, int, tuple[float, float, float]]] = {
+TIED: dict[str, tuple[str, int, int, tuple[int, int, int]]] = {
     # A quarter is 16 and 32; no fewer positions than the 32 buckets.
     "t5_bias": ("max_distance", 128, 512, (32, 32, 128)),
     "deberta": ("reach", 512, 512, (64, 128, 512)),
@@ -26,8 +26,6 @@ TIED: dict[str, tuple[str, float, int, tuple[float, float, float]]] = {
     "fire": ("threshold", 512, 2048, (16, 32, 128)),
     "xpos": ("scale_base", 512, 1024, (32, 64, 256)),
     "rerope": ("window", 1024, 4096, (16, 32, 128)),
-    # 0.75 + log(length / 8192) / log(10000)
-    "p_rope": ("fraction", 0.75, 8192, (0.22320, 0.29846, 0.44897)),
 }
 AROUND = [
     "randomized:scheme=t5_bias",
@@ -57,7 +55,7 @@ def test_scaled_is_the_published_multiple(name: str) -> None:
     scheme = SCHEMES.get(name)
     assert scheme.published == {option: Published(value, trained_at)}
     got = [scheme.defaults_at(length)[option] for length in LENGTHS]
-    assert got == pytest.approx(scaled, abs=1e-5)
+    assert got == [*scaled]
     assert scheme.defaults_at(trained_at)[option] == value
 
 
@@ -75,8 +73,7 @@ def test_the_default_computes_what_the_option_does(name: str) -> None:
     assert torch.equal(
         output(name, "scaled"), output(f"{name}:{option}={shown}", "scaled")
     )
-    if name != "p_rope":  # at the usual length all numbers are whole
-        assert shown == scaled
+    assert shown == scaled
     paper = output(name, "published")
     assert torch.equal(paper, output(f"{name}:{option}={value}", "published"))
     assert not torch.equal(paper, output(name, "scaled"))
@@ -85,7 +82,7 @@ def test_the_default_computes_what_the_option_does(name: str) -> None:
 @pytest.mark.parametrize("name", TIED)
 def test_an_option_that_is_given_is_used_as_given(name: str) -> None:
     option, *_ = TIED[name]
-    given = {"fraction": 0.5, "longest": 400}.get(option, 40)
+    given = 400 if option == "longest" else 40
     for length, lengths in product(LENGTHS, ("scaled", "published")):
         scheme = create(name, options={option: given}, length=length, lengths=lengths)
         assert getattr(scheme, option) == given
@@ -116,17 +113,6 @@ def test_the_numbers_at_lengths_between_are_rounded_and_at_least_one() -> None:
     assert whole == 128
 
 
-@pytest.mark.parametrize("base", [0.5, 1.0, 1.5, 1e9])
-def test_p_rope_keeps_the_longest_wavelength_of_any_base(base: float) -> None:
-    scheme: Any = create("p_rope", options={"base": base}, length=64)
-    assert 0 <= scheme.fraction <= 1
-    if base == 1e9:  # wavelengths grow by base ** fraction
-        wavelength = 8192 / 64 * base**scheme.fraction
-        assert wavelength == pytest.approx(base**0.75)
-    paper: Any = create("p_rope", options={"base": base}, lengths="published")
-    assert paper.fraction == 0.75
-
-
 def test_buckets_of_t5_decide_the_least_distance() -> None:
     for options, least in (({"buckets": 64}, 64), ({"bidirectional": True}, 16)):
         scheme: Any = create("t5_bias", options=options, length=8)
@@ -144,5 +130,5 @@ def test_an_unknown_policy_is_refused() -> None:
 def test_the_default_of_the_option_stands_for_the_policy(name: str) -> None:
     option, *_ = TIED[name]
     default = option_types(name)[option][1]
-    assert default == (-1.0 if name == "p_rope" else 0)
+    assert default == 0
     assert labelled(f"{name}:{option}={default}").label == name

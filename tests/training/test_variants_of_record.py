@@ -62,7 +62,7 @@ def test_a_variant_of_record_trains_and_is_no_other(
     assert not torch.equal(got, bits(OF_RECORD[label], setting))
 
 
-@pytest.mark.parametrize("name", ["t5_bias", "p_rope", "rope"])
+@pytest.mark.parametrize("name", ["t5_bias", "xpos", "rope"])
 def test_the_network_has_schemes_of_its_policy(name: str, setting: Training) -> None:
     scaled = bits(name, setting)
     published = bits(name, replace(setting, lengths="published"))
