@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from posenc_compare.conformance import CHECKS, Subject, built_in, run_check
-from posenc_compare.registry import add_plugin
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
@@ -36,6 +36,23 @@ def test_a_scheme_of_a_package(conform) -> None:
     "dape:base=kerple_log,shape:scheme=dape,rerope:stretched=true,cape:centred=true"
 )
 def test_variants_with_options(conform) -> None:
+    conform()
+
+
+# Of the comparisons of record, beside the schemes with their defaults.
+@parametrize_schemes(
+    "rope:base=128,rope:fraction=0.25,path:forget=true,fox:bias=5,"
+    "integer:normalised=false,randomized:scheme=alibi,deberta:reach=16,mix:every=2"
+)
+def test_variants_of_record(conform) -> None:
+    conform()
+
+
+@parametrize_schemes(
+    ",".join(name for name in built_in() if SCHEMES.get(name).published),
+    lengths="published",
+)
+def test_built_in_schemes_with_published_lengths(conform) -> None:
     conform()
 
 

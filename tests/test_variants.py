@@ -191,7 +191,7 @@ def test_create_refuses_sizes(sizes: dict[str, Any], message: str) -> None:
 def test_option_types() -> None:
     assert option_types("t5_bias") == {
         "buckets": (int, 32),
-        "max_distance": (int, 128),
+        "max_distance": (int, 0),
         "bidirectional": (bool, False),
     }
     assert option_types("sinusoidal") == {

@@ -6,18 +6,26 @@ Of every built-in scheme it writes link, paper, family, doors, number of paramet
 passed checks. What only a person knows stays: the formula behind the number, which
 options change what is compared, identities, oracle, definition. A scheme without a row
 gets one at the end.
+
+Of every scheme with a default that depends on the training length, a second table has
+the number of the paper and its multiples. There, the source is what stays.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from posenc_compare.conformance import CHECKS, built_in
 from posenc_compare.references import ARXIV
+from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import DOORS, Scheme, create
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schemes.md"
 HEAD = re.compile(r"\| scheme \| paper \|.*\n\|[-|]*\n")
 COLUMNS = 10
+TIED = re.compile(r"\| scheme \| option \|.*\n\|[-|]*\n")
+TIED_COLUMNS = 8
+LENGTHS = 64, 128, 512  # of training, as in the head of that table
 NONE = "\N{EN DASH}"
 
 
@@ -65,18 +73,56 @@ def checks(scheme: Scheme) -> str:
     return ", ".join(said)
 
 
+def tied_rows(name: str, written: list[str]) -> str:
+    """Return a line for each option whose default depends on the training length.
+
+    Args:
+        name: of the scheme.
+        written: cells of its present line.
+    """
+    scheme = SCHEMES.get(name)
+    at = [scheme.defaults_at(length) for length in LENGTHS]
+    lines = ""
+    for option, of in scheme.published.items():
+        numbers = [of.positions, of.trained_at, *(d[option] for d in at)]
+        cells = [f"`{name}`", f"`{option}`", *map(str, numbers)]
+        lines += f"| {' | '.join([*cells, written[-1]])} |\n"
+    return lines
+
+
 def page(text: str) -> str:
     """Return the text of the page with every row as the code has it."""
-    head = HEAD.search(text)
-    assert head is not None
-    body, _, rest = text[head.end() :].partition("\n\n")
+    text = filled(text, HEAD, COLUMNS, built_in(), row)
+    tied = [name for name in built_in() if SCHEMES.get(name).published]
+    return filled(text, TIED, TIED_COLUMNS, tied, tied_rows)
+
+
+def filled(
+    text: str,
+    head: re.Pattern[str],
+    columns: int,
+    names: list[str],
+    write: Callable[[str, list[str]], str],
+) -> str:
+    """Return the text with the body of one table written anew.
+
+    Args:
+        text: of the page.
+        head: finds the head of the table.
+        columns: of the table.
+        names: of the schemes that belong there; new ones go to the end.
+        write: returns the lines of a scheme, from its name and the present cells.
+    """
+    found = head.search(text)
+    assert found is not None
+    body, _, rest = text[found.end() :].partition("\n\n")
     lines = [line.strip("| ").split(" | ") for line in body.splitlines()]
     rows = {re.findall(r"`(\w+)`", cells[0])[0]: cells for cells in lines}
-    names = [*(name for name in rows if name in built_in()), *built_in()]
+    kept = [*(name for name in rows if name in names), *names]
     written = "".join(
-        row(name, rows.get(name, [NONE] * COLUMNS)) for name in dict.fromkeys(names)
+        write(name, rows.get(name, [NONE] * columns)) for name in dict.fromkeys(kept)
     )
-    return f"{text[: head.end()]}{written}\n{rest}"
+    return f"{text[: found.end()]}{written}\n{rest}"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,6 +30,12 @@ def check(
         ),
     ],
     plugin: Plugins = None,
+    lengths: Annotated[
+        Literal["scaled", "published"],
+        typer.Option(
+            help="The policy for defaults that are numbers of positions, as for run."
+        ),
+    ] = "scaled",
     format: Formats = Format.table,
 ) -> int:
     """Check schemes, yours or ours, against what every scheme must do."""
@@ -49,7 +55,8 @@ def check(
     bad, rows = 0, []
     for variant in parse_variants(text):
         origins = {SCHEMES.entry(name).origin for name in variant.schemes}
-        subject = Subject(variant, next((p for p in plugins if p in origins), ""))
+        own = next((p for p in plugins if p in origins), "")
+        subject = Subject(variant, own, lengths)
         outcomes = [run_check(subject, code) for code in CHECKS]
         counts = Counter(outcome.state for outcome in outcomes)
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])

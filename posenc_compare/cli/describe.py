@@ -15,6 +15,8 @@ from posenc_compare.variants import Variant, option_types
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
 
+LENGTHS = 64, 128, 512  # of training, of the presets
+
 
 def describe(
     name: Annotated[str, typer.Argument(help="Scheme, measure, task or plot.")],
@@ -55,15 +57,33 @@ def _describe_instance(scheme: "type[Scheme]") -> None:
 
     try:
         built = scheme(Geometry())
+        at = [scheme.defaults_at(length) for length in LENGTHS]
     except Exception as error:  # of a plugin: say so, and go on with the facts
         tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
         return
+    if scheme.published:
+        _show_defaults(scheme, at)
     doors = [door for door in DOORS if built.acts_at(door)]
     tell(f"Acts at: {', '.join(doors) or 'no door'}")
     tell(f"Depends on: {_dependence(built, doors)}")
     tell(f"Axes of a position: {built.facts.axes}")
     tell(f"Causal only: {'yes' if built.facts.causal_only else 'no'}")
     tell(f"Parameters: {_parameters(built)}")
+
+
+def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, int]]) -> None:
+    """Print the defaults that depend on the training length.
+
+    Args:
+        scheme: with `published` options.
+        at: what they are at each of `LENGTHS`.
+    """
+    head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
+    body = [
+        [option, of.positions, of.trained_at, *(defaults[option] for defaults in at)]
+        for option, of in scheme.published.items()
+    ]
+    show("Defaults by training length, with `--lengths scaled`", head, body)
 
 
 def _dependence(scheme: "Scheme", doors: list[str]) -> str:

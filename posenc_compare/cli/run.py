@@ -29,7 +29,7 @@ Schemes = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
-UNTRAINED = ("seeds", "width", "heads", "positions", "probe_dtype", "grid")
+UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
 
 
 @with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])

@@ -16,6 +16,7 @@ from posenc_compare.conformance.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
 from posenc_compare.global_state import changes, preserve_state, process_state
 from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.schemes.call import Lengths
 from posenc_compare.variants import parse_variants
 
 ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}
@@ -39,14 +40,22 @@ def elsewhere(subject: Subject) -> dict[str, Any]:
         global state by the import and by the first build, and a digest of the outputs,
         "" if they cannot be computed.
     """
-    return _elsewhere(subject.plugin, subject.variant.label)[subject.variant.label]
+    label = subject.variant.label
+    return _elsewhere(subject.plugin, label, subject.lengths)[label]
 
 
 @functools.cache
-def _elsewhere(plugin: str, label: str) -> dict[str, dict[str, Any]]:
+def _elsewhere(plugin: str, label: str, lengths: Lengths) -> dict[str, dict[str, Any]]:
     """Return the findings by label; the built-in schemes share a process."""
     names = [label] if plugin else dict.fromkeys([*built_in(), label])
-    request = json.dumps({"path": search_path(), "plugin": plugin, "labels": [*names]})
+    request = json.dumps(
+        {
+            "path": search_path(),
+            "plugin": plugin,
+            "labels": [*names],
+            "lengths": lengths,
+        }
+    )
     try:
         done = subprocess.run(
             python(SCRIPT, request),
@@ -87,7 +96,7 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = {}
     for label in request["labels"]:
         (variant,) = parse_variants(label)
-        subject = Subject(variant)
+        subject = Subject(variant, lengths=request["lengths"])
         with preserve_state():
             before = process_state()
             acts.clear()

@@ -11,7 +11,7 @@ from posenc_compare.attention import CAUSAL, Mask, Session
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.call import Geometry, Lengths
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme
 from posenc_compare.variants import Variant
@@ -28,10 +28,12 @@ class Subject:
         variant: the scheme with its options.
         plugin: file or module of the scheme, for checks in a fresh process; "" for
             built-in schemes.
+        lengths: scaled or published; see `Geometry.positions`.
     """
 
     variant: Variant
     plugin: str = ""
+    lengths: Lengths = "scaled"
 
     @property
     def scheme(self) -> type[Scheme]:
@@ -53,9 +55,8 @@ class Subject:
 
     def build(self, length: int = 256, *, noise: float = 0.5, **sizes: int) -> Scheme:
         """Return a scheme in float64 with normal noise on its parameters."""
-        geometry = Geometry(
-            **{"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
-        )
+        given = {"model_dim": WIDTH, "heads": HEADS, "length": length, **sizes}
+        geometry = Geometry(**given, lengths=self.lengths)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             scheme = self.variant.build(geometry).double().eval()

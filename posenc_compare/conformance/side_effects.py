@@ -59,7 +59,7 @@ def _global_state_is_unchanged(subject: Subject, _: None) -> None:
     for draw in (torch.rand, random.randbytes, np.random.bytes):
         draw(1)
     before = process_state()
-    subject.variant.build(Geometry(model_dim=WIDTH, heads=HEADS))
+    _build_plainly(subject)
     # Parameters may be drawn when a scheme is built.
     changed = changes(before, "random numbers of torch")
     expect(not changed, "no change of the process by building", ", ".join(changed))
@@ -83,8 +83,14 @@ def _seeded() -> torch.Generator:
 
 def _draw_after_building(subject: Subject, seed: int) -> Tensor:
     torch.manual_seed(seed)
-    subject.variant.build(Geometry(model_dim=WIDTH, heads=HEADS))
+    _build_plainly(subject)
     return torch.rand(4)
+
+
+def _build_plainly(subject: Subject) -> None:
+    """Build the scheme as anyone would, with the random state that there is."""
+    geometry = Geometry(model_dim=WIDTH, heads=HEADS, lengths=subject.lengths)
+    subject.variant.build(geometry)
 
 
 @check(

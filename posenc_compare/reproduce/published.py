@@ -102,7 +102,9 @@ def _buckets() -> Iterator[Figure]:
     both = [*range(9), 12, 16, 23, 32, 46, 64, 91]
     for bidirectional, published in ((False, causal), (True, both)):
         options = {"bidirectional": bidirectional}
-        scheme: Any = create("t5_bias", options=options, heads=1, head_dim=8)
+        scheme: Any = create(
+            "t5_bias", options=options, lengths="published", heads=1, head_dim=8
+        )
         with torch.no_grad():
             scheme.table.copy_(torch.arange(len(scheme.table))[:, None])
             numbers = scheme.offset_bias(-torch.arange(512))[0].tolist()

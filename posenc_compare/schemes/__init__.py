@@ -9,7 +9,7 @@ from typing import Any
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, Lengths, Published
 from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import DOORS, Scheme, register
@@ -21,6 +21,8 @@ __all__ = [
     "Call",
     "Facts",
     "Geometry",
+    "Lengths",
+    "Published",
     "Scheme",
     "Variant",
     "check_axes",
@@ -30,12 +32,20 @@ __all__ = [
 ]
 
 
-def create(name: str, *, options: dict[str, Any] | None = None, **sizes: int) -> Scheme:
+def create(
+    name: str,
+    *,
+    options: dict[str, Any] | None = None,
+    lengths: Lengths = "scaled",
+    **sizes: int,
+) -> Scheme:
     """Build a scheme.
 
     Args:
         name: registry name.
         options: constructor options, such as `{"base": 500000.0}`.
+        lengths: scaled or published; which of the two a default has that is a number
+            of positions.
         **sizes: of the `Geometry`: model_dim, heads, head_dim, length.
 
     Raises:
@@ -44,9 +54,11 @@ def create(name: str, *, options: dict[str, Any] | None = None, **sizes: int) ->
     Example:
         >>> create("rope", options={"base": 500_000.0}, head_dim=64).base
         500000.0
+        >>> create("t5_bias", lengths="published", length=64).max_distance
+        128
     """
     try:
-        geometry = Geometry(**sizes)
+        geometry = Geometry(lengths=lengths, **sizes)
     except TypeError as error:
         raise ConfigError(
             f"create: sizes must be among model_dim, heads, head_dim and length, "

@@ -2,16 +2,31 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.validate import check_choice
 
 T = TypeVar("T")
 
 PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+Lengths = Literal["scaled", "published"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number of positions that a paper states for its training length.
+
+    Attributes:
+        positions: the number.
+        trained_at: the training length, in positions.
+    """
+
+    positions: int
+    trained_at: int
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,8 @@ class Geometry:
             training length.
         layer: which layer this is, from 0, for schemes with an instance per layer.
         layers: how many there are.
+        lengths: scaled or published, the policy for defaults that are numbers of
+            positions; see `positions`.
     """
 
     model_dim: int = 512
@@ -34,6 +51,7 @@ class Geometry:
     length: int = 512
     layer: int = 0
     layers: int = 1
+    lengths: Lengths = "scaled"
 
     def __post_init__(self) -> None:
         if self.head_dim == 0 and self.heads > 0:
@@ -45,6 +63,22 @@ class Geometry:
                     f"geometry: {name} must be a whole number of at least 1, "
                     f"got {value!r}"
                 )
+        check_choice("lengths", self.lengths, get_args(Lengths))
+
+    def positions(self, published: Published) -> int:
+        """Return a published number of positions as the policy `lengths` has it.
+
+        Published, it is the number of the paper. Scaled, it is the same multiple of
+        `length` as it was of the paper's training length, rounded, and at least 1.
+
+        Example:
+            >>> Geometry(length=64).positions(Published(128, trained_at=512))
+            16
+        """
+        if self.lengths == "published":
+            return published.positions
+        multiple = published.positions / published.trained_at
+        return max(1, round(multiple * self.length))
 
 
 @dataclass(frozen=True)

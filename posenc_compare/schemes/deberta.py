@@ -13,15 +13,17 @@ transformers) query minus key; `p2c_index` chooses.
 Scale: all three products are divided by sqrt(3 head_dim). The released code adds a
 bias to the projection for keys, the paper none and this none. Here each layer has a
 table of its own; the paper shares it between layers.
+Length: the paper's reach is 512 (section 3.1.1) and so is its training length; the
+released configurations, with 256 log buckets, leave it at the length too.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.call import Call, Geometry, PairBias, Published
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
@@ -53,8 +55,8 @@ class Deberta(Scheme):
 
     Args:
         geometry: `model_dim` is the width of the table.
-        reach: distance in tokens from which all share a row; 0 means the geometry's
-            length.
+        reach: distance in tokens from which all share a row; 0 means the training
+            length, 512 of 512 in the paper.
         buckets: rows on either side if distances beyond half of them are put into
             buckets that grow logarithmically, up to `reach` (DeBERTa v2: 256); 0
             for a row per distance.
@@ -62,6 +64,7 @@ class Deberta(Scheme):
     """
 
     facts = Facts(per_layer=True)
+    published: ClassVar = {"reach": Published(512, trained_at=512)}
 
     def __init__(
         self,
@@ -74,13 +77,14 @@ class Deberta(Scheme):
         super().__init__(geometry)
         if reach < 0:
             raise ConfigError(f"deberta: reach must be 0 or more, got {reach}")
-        reach = reach or geometry.length
+        reach = reach or geometry.positions(self.published["reach"])
         if buckets and (buckets < 4 or buckets % 2 or buckets // 2 + 1 >= reach):
             raise ConfigError(
                 f"deberta: buckets must be even, at least 4 and less than twice "
                 f"{reach - 1}, got {buckets}"
             )
         self.edges = bucket_edges(buckets, reach) if buckets else []
+        self.reach = reach
         self.span = buckets or reach
         self.p2c_index = p2c_index
         width, inner = geometry.model_dim, geometry.heads * geometry.head_dim

@@ -8,15 +8,19 @@ Source: Li et al. 2023, arXiv:2310.04418; constants as in the code that is passe
 publicly (mcleish7/arithmetic, chuanyang-Zheng/DAPE), no release by the authors found.
 Direction: causal. The share is that of the query's position, counted from 0, once it
 exceeds the threshold; up to there the bias depends on the distance alone.
+Length: the threshold starts at 512 in that code. That the paper trains at 2048 is
+unverified; the same code gives 2048 as the length before extension.
 That each layer has its own perceptron is unverified, and its start is torch's own.
 """
+
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.call import Call, Geometry, PairBias, Published
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
@@ -32,22 +36,25 @@ class Fire(Scheme):
     Args:
         geometry: `heads` outputs of the perceptron.
         threshold: position of the query up to which shares are of this, in tokens;
-            a trained factor, at first 1, stretches it.
+            a trained factor, at first 1, stretches it. 0 means a quarter of the
+            training length, 512 of 2048 in the paper.
         c: first value of the trained scale of distances, per token.
         hidden: units of the perceptron.
     """
 
     facts = Facts(per_layer=True, relative=False, causal_only=True)
+    published: ClassVar = {"threshold": Published(512, trained_at=2048)}
 
     def __init__(
         self,
         geometry: Geometry,
         *,
-        threshold: float = 512.0,
+        threshold: float = 0.0,
         c: float = 0.1,
         hidden: int = 32,
     ) -> None:
         super().__init__(geometry)
+        threshold = threshold or geometry.positions(self.published["threshold"])
         for name, value in (("threshold", threshold), ("c", c), ("hidden", hidden)):
             if not value > 0:
                 raise ConfigError(f"fire: {name} must be greater than 0, got {value}")

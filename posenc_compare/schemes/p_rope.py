@@ -9,6 +9,9 @@ in its appendix and transformers' rope_type proportional, `int(p * head_dim // 2
 Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
 The frequencies are those of the whole head, with the slowest set to 0. Partial RoPE
 with the same fraction spreads a full range of frequencies over fewer channels.
+Length: the fraction is a share of the frequencies, at every length. The slowest quarter
+turns at most 1.3 times in the paper's 8192 positions, and 0.01 times in 64. There it
+makes no difference whether it rotates; a smaller fraction does.
 """
 
 from typing import Literal

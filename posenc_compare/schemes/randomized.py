@@ -12,13 +12,17 @@ code draws one for the batch, which is `shared`. All layers see the same ids; th
 code's rotary form draws anew in each. A sample has as many ids as the sequence has
 positions, so ids cannot be drawn piece by piece. Without a generator, ids stay as
 they are.
+Length: the authors' example (experiments/example.py) draws from 2048 ids and trains on
+up to 40 tokens.
 """
+
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.call import Geometry, Published
 from posenc_compare.schemes.contract import check_axes, check_positions
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
@@ -32,18 +36,22 @@ class Randomized(Wrapper):
     Args:
         geometry: passed on.
         scheme: the scheme that sees the ids.
-        longest: ids are below it; no sequence may be longer.
+        longest: ids are below it; no sequence may be longer. 0 means 51.2 times the
+            training length, 2048 of 40 in the paper.
         shared: draw once for the whole batch.
     """
+
+    published: ClassVar = {"longest": Published(2048, trained_at=40)}
 
     def __init__(
         self,
         geometry: Geometry,
         *,
         scheme: Variant = Variant("sinusoidal"),
-        longest: int = 2048,
+        longest: int = 0,
         shared: bool = False,
     ) -> None:
+        longest = longest or geometry.positions(self.published["longest"])
         if longest < 1:
             raise ConfigError(f"randomized: longest must be at least 1, got {longest}")
         super().__init__(geometry, scheme.build(geometry))

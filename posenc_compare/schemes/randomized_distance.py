@@ -12,13 +12,17 @@ between past and future for ALiBi is left out. As in the code, one draw serves t
 batch, here for all layers; the code draws anew in each.
 Convention: `draw` draws the distances, and `offset_bias` reads them. Without a
 generator, distances stay as they are.
+Length: the authors' example (experiments/example.py) draws from 2048 distances and
+trains on up to 40 tokens.
 """
+
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, Published
 from posenc_compare.schemes.contract import check_axes, opened
 from posenc_compare.schemes.scheme import DOORS, register
 from posenc_compare.schemes.wrapper import Wrapper
@@ -36,16 +40,20 @@ class RandomizedDistance(Wrapper):
     Args:
         geometry: passed on.
         scheme: the scheme with the bias.
-        longest: distances are below it; no sequence may be longer.
+        longest: distances are below it; no sequence may be longer. 0 means 51.2 times
+            the training length, 2048 of 40 in the paper.
     """
+
+    published: ClassVar = {"longest": Published(2048, trained_at=40)}
 
     def __init__(
         self,
         geometry: Geometry,
         *,
         scheme: Variant = Variant("alibi"),
-        longest: int = 2048,
+        longest: int = 0,
     ) -> None:
+        longest = longest or geometry.positions(self.published["longest"])
         if longest < 1:
             raise ConfigError(
                 f"randomized_distance: longest must be at least 1, got {longest}"

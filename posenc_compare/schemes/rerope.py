@@ -16,13 +16,13 @@ products are made for every pair, so it runs on the plain path.
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, Published
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
@@ -37,10 +37,12 @@ class Rerope(Wrapper):
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         window: first relative position that is held; 0 means a quarter of the
-            geometry's length, as 1024 of 4096 in the repository's results.
+            training length, 1024 of 4096 in the repository's results.
         leak: growth per position beyond the window, from 0 to 1.
         stretched: let queries grow with the logarithm of their position.
     """
+
+    published: ClassVar = {"window": Published(1024, trained_at=4096)}
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class Rerope(Wrapper):
             )
         inner = Variant("rope", {"base": base, "layout": layout})
         super().__init__(geometry, inner.build(geometry))
-        self.window = window or max(1, geometry.length // 4)
+        self.window = window or geometry.positions(self.published["window"])
         self.leak = leak
         self.stretched = stretched
         self.facts = replace(self.facts, causal_only=True, relative=not stretched)

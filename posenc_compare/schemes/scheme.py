@@ -8,7 +8,7 @@ branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import ClassVar, TypeVar
 
@@ -17,7 +17,14 @@ from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.call import Call, Geometry, PairBias, whole_numbers
+from posenc_compare.schemes.call import (
+    Call,
+    Geometry,
+    Lengths,
+    PairBias,
+    Published,
+    whole_numbers,
+)
 from posenc_compare.schemes.facts import Facts
 
 ON_CALL = ("query", "key", "offset_bias")  # doors that may ask for the call
@@ -46,12 +53,15 @@ class Scheme(nn.Module):
         source: the paper, set by `@register`.
         facts: what the scheme declares about itself. A class states it; an instance
             whose options change it replaces it by `dataclasses.replace`.
+        published: the options whose default is a multiple of the training length, each
+            with the paper's number. A built scheme has it under the option's name.
     """
 
     name: ClassVar[str] = "scheme"
     family: ClassVar[str] = "none"
     source: ClassVar[str] = ""
     facts: Facts = Facts()
+    published: ClassVar[Mapping[str, Published]] = {}
     asks_call: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, geometry: Geometry) -> None:
@@ -79,6 +89,17 @@ class Scheme(nn.Module):
         for door, checked in (("positions", _on_ids), ("embed", _on_tokens)):
             if door in vars(cls):
                 setattr(cls, door, checked(vars(cls)[door]))
+
+    @classmethod
+    def defaults_at(cls, length: int, lengths: Lengths = "scaled") -> dict[str, int]:
+        """Return the defaults of the options in `published` at a training length.
+
+        Args:
+            length: training length, in positions.
+            lengths: the policy of `Geometry.positions`.
+        """
+        built = cls(Geometry(length=length, lengths=lengths))
+        return {option: getattr(built, option) for option in cls.published}
 
     def acts_at(self, door: str) -> bool:
         """Return whether this scheme overrides the door of that name."""

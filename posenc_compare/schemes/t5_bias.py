@@ -10,13 +10,16 @@ Direction: causal buckets put all keys in the future into bucket 0, as T5's deco
 bidirectional gives them the upper half of the buckets, as T5's encoder.
 Scale: products of query and key are not divided by sqrt(head_dim); T5 starts the
 query projection smaller by that factor instead.
+Length: the last bucket begins at a distance of 128 in a network that reads 512 tokens.
 """
+
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.call import Geometry, Published
 from posenc_compare.schemes.scheme import Scheme, register
 
 
@@ -47,16 +50,20 @@ class T5Bias(Scheme):
     Args:
         geometry: `heads` sets the columns of the table.
         buckets: rows of the table; half of them for each side if bidirectional.
-        max_distance: distance in tokens from which all share the last bucket.
+        max_distance: distance in tokens from which all share the last bucket. 0 means
+            a quarter of the training length, 128 of 512 in the paper, but no less than
+            there are buckets for the past: 32 at a length of 64.
         bidirectional: tell the future from the past.
     """
+
+    published: ClassVar = {"max_distance": Published(128, trained_at=512)}
 
     def __init__(
         self,
         geometry: Geometry,
         *,
         buckets: int = 32,
-        max_distance: int = 128,
+        max_distance: int = 0,
         bidirectional: bool = False,
     ) -> None:
         super().__init__(geometry)
@@ -67,11 +74,14 @@ class T5Bias(Scheme):
                 f"t5_bias: buckets must be at least 2 a side and split evenly, "
                 f"got {buckets}"
             )
+        scaled = geometry.positions(self.published["max_distance"])
+        max_distance = max_distance or max(scaled, self.side)
         if max_distance <= self.side // 2:
             raise ConfigError(
                 f"t5_bias: max_distance must exceed the {self.side // 2} exact "
                 f"buckets, got {max_distance}"
             )
+        self.max_distance = max_distance
         self.edges = bucket_edges(self.side, max_distance)
         self.table = nn.Parameter(
             torch.randn(buckets, geometry.heads) * geometry.model_dim**-0.5

@@ -12,16 +12,18 @@ Direction: queries grow with the position as keys shrink. Keys in the future wou
 amplified; xPos is refused without a causal mask.
 Layout: adjacent pairs (0, 1), (2, 3), ... in the paper and all ports; half pairs
 channel i with i + d/2.
+Length: the scale base of 512 is the default of torchscale. That the paper trains at
+1024 is unverified; its text was not at hand for that.
 """
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, Published
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.shared.frequencies import position_angles
@@ -37,13 +39,15 @@ class Xpos(Rotation):
         base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
         layout: which two channels make a pair.
         gamma: pair m of n fades by `(m / n + gamma) / (1 + gamma)`.
-        scale_base: that is per so many positions.
+        scale_base: that is per so many positions. 0 means half the training length,
+            512 of 1024 in the paper.
         centre: position where nothing grows or shrinks; -1 means half the geometry's
             length. Positions too far from it would leave the range of the dtype and
-            are refused, in float32 from 34000 on by default.
+            are refused, in float32 from 66 times the scale base on.
     """
 
     facts = Facts(causal_only=True)
+    published: ClassVar = {"scale_base": Published(512, trained_at=1024)}
 
     def __init__(
         self,
@@ -52,11 +56,12 @@ class Xpos(Rotation):
         base: float = 10_000.0,
         layout: Literal["adjacent", "half"] = "adjacent",
         gamma: float = 0.4,
-        scale_base: float = 512.0,
+        scale_base: float = 0.0,
         centre: int = -1,
     ) -> None:
         super().__init__(geometry, base, layout)
         self.pairs = pair_count("xpos", geometry.head_dim)
+        scale_base = scale_base or geometry.positions(self.published["scale_base"])
         if gamma <= 0 or scale_base <= 0:
             raise ConfigError(
                 f"xpos: gamma and scale_base must be above 0, got {gamma} and "

@@ -135,6 +135,24 @@ def test_what_is_said_of(
         assert line in text
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("t5_bias", "max_distance 128 512 32 32 128"),
+        ("randomized", "longest 2048 40 3277 6554 26214"),
+        ("fire", "threshold 512 2048 16 32 128"),
+    ],
+)
+def test_defaults_by_training_length(
+    name: str, row: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [" ".join(line.split()) for line in described(name, capsys).splitlines()]
+    head = lines.index("Defaults by training length, with `--lengths scaled`")
+    said = "option published trained at at 64 at 128 at 512"
+    assert lines[head + 1 : head + 4] == [said, row, ""]
+    assert "Defaults by training length" not in described("rope", capsys)
+
+
 def test_a_scheme_that_cannot_be_built_is_still_described(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,7 +66,7 @@ def test_codes_stand_where_the_scheme_places_them() -> None:
     centred = arrays_of("cape", centred=True, **still)["code_small"]
     for position, row in enumerate(centred):
         assert row[0] == pytest.approx(math.sin(position - 7.5), abs=1e-4)
-    drawn = arrays_of("randomized")["code_small"]
+    drawn = arrays_of("randomized", longest=2048)["code_small"]
     ids = torch.randperm(2048, generator=PROBE.generator("ids"))[:16].sort().values
     for place, row in zip(ids.tolist(), drawn, strict=True):
         assert row[0] == pytest.approx(math.sin(place), abs=1e-4)

@@ -44,7 +44,13 @@ def slow(scheme: Fire, head: int, query: int, key: int) -> float:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"threshold": 20.0}, {"c": 2.0, "hidden": 5, "threshold": 3.0}]
+    "options",
+    [
+        {},
+        {"threshold": 512.0},
+        {"threshold": 20.0},
+        {"c": 2.0, "hidden": 5, "threshold": 3.0},
+    ],
 )
 @pytest.mark.parametrize("noise", [0.05, 1.0])
 def test_equals_the_slow_reference(noise: float, options: dict[str, Any]) -> None:
@@ -159,8 +165,10 @@ def test_needs_a_causal_mask() -> None:
     check_causal_mask_is_needed(make(), 8)
 
 
-@pytest.mark.parametrize("name", ["threshold", "c", "hidden"])
-@pytest.mark.parametrize("value", [0, -1])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("threshold", -1), ("c", 0), ("c", -1), ("hidden", 0), ("hidden", -1)],
+)
 def test_options_out_of_range(name: str, value: int) -> None:
     with pytest.raises(
         ConfigError,

@@ -147,7 +147,7 @@ def test_the_scheme_inside_refuses_in_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"longest": 0}, "randomized: longest must be at least 1, got 0"),
+        ({"longest": -1}, "randomized: longest must be at least 1, got -1"),
         ({"scheme": "rop"}, "unknown scheme 'rop'; did you mean rope"),
         ({"scheme": "rope_2d"}, "randomized: needs positions of 2 axes"),
     ],

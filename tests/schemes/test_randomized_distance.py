@@ -113,7 +113,8 @@ def test_passes_keep_their_draws_apart() -> None:
     before = first.attend(0, q, q, q)
     assert not torch.equal(second.attend(0, q, q, q), before)
     assert torch.equal(first.attend(0, q, q, q), before)
-    inside = create("shape", options={"scheme": "randomized_distance"}, heads=2)
+    options = {"scheme": "randomized_distance"}
+    inside = create("shape", options=options, heads=2, length=64)
     inside = Session(inside.eval(), torch.arange(5), generator=seeded(1))
     torch.testing.assert_close(inside.attend(0, q, q, q), before, rtol=0, atol=1e-12)
 
@@ -140,7 +141,7 @@ def test_a_sequence_past_the_longest() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"longest": 0}, "randomized_distance: longest must be at least 1, got 0"),
+        ({"longest": -1}, "randomized_distance: longest must be at least 1, got -1"),
         ({"scheme": "rope"}, "must have a bias of the offset alone .* got rope"),
         ({"scheme": "nope"}, "must have a bias of the offset alone .* got nope"),
         ({"scheme": "deberta"}, "must have a bias of the offset alone .* got deberta"),

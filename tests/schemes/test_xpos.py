@@ -34,8 +34,8 @@ def logits(scheme: Scheme, places: list[int]) -> Tensor:
 
 
 CASES = [
-    {},
-    {"layout": "half", "base": 100.0},
+    {"scale_base": 512.0},
+    {"layout": "half", "base": 100.0, "scale_base": 100.0},
     {"gamma": 0.1, "scale_base": 300.0, "centre": 17},
 ]
 
@@ -44,7 +44,7 @@ CASES = [
 def test_equals_the_slow_reference(options: dict[str, Any]) -> None:
     q, k, _ = vectors(1, 2, 7, 16)
     got = logits(make(**options), PLACES)
-    rule = {"base": 1e4, "gamma": 0.4, "scale_base": 512.0, **options}
+    rule = {"base": 1e4, "gamma": 0.4, **options}
 
     def logit(b: int, h: int, i: int, j: int) -> float:
         distance, factors = PLACES[i] - PLACES[j], []
@@ -66,8 +66,11 @@ def test_each_pair_is_that_of_rope_faded(pair: int, layout: str) -> None:
     q[..., two], k[..., two] = normal(1, 2, 7, 2), normal(1, 2, 7, 2, seed=1)
     places = torch.tensor(PLACES)
     faded, plain = (
-        attention_logits(q, k, scheme=make(name=name, layout=layout), positions=places)
-        for name in ("xpos", "rope")
+        attention_logits(q, k, scheme=scheme, positions=places)
+        for scheme in (
+            make(layout=layout, scale_base=512.0),
+            make(name="rope", layout=layout),
+        )
     )
     seen = plain.isfinite()
     zeta = (2 * pair / 16 + 0.4) / 1.4
@@ -154,7 +157,7 @@ def test_close_positions_stay_apart_in_bfloat16() -> None:
 )
 def test_positions_out_of_range_are_refused(dtype: torch.dtype, reach: int) -> None:
     x = normal(1, 2, 1, 16).to(dtype)
-    scheme = make(centre=0)
+    scheme = make(centre=0, scale_base=512.0)
     assert scheme.key(x, torch.tensor([reach])).isfinite().all()
     assert scheme.query(x, torch.tensor([-reach])).isfinite().all()
     with pytest.raises(
@@ -163,7 +166,7 @@ def test_positions_out_of_range_are_refused(dtype: torch.dtype, reach: int) -> N
         f"centre={reach + 1} would work",
     ):
         scheme.query(x, torch.tensor([reach + 1]))
-    far = make(centre=10**6)
+    far = make(centre=10**6, scale_base=512.0)
     low = 10**6 - reach
     with pytest.raises(
         UndefinedPositionError,
@@ -200,7 +203,7 @@ def test_a_causal_mask_is_required() -> None:
     [
         (
             {"gamma": 0.0},
-            r"xpos: gamma and scale_base must be above 0, got 0\.0 and 512\.0",
+            r"xpos: gamma and scale_base must be above 0, got 0\.0 and 256",
         ),
         (
             {"scale_base": -1.0},

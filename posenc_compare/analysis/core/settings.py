@@ -24,6 +24,7 @@ Split = Literal["test", "validation"]  # sets of documents that are not trained 
 Norm = Literal["layer", "rms"]
 STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
+LENGTHS = ("scaled", "published")
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 CELLS = 1024  # most cells of a grid; every cell attends to every other
@@ -141,6 +142,7 @@ class ProbeSetting:
         seed: seed of tokens, projections and the scheme's own parameters.
         dtype: dtype of the computation.
         device: device of the computation.
+        lengths: whether schemes scale published numbers of positions to `positions`.
         grid: `ROWSxCOLUMNS`, or three sizes, of a grid that holds the positions in
             raster order; empty for a sequence.
     """
@@ -152,6 +154,7 @@ class ProbeSetting:
     seed: int = 0
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
     device: str = "cpu"
+    lengths: Literal["scaled", "published"] = "scaled"
     grid: str = ""
 
     def __post_init__(self) -> None:
@@ -162,6 +165,7 @@ class ProbeSetting:
         check_whole("tokens", self.tokens, 1, 1 << 20)
         check_whole("seed", self.seed, 0, SEEDS)
         check_choice("probe_dtype", self.dtype, DTYPES)
+        check_choice("lengths", self.lengths, LENGTHS)
         if math.prod(self.sides) != self.positions:
             raise ConfigError(
                 f"positions must be {math.prod(self.sides)} on a grid of {self.grid}, "
@@ -228,6 +232,7 @@ class Training:
         heads: attention heads.
         norm: what precedes attention and perceptron, LayerNorm or RMSNorm.
         length: tokens per training sequence, and the shortest test length.
+        lengths: whether schemes scale published numbers of positions to `length`.
         steps: optimiser steps.
         batch: sequences per step.
         learning_rate: peak rate of AdamW.
@@ -253,6 +258,7 @@ class Training:
     heads: int = 4
     norm: Norm = "layer"
     length: int = 64
+    lengths: Literal["scaled", "published"] = "scaled"
     steps: int = 300
     batch: int = 16
     learning_rate: float = 2e-3
@@ -290,6 +296,7 @@ class Training:
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
         check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
+        check_choice("lengths", self.lengths, LENGTHS)
         check_choice("compiled", self.compiled, (True, False))
         if not isinstance(self.corpus, str):
             raise ConfigError(f"corpus must be text, got {self.corpus!r}")

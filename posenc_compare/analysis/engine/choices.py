@@ -30,6 +30,11 @@ class SettingChoices(TypedDict, total=False):
     heads: Annotated[int, "Attention heads."]
     norm: Annotated[Literal["layer", "rms"], "LayerNorm by default, or RMSNorm."]
     length: Annotated[int, "Training length, bytes."]
+    lengths: Annotated[
+        Literal["scaled", "published"],
+        "Whether a default of a scheme that is a number of positions is scaled to the "
+        "length, or is that of the paper.",
+    ]
     longest: Annotated[int, "Longest test, in training lengths."]
     steps: Annotated[int, "Optimiser steps."]
     batch: Annotated[int, "Sequences per step."]
@@ -76,7 +81,7 @@ class Choices(SettingChoices, WorkChoices, total=False):
     """All choices of a comparison beside schemes, measures and folder."""
 
 
-ON_GRID = {"width", "heads", "positions", "probe_dtype"}
+ON_GRID = {"width", "heads", "lengths", "positions", "probe_dtype"}
 RETRY = ("failed", "lost", "unsupported", "ok")
 
 
@@ -168,6 +173,7 @@ def settle(chosen: Body, device: str) -> Settings:
         dtype=chosen.pop("probe_dtype", ProbeSetting.dtype),
         width=chosen.get("width", training.width),
         heads=chosen.get("heads", training.heads),
+        lengths=chosen.get("lengths", training.lengths),
         device=resolve_device(device, on_gpu=ProbeSetting.on_gpu),
     )
     place = resolve_device(device, on_gpu=Training.on_gpu)

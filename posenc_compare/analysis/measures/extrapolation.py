@@ -159,7 +159,10 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     facts = TASKS.entry(setting.task).facts
     task = TASKS.get(setting.task)(setting)
     geometry = Geometry(
-        model_dim=setting.width, heads=setting.heads, length=setting.length
+        model_dim=setting.width,
+        heads=setting.heads,
+        length=setting.length,
+        lengths=setting.lengths,
     )
     model = Decoder(
         variant,

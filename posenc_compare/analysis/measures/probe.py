@@ -24,7 +24,12 @@ class Probe(ProbeSetting):
     @property
     def geometry(self) -> Geometry:
         """Return the sizes that schemes are built for."""
-        return Geometry(model_dim=self.width, heads=self.heads, length=self.positions)
+        return Geometry(
+            model_dim=self.width,
+            heads=self.heads,
+            length=self.positions,
+            lengths=self.lengths,
+        )
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -1,0 +1,134 @@
+"""Defaults that a paper states for its training length, at other lengths."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from schemes.tools import normal, seeded
+from torch import Tensor
+
+from posenc_compare.conformance import Subject, built_in
+from posenc_compare.conformance.harness import WIDTH, Layer
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import Geometry, Lengths, Published, Variant, create
+from posenc_compare.variants import labelled, option_types
+
+LENGTHS = 64, 128, 512
+# By scheme: the option, the paper's number and training length, and its multiples.
+TIED: dict[str, tuple[str, int, int, tuple[int, int, int]]] = {
+    # A quarter is 16 and 32; no fewer positions than the 32 buckets.
+    "t5_bias": ("max_distance", 128, 512, (32, 32, 128)),
+    "deberta": ("reach", 512, 512, (64, 128, 512)),
+    "randomized": ("longest", 2048, 40, (3277, 6554, 26214)),
+    "randomized_distance": ("longest", 2048, 40, (3277, 6554, 26214)),
+    "fire": ("threshold", 512, 2048, (16, 32, 128)),
+    "xpos": ("scale_base", 512, 1024, (32, 64, 256)),
+    "rerope": ("window", 1024, 4096, (16, 32, 128)),
+}
+AROUND = [
+    "randomized:scheme=t5_bias",
+    "shape:scheme=deberta",
+    "mix:first=fire;every=1",
+    "mix:by=heads;second=t5_bias;first=(t5_bias:max_distance=40)",
+    "dape:base=t5_bias",
+]
+PLACES = torch.arange(60) * 5  # from within the scaled numbers to far beyond
+
+
+def output(label: str, lengths: Lengths, length: int = 64) -> Tensor:
+    """Return what a layer makes of tokens at `PLACES`; draws are those of a seed."""
+    scheme = Subject(labelled(label), lengths=lengths).build(length)
+    x = normal(1, len(PLACES), WIDTH)
+    return Layer(scheme)(x, PLACES[None], generator=seeded(1))
+
+
+def test_every_scheme_with_a_published_default_is_listed_here() -> None:
+    found = {name for name in built_in() if SCHEMES.get(name).published}
+    assert found == set(TIED)
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_scaled_is_the_published_multiple(name: str) -> None:
+    option, value, trained_at, scaled = TIED[name]
+    scheme = SCHEMES.get(name)
+    assert scheme.published == {option: Published(value, trained_at)}
+    got = [scheme.defaults_at(length)[option] for length in LENGTHS]
+    assert got == [*scaled]
+    assert scheme.defaults_at(trained_at)[option] == value
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_published_is_the_number_of_the_paper_at_every_length(name: str) -> None:
+    option, value, *_ = TIED[name]
+    for length in LENGTHS:
+        assert SCHEMES.get(name).defaults_at(length, "published") == {option: value}
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_default_computes_what_the_option_does(name: str) -> None:
+    option, value, _, (scaled, *_) = TIED[name]
+    shown = SCHEMES.get(name).defaults_at(64)[option]
+    assert torch.equal(
+        output(name, "scaled"), output(f"{name}:{option}={shown}", "scaled")
+    )
+    assert shown == scaled
+    paper = output(name, "published")
+    assert torch.equal(paper, output(f"{name}:{option}={value}", "published"))
+    assert not torch.equal(paper, output(name, "scaled"))
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_an_option_that_is_given_is_used_as_given(name: str) -> None:
+    option, *_ = TIED[name]
+    given = 400 if option == "longest" else 40
+    for length, lengths in product(LENGTHS, ("scaled", "published")):
+        scheme = create(name, options={option: given}, length=length, lengths=lengths)
+        assert getattr(scheme, option) == given
+
+
+@pytest.mark.parametrize("name", sorted(set(built_in()) - set(TIED)))
+def test_other_schemes_are_the_same_under_both(name: str) -> None:
+    kept: list[list[Any]] = []
+    for lengths in ("scaled", "published"):
+        subject = Subject(Variant(name), lengths=lengths)
+        scheme = subject.build(64)
+        x, positions = normal(2, 9, WIDTH), subject.positions(9, length=64)
+        kept.append([*scheme.parameters(), Layer(scheme)(x, positions)])
+    assert all(map(torch.equal, *kept))
+
+
+@pytest.mark.parametrize("label", AROUND)
+def test_the_policy_reaches_the_scheme_inside(label: str) -> None:
+    scaled, published = (output(label, lengths) for lengths in ("scaled", "published"))
+    assert not torch.equal(scaled, published)
+
+
+def test_the_numbers_at_lengths_between_are_rounded_and_at_least_one() -> None:
+    published = Published(128, trained_at=512)
+    got = [Geometry(length=n).positions(published) for n in (1, 2, 7, 10, 100, 2049)]
+    assert got == [1, 1, 2, 2, 25, 512]
+    whole = Geometry(length=1, lengths="published").positions(published)
+    assert whole == 128
+
+
+def test_buckets_of_t5_decide_the_least_distance() -> None:
+    for options, least in (({"buckets": 64}, 64), ({"bidirectional": True}, 16)):
+        scheme: Any = create("t5_bias", options=options, length=8)
+        assert scheme.max_distance == least
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="lengths must be scaled or published, got 'x'"
+    ):
+        Geometry(lengths="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_default_of_the_option_stands_for_the_policy(name: str) -> None:
+    option, *_ = TIED[name]
+    default = option_types(name)[option][1]
+    assert default == 0
+    assert labelled(f"{name}:{option}={default}").label == name
