@@ -70,8 +70,9 @@ def test_file_names_of_the_architecture_are_there(root: Path) -> None:
     assert named - names == set()
 
 
-def test_constraints_pin_torch_alone(root: Path) -> None:
-    assert (root / "constraints.txt").read_text().split() == ["torch==2.13.0"]
+def test_constraints_pin_what_numbers_come_from(root: Path) -> None:
+    pinned = (root / "constraints.txt").read_text().split()
+    assert pinned == ["torch==2.13.0", "scipy==1.17.1"]
 
 
 def test_readme_names_every_built_in_scheme_and_measure(root: Path) -> None:

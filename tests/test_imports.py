@@ -20,6 +20,7 @@ FLOORS = {
     "posenc_compare.sources": 0,
     "posenc_compare.validate": 0,
     "posenc_compare.variants": 0,
+    "posenc_compare.stats": 0,
     "posenc_compare.schemes": 1,
     "posenc_compare.attention": 2,
     "posenc_compare.analysis": 3,
@@ -49,6 +50,8 @@ LAZY = {
         "posenc_compare.global_state",
     },
 }
+
+NUMERIC = {"numpy", "scipy"}  # what statistics are made of
 
 
 def module_name(path: Path) -> str:
@@ -174,7 +177,11 @@ def test_no_cycles() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [m for m in FILES if {*m.split(".")[1:2]} & {"schemes", "analysis", "attention"}]
+    [
+        m
+        for m in FILES
+        if {*m.split(".")[1:2]} & {"schemes", "analysis", "attention", "stats"}
+    ]
     + [f"posenc_compare.{name}" for name in ("registry", "variants")],
 )
 def test_imports_stand_at_the_top(module: str) -> None:
@@ -199,6 +206,15 @@ def test_the_lowest_floor_does_without_torch() -> None:
         "posenc_compare.variants",
     ):
         assert not heavy & {name.split(".")[0] for _, name in imports(module)}
+
+
+def test_statistics_stand_alone() -> None:
+    modules = [m for m in FILES if m.split(".")[1:2] == ["stats"]]
+    assert len(modules) > 5
+    for module in modules:
+        sources = {name.split(".")[0] for _, name in imports(module)}
+        assert sources <= {ROOT.name, "collections", "dataclasses", "math", *NUMERIC}
+        assert all(name.startswith(f"{ROOT.name}.stats") for name in own(module))
 
 
 def test_a_scheme_does_not_import_another() -> None:

@@ -31,13 +31,12 @@ from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.position_bits import binned
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
-    FAMILIES,
     LABEL,
     looks,
     safe,
 )
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import PLOTS
+from posenc_compare.registry import FAMILIES, PLOTS
 
 NAMES = [entry.name for entry in in_order()]
 HOSTILE = [
@@ -86,7 +85,10 @@ def record(
         source="",
         status=status,
         error="" if status == "ok" else "boom",
-        quantities={n: Quantity(n, unit, "neither", "") for n, unit in units.items()},
+        quantities={
+            name: Quantity(name, units.get(name, ""), "neither", "")
+            for name in {*units, *(row.quantity for row in rows or [])}
+        },
         rows=tuple(rows or []),
         arrays=arrays or {},
     )
@@ -369,8 +371,15 @@ def test_extrapolation_draws_means_and_marks_ends() -> None:
     figure = drawn("extrapolation", full("rope") + ending)
     axes = figure.axes[0]
     lines = [np.asarray(line.get_xydata()).T.tolist() for line in axes.lines]
-    for height in (3.0, 3.05, 3.1):
-        assert [[8, 16, 32], pytest.approx([height] * 3)] in lines
+    assert [[8, 16, 32], pytest.approx([3.05] * 3)] in lines
+    assert [[8, 16, 32], pytest.approx([3.0] * 3)] not in lines
+    (band,) = axes.collections  # of one scheme; the other has a single seed
+    heights = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    # 12.706 is the quantile of Student's t for two seeds, which lie 0.1 apart.
+    half_width = 12.706 * 0.1 / 2
+    assert heights.min() == pytest.approx(3.05 - half_width, abs=1e-4)
+    assert heights.max() == pytest.approx(3.05 + half_width, abs=1e-4)
+    assert "95% interval" in texts(figure)
     assert any(line.get_marker() == "|" for line in axes.lines)
     assert {"not defined beyond 8", "training length"} <= set(texts(figure))
     assert axes.get_xscale() == "log"
@@ -439,7 +448,7 @@ def test_many_schemes_have_a_panel_for_each_family() -> None:
             assert shown == ["nope", *(f"{family}{i}" for i in range(4))]
     for axes in drawn("extrapolation", records).axes:
         low, high = axes.get_ylim()
-        assert 2.9 < low < 3 < 3.1 < high < 3.2
+        assert 2.3 < low < 2.42 < 3.68 < high < 3.8  # 3.05 ± 0.635, and an edge
     styles = looks(records)
     for family in FAMILIES[1:]:
         own = [look for look in styles.values() if look.family in ("none", family)]
@@ -458,7 +467,7 @@ def test_a_panel_is_as_high_as_the_lines_of_its_family() -> None:
         drawn("extrapolation", records).axes, FAMILIES[1:], strict=False
     ):
         low, high = axes.get_ylim()
-        assert low < 3 + lifts[family] < 3.1 + lifts[family] < high < low + 0.2
+        assert low < 2.42 + lifts[family] < 3.68 + lifts[family] < high < low + 1.5
         legend = axes.get_legend()
         assert legend is not None
         guest = "nope (above)" if lifts[family] < 7 else "nope (below)"
@@ -561,13 +570,19 @@ def test_logits_are_drawn_from_distance_zero() -> None:
     assert axes.get_yscale() == "symlog"
 
 
-def test_dots_are_means_over_seeds() -> None:
+def test_dots_are_means_over_seeds_with_their_intervals() -> None:
     records = [
         record("uniqueness", seed=s, rows=[row("distinct_share", 0.2 * s, case="f")])
         for s in range(3)
     ]
     axes = drawn("uniqueness", records).axes[0]
-    assert np.asarray(axes.collections[0].get_offsets())[:, 0] == pytest.approx([0.2])
+    bars, dots = axes.collections
+    assert np.asarray(dots.get_offsets())[:, 0] == pytest.approx([0.2])
+    (bar,) = bars.get_paths()
+    # 4.303 is the quantile of Student's t for three seeds.
+    half_width = 4.303 * 0.2 / 3**0.5
+    ends = sorted(np.asarray(bar.vertices)[:, 0])
+    assert ends == pytest.approx([0.2 - half_width, 0.2 + half_width], abs=1e-4)
 
 
 def test_labels_of_many_maps_stay_in_the_figure() -> None:

@@ -18,11 +18,9 @@ from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.format import as_latex, as_markdown, number
-from posenc_compare.analysis.show.tables import (
-    display_tables,
-    long_table,
-    summary,
-)
+from posenc_compare.analysis.show.long import long_table
+from posenc_compare.analysis.show.means import summary
+from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
@@ -208,14 +206,17 @@ def test_summary_is_the_mean_over_seeds_with_its_records(tmp_path: Path) -> None
         for seed in range(3)
     ]
     fill(tmp_path, cells)
-    long = long_table(load_records(tmp_path))
+    records = load_records(tmp_path)
+    long = long_table(records)
     values = long[long["quantity"] == "mean_step"]["value"]
-    table = summary(long)
+    table = summary(records)
     rows: list[Any] = [row for _, row in table.iterrows()]
     (row,) = (row for row in rows if row["quantity"] == "mean_step")
     assert row["n"] == 3
     assert row["mean"] == pytest.approx(sum(values) / 3)
-    assert row["sd"] == pytest.approx(values.std(ddof=1))
+    # 4.303 is the quantile of Student's t for three seeds.
+    half_width = 4.303 * values.std(ddof=1) / 3**0.5
+    assert row["half_width"] == pytest.approx(half_width, rel=1e-3)
     assert row["records"].split() == sorted(cell.key() for cell in cells)
 
 

@@ -1,5 +1,6 @@
 """Reading records, and the tables made from them."""
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -20,13 +21,11 @@ from posenc_compare.analysis.show.format import (
     csv_text,
     unguard,
 )
+from posenc_compare.analysis.show.long import as_csv, long_table, read_table
+from posenc_compare.analysis.show.means import summary
 from posenc_compare.analysis.show.tables import (
-    as_csv,
     coverage,
     display_tables,
-    long_table,
-    read_table,
-    summary,
     without_result,
     write_tables,
 )
@@ -50,9 +49,10 @@ def test_a_table_says_how_many_cells_it_rests_on() -> None:
         curve("rope", [3.0, 4.0]),
     ]
     titles = [table.title for table in display_tables(vet(records))]
+    over = "mean ± half width of the 95% interval over"
     assert titles == [
-        "bits by test length (mean ± standard deviation over 2 seeds; 1 of 1 cells ok)",
-        "Measures without training (mean ± standard deviation over 2 seeds; "
+        f"bits by test length ({over} 2 seeds; 1 of 1 cells ok)",
+        f"Measures without training ({over} 2 seeds; "
         "1 of 3 cells ok, 1 failed, 1 lost)",
     ]
     assert coverage(vet(records)) == "2 of 4 cells ok, 1 failed, 1 lost"
@@ -83,7 +83,9 @@ def test_points_of_a_curve_stand_in_the_order_of_their_size() -> None:
 
 def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
     curves = {"a": [1.0, 9.0], "b": [2.0, 8.0], "c": [0.5], "d": [0.1], "e": []}
-    shown = cells([curve(label, values) for label, values in curves.items()])
+    shown = cells(
+        [curve(label, v, seed=seed) for label, v in curves.items() for seed in range(6)]
+    )
     assert list(shown) == ["b", "a", "d", "c", "e"]
 
 
@@ -93,8 +95,9 @@ def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
 @pytest.mark.parametrize("headline", ["curve", "cases"])
 def test_the_best_is_the_first(headline: str, better: str, order: str) -> None:
     made = [
-        curve(label, [value])
+        curve(label, [value], seed=seed)
         for label, value in zip("abc", (0.9, 0.1, 0.5), strict=True)
+        for seed in range(6)
     ]
     for one in made:
         one["quantities"]["gain"] |= {"better": better, "headline": headline}
@@ -106,7 +109,7 @@ def test_the_best_is_the_first(headline: str, better: str, order: str) -> None:
 def test_a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed() -> None:
     records = [record(seed=seed, value=float(seed)) for seed in range(3)]
     records += [record(seed=3, status="failed", error="no memory")]
-    assert cells(records) == {"rope": ["1.000 ± 1.000 (n = 3)"]}
+    assert cells(records) == {"rope": ["1.000 ± 2.484 (n = 3)"]}
     (table,) = without_result(vet(records))
     assert table.body == [["rope", "shift_error", "3", "failed", "no memory"]]
     assert table.title == "Cells without a result (3 of 4 cells ok, 1 failed)"
@@ -171,9 +174,9 @@ def test_two_package_versions_are_both_shown_and_never_mixed() -> None:
         for seed in range(2)
         for package in ("0.1.0", "0.2.0")
     ]
-    long = long_table(vet(records))
+    long, means = long_table(vet(records)), summary(vet(records))
     versions = {record["key"]: record["spec"]["package"] for record in records}
-    for keys in summary(long)["records"]:
+    for keys in means["records"]:
         assert len({versions[key] for key in keys.split()}) == 1
     assert set(long["scheme"]) == {
         f"{label} [package={package}]"
@@ -327,7 +330,9 @@ def test_written_tables_read_as_they_were(tmp_path: Path) -> None:
     long = long_table(vet(records))
     rows, table, *_ = write_tables(vet(records), tmp_path)
     pd.testing.assert_frame_equal(read_table(rows), long, check_exact=True)
-    pd.testing.assert_frame_equal(read_table(table), summary(long), check_exact=True)
+    pd.testing.assert_frame_equal(
+        read_table(table), summary(vet(records)), check_exact=True
+    )
     assert '"\'=rope"' in rows.read_text()
 
 
@@ -380,8 +385,8 @@ def test_rows_cannot_pose_as_another_scheme() -> None:
 
 def test_readings_stand_beside_the_network_as_trained() -> None:
     records = []
-    for label in ("rope", "alibi"):
-        made = curve(label, [3.0, 4.0, 5.0])
+    for label, seed in itertools.product(("rope", "alibi"), range(6)):
+        made = curve(label, [3.0, 4.0, 5.0], seed=seed)
         made["quantities"]["read"] = {**fact("cases", x="test length"), "name": "read"}
         if label == "rope":
             made["rows"] += [
@@ -400,10 +405,11 @@ def test_readings_stand_beside_the_network_as_trained() -> None:
     ]
 
 
-def test_the_last_digit_of_a_spread_does_not_depend_on_the_keys() -> None:
+def test_the_last_digit_of_an_interval_does_not_depend_on_the_keys() -> None:
     made = [record(seed=seed, value=0.1 * seed**1.5) for seed in range(7)]
-    tables = [summary(long_table(vet(order))) for order in (made, made[::-1])]
-    assert tables[0]["sd"].tolist() == tables[1]["sd"].tolist()
+    tables = [summary(vet(order)) for order in (made, made[::-1])]
+    for name in ("mean", "half_width"):
+        assert tables[0][name].tolist() == tables[1][name].tolist()
 
 
 @pytest.mark.parametrize(
@@ -426,7 +432,7 @@ def test_what_was_made_elsewhere_shares_no_mean(
     said: list[str] = []
     told = tell_apart(sound(made), said.append)
     assert shown in told[2].label
-    assert sorted(summary(long_table(told))["n"]) == [1, 2]
+    assert sorted(summary(told)["n"]) == [1, 2]
     assert bool(said) is shown.startswith("cpu")
 
 

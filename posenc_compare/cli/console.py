@@ -30,7 +30,11 @@ def tell(text: str) -> None:
 
 
 def show(
-    title: str, head: list[str], body: Sequence[Sequence[object]], format: str = "table"
+    title: str,
+    head: list[str],
+    body: Sequence[Sequence[object]],
+    format: str = "table",
+    lines: Sequence[str] = (),
 ) -> None:
     """Print one table.
 
@@ -39,6 +43,7 @@ def show(
         head: column names.
         body: rows of cells.
         format: table, json, csv or md.
+        lines: beneath the table, in the format `table` only.
     """
     from posenc_compare.analysis.show.format import csv_text, markdown_table
 
@@ -51,10 +56,15 @@ def show(
     elif format == "md":
         print(markdown_table(head, body))
     else:
-        _print_rich(title, head, body)
+        _print_rich(title, head, body, clean(lines))
 
 
-def _print_rich(title: str, head: list[str], body: Sequence[Sequence[object]]) -> None:
+def _print_rich(
+    title: str,
+    head: list[str],
+    body: Sequence[Sequence[object]],
+    lines: Sequence[str],
+) -> None:
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -72,6 +82,8 @@ def _print_rich(title: str, head: list[str], body: Sequence[Sequence[object]]) -
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
     console.print(table)
+    for line in lines:
+        console.print(Text(line))
     console.print()
 
 

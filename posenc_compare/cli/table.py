@@ -24,12 +24,8 @@ def table(folder: Folder, format: Formats = Format.table, out: Written = None) -
 def show_tables(records: "list[Record]", format: str) -> None:
     """Print the tables of records; as JSON or CSV, every number of them."""
     from posenc_compare.analysis.show.format import as_markdown
-    from posenc_compare.analysis.show.tables import (
-        as_csv,
-        display_tables,
-        long_table,
-        without_result,
-    )
+    from posenc_compare.analysis.show.long import as_csv, long_table
+    from posenc_compare.analysis.show.tables import display_tables, without_result
 
     if format == "csv":
         print(as_csv(long_table(records)), end="")
@@ -41,4 +37,4 @@ def show_tables(records: "list[Record]", format: str) -> None:
         print(as_markdown(display_tables(records) + without_result(records)), end="")
     else:
         for part in display_tables(records) + without_result(records):
-            show(part.title, part.head, part.body)
+            show(part.title, part.head, part.body, lines=part.lines)

@@ -20,10 +20,10 @@ FAULTS = [
         "records_without_a_result_are_passed_over",
     ),
     fault(
-        "analysis/show/plots/extrapolation",
-        "largest for mean over seeds",
-        'means["value"].mean()',
-        'means["value"].max()',
+        "analysis/show/plots/frames",
+        "half width for mean",
+        "                mean.mean,\n",
+        "                mean.half_width,\n",
         "extrapolation_draws_means_and_marks_ends",
     ),
     fault(
@@ -39,13 +39,6 @@ FAULTS = [
         "if same_ends and apart",
         "if apart",
         "lines_that_coincide_are_layered",
-    ),
-    fault(
-        "analysis/show/plots/style",
-        "strange families first",
-        "else len(FAMILIES), label)",
-        "else -1, label)",
-        "looks_are_ordered_by_family_then_name",
     ),
     fault(
         "analysis/show/plots/style",
@@ -106,8 +99,8 @@ FAULTS = [
     fault(
         "analysis/show/plots/similarity",
         "logits from nowhere",
-        'logits["value"] - first',
-        'logits["value"]',
+        "found - found[:, :1] if change",
+        "found if change",
         "logits_are_drawn_from_distance_zero",
     ),
     fault(

@@ -12,6 +12,7 @@ FILES = (
     "analysis/show/*.py",
 )
 TABLES = "tests/test_tables.py::test_"
+ORDERS = "tests/test_orders.py::test_"
 RECORDS = "tests/test_records.py::test_"
 
 
@@ -31,8 +32,8 @@ FAULTS = [
     fault(
         "analysis/show/tables",
         "first column decides",
-        "for mean in reversed(means)",
-        "for mean in means",
+        "for mean in reversed(row)",
+        "for mean in row",
         f"{TABLES}the_longest_length_decides_the_order_and_then_the_next",
     ),
     fault(
@@ -43,10 +44,10 @@ FAULTS = [
         f"{TABLES}a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed",
     ),
     fault(
-        "analysis/show/tables",
+        "analysis/show/means",
         "median for mean",
-        '("value", "mean")',
-        '("value", "median")',
+        "np.mean([*self",
+        "np.median([*self",
         f"{RECORDS}summary_is_the_mean_over_seeds_with_its_records",
     ),
     fault(
@@ -126,5 +127,68 @@ FAULTS = [
         "…{digest}",
         "…",
         "tests/test_tables.py::test_long_labels_that_differ_at_the_end_stay_apart",
+    ),
+    fault(
+        "analysis/show/listing",
+        "strange families first",
+        "else len(FAMILIES), label)",
+        "else -1, label)",
+        "tests/test_plots.py::test_looks_are_ordered_by_family_then_name",
+    ),
+    fault(
+        "analysis/show/listing",
+        "points alike are schemes alike",
+        "if len({text for column in printed for _, text in column}) > 1:",
+        "if printed:",
+        f"{ORDERS}scores_at_the_end_of_a_scale_are_no_sign_of_likeness",
+    ),
+    fault(
+        "analysis/show/listing",
+        "the newest stands for all",
+        "min(int(year[0])",
+        "max(-int(year[0])",
+        f"{ORDERS}of_rows_alike_the_scheme_published_first_is_shown",
+    ),
+    fault(
+        "analysis/show/orders",
+        "ranked on one scheme",
+        "for mean in column.values()) >= 2",
+        "for mean in column.values()) >= 0",
+        f"{ORDERS}few_seeds_rank_nothing",
+    ),
+    fault(
+        "analysis/show/orders",
+        "the worst first",
+        "named = [group[::-1] for group in named[::-1]]",
+        "pass",
+        f"{ORDERS}where_higher_is_better_the_highest_is_first",
+    ),
+    fault(
+        "analysis/show/documents",
+        "documents of the first seed",
+        "np.array_equal(first, one) for one",
+        "len(one) for one",
+        f"{ORDERS}seeds_that_read_other_documents_keep_their_own_interval",
+    ),
+    fault(
+        "analysis/show/means",
+        "documents unheard",
+        "if not case else 0",
+        "if case else 0",
+        f"{ORDERS}an_interval_covers_the_documents_too",
+    ),
+    fault(
+        "analysis/show/means",
+        "a spread of rounding",
+        "spread = known and not settled",
+        "spread = known or settled",
+        f"{ORDERS}rounding_has_no_spread",
+    ),
+    fault(
+        "analysis/show/format",
+        "rounding as a number",
+        "rounding = cell.mean != 0 and",
+        "rounding = cell.mean is None and",
+        f"{ORDERS}rounding_has_no_spread",
     ),
 ]

@@ -35,6 +35,7 @@ TOLD = {
     "package": "several versions of this package",
     "cpu": "processors that calculate differently",
 }
+DOCUMENTS = ("document_bits", "window_documents")  # arrays that tables need too
 HELD = 1 << 26  # numbers in the arrays of all records of a folder
 
 
@@ -47,7 +48,7 @@ def load_records(
         folder: of a run.
         warn: called with a line for every record that is left out, one for the files
             that are damaged, and one if there is code or a processor of several kinds.
-        arrays: keep the arrays, which plots need and which take most of the memory.
+        arrays: keep the arrays that plots alone need, which take most of the memory.
 
     Raises:
         ConfigError: if the folder holds no records.
@@ -85,20 +86,21 @@ def sound(
             key = clean(str(key), 40)
             warn(clean(f"record {key}: left out: {error}", 200))
             continue
-        held += sum(map(_count, record.arrays.values())) if arrays else 0
-        if arrays and record.arrays and held > HELD:
+        wanted = {n: a for n, a in record.arrays.items() if arrays or n in DOCUMENTS}
+        held += sum(map(_count, wanted.values()))
+        if wanted and held > HELD:
             key = clean(record.key, 40)
             warn(f"record {key}: its arrays are left out; those of the others fill up")
-        kept.append(_cleaned(record, arrays=arrays and held <= HELD))
+        kept.append(_cleaned(record, wanted if held <= HELD else {}))
     return kept
 
 
-def _cleaned(record: Record, *, arrays: bool) -> Record:
-    """Return a record whose texts are clean, with its arrays or without."""
-    numbers = {clean(name, SHORT): array for name, array in record.arrays.items()}
+def _cleaned(record: Record, arrays: dict[str, Array]) -> Record:
+    """Return a record whose texts are clean, with these of its arrays."""
+    numbers = {clean(name, SHORT): array for name, array in arrays.items()}
     texts = replace(record, arrays={}).to_json()
     found = Record.from_json(clean({**texts, "key": record.key}))
-    return replace(found, arrays=numbers if arrays else {})
+    return replace(found, arrays=numbers)
 
 
 def _count(array: Array) -> int:

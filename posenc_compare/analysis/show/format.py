@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from tabulate import LATEX_ESCAPE_RULES, tabulate
 
+from posenc_compare.stats.rounding import rounded_away
+
 FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
 MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
@@ -37,13 +39,14 @@ class Cell:
 
     Attributes:
         mean: over seeds; None if there is no number.
-        spread: standard deviation over seeds; None for a single one.
+        half_width: of its 95 % interval; None for a single seed, and where all seeds
+            have the same number up to rounding.
         n: how many seeds there are.
         note: what they say; where there is no number, why.
     """
 
     mean: float | None = None
-    spread: float | None = None
+    half_width: float | None = None
     n: int = 0
     note: str = ""
 
@@ -57,12 +60,14 @@ class Table:
         head: column headings, the scheme's first.
         rows: a name, or several texts, and then numbers.
         seeds: of the whole comparison; a mean over fewer says so.
+        lines: beneath the table; what may be said of the order of its rows.
     """
 
     title: str
     head: list[str]
     rows: list[list[str | Cell]]
     seeds: int = 1
+    lines: tuple[str, ...] = ()
 
     @property
     def body(self) -> list[list[str]]:
@@ -77,9 +82,11 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     if cell.mean is None:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    spread = f" ± {number(cell.spread)}" if cell.spread and cell.spread > 0 else ""
     fewer = f" (n = {cell.n})" if cell.n < seeds else ""
-    return f"{number(cell.mean)}{spread}{fewer}"
+    if cell.half_width is not None:
+        return f"{number(cell.mean)} ± {number(cell.half_width)}{fewer}"
+    rounding = cell.mean != 0 and not rounded_away(cell.mean)
+    return f"{'0 (rounding)' if rounding else number(cell.mean)}{fewer}"
 
 
 def number(value: float) -> str:
@@ -90,20 +97,32 @@ def number(value: float) -> str:
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
-    """Return tables in Markdown."""
-    return "\n".join(
-        f"**{markdown(table.title)}**\n\n{markdown_table(table.head, table.body)}\n"
+    """Return tables in Markdown, with the lines beneath each."""
+    parts = [
+        [
+            f"**{markdown(table.title)}**",
+            markdown_table(table.head, table.body),
+            *map(markdown, table.lines),
+        ]
         for table in tables
-    )
+    ]
+    return "\n".join("\n\n".join(part) + "\n" for part in parts)
 
 
 def as_latex(tables: Iterable[Table]) -> str:
-    """Return tables in LaTeX, for the package booktabs."""
-    return "\n".join(
-        f"\\begin{{table}}\n\\centering\n\\caption{{{latex(table.title)}}}\n"
-        f"{latex_table(table.head, table.body)}\n\\end{{table}}\n"
+    """Return tables in LaTeX, for the package booktabs, with the lines beneath each."""
+    parts = [
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex(table.title)}}}",
+            latex_table(table.head, table.body),
+            *(rf"\par\smallskip {latex(line)}" for line in table.lines),
+            r"\end{table}",
+        ]
         for table in tables
-    )
+    ]
+    return "\n".join("\n".join(part) + "\n" for part in parts)
 
 
 def csv_text(head: list[str], body: Iterable[Row]) -> str:

@@ -19,13 +19,9 @@ from posenc_compare.analysis.records.load import (
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.format import Table, as_markdown
+from posenc_compare.analysis.show.long import long_table
 from posenc_compare.analysis.show.report import write_report
-from posenc_compare.analysis.show.tables import (
-    coverage,
-    display_tables,
-    long_table,
-    without_result,
-)
+from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import PLOTS
 from posenc_compare.validate import hint
@@ -40,12 +36,15 @@ class Tables:
     def __repr__(self) -> str:
         """Return them as text of fixed width."""
         return "\n\n".join(
-            f"{part.title}\n\n{tabulate(part.body, part.head, disable_numparse=True)}"
-            for part in self.parts
+            "\n\n".join([part.title, _grid(part), *part.lines]) for part in self.parts
         )
 
     def _repr_markdown_(self) -> str:
         return as_markdown(self.parts)
+
+
+def _grid(table: Table) -> str:
+    return tabulate(table.body, table.head, disable_numparse=True)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -140,7 +139,7 @@ def results_of(
         store: where they are.
         keys: of the records; those that are not there are passed over.
         warn: called with a line for every record that is left out.
-        arrays: keep what only plots need.
+        arrays: keep what plots alone need.
     """
     found = (r for key in keys if (r := store.read(key)) is not None)
     records = tell_apart(sound(found, warn, arrays=arrays), lambda line: None)

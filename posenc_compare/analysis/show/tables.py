@@ -1,18 +1,15 @@
 """Tables, made from records alone.
 
-`long_table` has a row per number, `summary` a row per quantity with mean and spread
-over seeds and the keys of the records it came from, and `display_tables` are what a
-reader sees: schemes down, headline quantities across. `without_result` lists the
-cells that are in no mean, with their reasons.
+`display_tables` are what a reader sees: schemes down, headline quantities or the points
+of a curve across, means with their intervals inside, and beneath them what may be said
+of the order of schemes. `without_result` lists the cells that are in no mean, with
+their reasons.
 """
 
-import csv
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import pandas as pd
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.quantities import (
@@ -25,55 +22,16 @@ from posenc_compare.analysis.core.quantities import (
 )
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import (
-    Cell,
-    Table,
-    as_latex,
-    as_markdown,
-    csv_text,
-    unguard,
-)
+from posenc_compare.analysis.show.format import Cell, Table, as_latex, as_markdown
+from posenc_compare.analysis.show.listing import alike, by_family, same_lines
+from posenc_compare.analysis.show.long import as_csv, long_table
+from posenc_compare.analysis.show.means import Mean, means_of, summary
+from posenc_compare.analysis.show.orders import may_rank, order_lines
 from posenc_compare.errors import StoreError
+from posenc_compare.stats.intervals import LEVEL
 
-LONG = [
-    "scheme",
-    "family",
-    "measure",
-    "quantity",
-    "case",
-    "x",
-    "seed",
-    "value",
-    "unit",
-    "note",
-    "status",
-    "record",
-]
-GROUP = ["scheme", "family", "measure", "quantity", "case", "x", "unit"]
-NUMBERS = {"x", "seed", "value", "mean", "sd", "n"}
 COLUMNS = 4  # quantities side by side in one displayed table
 TITLES = {"probe": "Measures without training", "training": "Measures with training"}
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A row of the summary.
-
-    Attributes:
-        scheme: its label.
-        measure: its name.
-        quantity: its name; empty where a whole measure failed, and `cell` says why.
-        case: the condition it was measured under.
-        x: where on a curve; NaN off it.
-        cell: the number.
-    """
-
-    scheme: str
-    measure: str
-    quantity: str
-    case: str
-    x: float
-    cell: Cell
 
 
 @dataclass(frozen=True)
@@ -85,52 +43,9 @@ class Column:
     means: list[Mean]
 
 
-def long_table(records: Iterable[Record]) -> pd.DataFrame:
-    """Return a row per number; a record without numbers gives one that says why.
-
-    The column `x` is where a curve's point lies, `record` the key of its file.
-    """
-    rows = []
-    for record in records:
-        shared = {
-            "scheme": record.label,
-            "family": record.family,
-            "measure": record.measure,
-            "seed": record.spec.seed,
-            "status": record.status,
-            "record": record.key,
-            "unit": "",
-        }
-        if record.status != "ok":
-            note = f"{record.status}: {record.error}"
-            rows.append({**shared, "quantity": "", "case": "", "note": note})
-            continue
-        for row in record.rows:
-            unit = record.quantities[row.quantity].unit
-            rows.append({**asdict(row), **shared, "unit": unit})
-    frame = pd.DataFrame(rows, columns=LONG)
-    return frame.astype({"x": "float64", "value": "float64"})
-
-
-def summary(long: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, standard deviation and count over seeds of every quantity.
-
-    `records` lists the keys of the records behind a row, `note` what they say.
-    """
-    ordered = long.sort_values("seed", kind="stable")  # keys decide no last digit
-    groups = ordered.groupby(GROUP, dropna=False, sort=True)
-    return groups.agg(
-        mean=("value", "mean"),
-        sd=("value", "std"),
-        n=("value", "count"),
-        note=("note", _notes),
-        records=("record", lambda keys: " ".join(sorted(keys))),
-    ).reset_index()
-
-
 def display_tables(records: list[Record]) -> list[Table]:
     """Return the tables a reader sees, curves first."""
-    means, views = _means(records), _views(records)
+    means, views = means_of(records), _views(records)
     tables = [
         table
         for (_, measure, _), view in views.items()
@@ -159,27 +74,6 @@ def _views(records: list[Record]) -> Views:
         for name, view in record.views.items()
     }
     return {place: found[place] for place in sorted(found)}
-
-
-def _means(records: list[Record]) -> list[Mean]:
-    """Return the summary of records, still in numbers."""
-    table = summary(long_table(records))
-    return [
-        Mean(
-            row["scheme"],
-            row["measure"],
-            row["quantity"],
-            row["case"],
-            row["x"],
-            Cell(
-                row["mean"] if row["n"] else None,
-                row["sd"] if row["n"] > 1 else None,
-                row["n"],
-                row["note"],
-            ),
-        )
-        for row in table.to_dict("records")
-    ]
 
 
 def _table_of(
@@ -281,11 +175,10 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     Raises:
         StoreError: if one cannot be written.
     """
-    long = long_table(records)
     tables = display_tables(records) + without_result(records)
     texts = {
-        "rows.csv": as_csv(long),
-        "table.csv": as_csv(summary(long)),
+        "rows.csv": as_csv(long_table(records)),
+        "table.csv": as_csv(summary(records)),
         "table.md": as_markdown(tables),
         "table.tex": as_latex(tables),
     }
@@ -296,25 +189,6 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     except OSError as error:
         raise StoreError(f"{folder}: must take tables, got {error}") from error
     return [folder / name for name in texts]
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """Read rows.csv or table.csv as they were before they were written."""
-    with path.open(newline="", encoding="utf-8") as file:
-        head, *body = csv.reader(file)
-    frame = pd.DataFrame(body, columns=head)
-    for name in head:
-        as_number = name in NUMBERS
-        frame[name] = (
-            pd.to_numeric(frame[name]) if as_number else frame[name].map(unguard)
-        )
-    return frame
-
-
-def as_csv(frame: pd.DataFrame) -> str:
-    """Return CSV that `read_table` reads; a missing number is an empty cell."""
-    cells = frame.astype(object).where(frame.notna(), None)
-    return csv_text(list(frame.columns), cells.to_numpy().tolist())
 
 
 def _by_x(measure: str, means: list[Mean], failed: list[Mean]) -> list[Column]:
@@ -340,33 +214,54 @@ def _layout(
         columns: from left to right.
         records: of the whole comparison.
         better: lower or higher puts the best number of the last column first; where
-            there is none, the column before decides. Otherwise schemes go by name.
+            there is none, the column before decides. Where no order can be claimed,
+            for nothing is better or seeds are too few, schemes go by family and name.
         schemes: rows of the table; every scheme that has a record, if not given.
     """
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
-    seeds = len({record.spec.seed for record in records})
-    spread = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "1 seed"
-    cells = [{mean.scheme: mean.cell for mean in column.means} for column in columns]
-    labels = sorted(schemes or {record.label for record in behind})
-
-    def rank(scheme: str) -> list[tuple[bool, float]]:
-        means = [column.get(scheme, Cell()).mean for column in cells]
-        sign = -1 if better == "higher" else 1
-        return [
-            (True, 0.0) if mean is None else (False, sign * mean)
-            for mean in reversed(means)
-        ]
-
+    families = {record.label: record.family for record in behind}
+    families |= {mean.scheme: mean.family for c in columns for mean in c.means}
+    shown = [{mean.scheme: mean for mean in column.means} for column in columns]
+    labels = sorted(
+        schemes or {record.label for record in behind},
+        key=lambda label: by_family(families[label], label),
+    )
+    lines: list[str] = []
     if better != "neither":
-        labels.sort(key=rank)
+        rows = {label: [column.get(label) for column in shown] for label in labels}
+        same = alike(rows)
+        labels = [label for label in labels if label not in same]
+        if may_rank(shown):
+            labels.sort(key=lambda label: _rank(rows[label], better))
+        headings = [column.heading for column in columns]
+        kept = [{k: c[k] for k in labels if k in c} for c in shown]
+        lines += order_lines(headings, kept, higher=better == "higher")
+        lines += same_lines(same)
+    cells = [[c[k].cell if k in c else Cell() for c in shown] for k in labels]
+    seeds = len({record.spec.seed for record in records})
     return Table(
-        f"{title} ({spread}; {coverage(behind)})",
+        f"{title} ({_spread(seeds, columns)}; {coverage(behind)})",
         ["scheme", *(column.heading for column in columns)],
-        [[label, *(column.get(label, Cell()) for column in cells)] for label in labels],
+        [[label, *row] for label, row in zip(labels, cells, strict=True)],
         seeds,
+        tuple(lines),
     )
 
 
-def _notes(notes: pd.Series) -> str:
-    return "; ".join(dict.fromkeys(note for note in notes if note))
+def _rank(row: list[Mean | None], better: Better) -> list[tuple[bool, float]]:
+    """Return what sorts a row: its last number first, where it has one."""
+    sign = -1 if better == "higher" else 1
+    return [
+        (False, sign * mean.mean) if mean and mean.values else (True, 0.0)
+        for mean in reversed(row)
+    ]
+
+
+def _spread(seeds: int, columns: list[Column]) -> str:
+    """Say what the numbers of a table are."""
+    if seeds == 1:
+        return "1 seed"
+    documents = max((m.documents for c in columns for m in c.means), default=0)
+    texts = f" and {documents} documents" if documents else ""
+    return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"

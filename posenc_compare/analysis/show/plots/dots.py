@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.frames import Frame, rows_of, usable
+from posenc_compare.analysis.show.plots.frames import Frame, means_table, usable
 from posenc_compare.analysis.show.plots.style import (
     MARKERS,
     MIDDLE,
@@ -22,15 +22,17 @@ from posenc_compare.analysis.show.plots.style import (
     palette,
     safe,
 )
+from posenc_compare.stats.rounding import NOTHING
 
 WIDE = 50.0  # ratio of largest to smallest from which an axis is logarithmic
-NOTHING = 1e-9  # what is smaller is rounding
 
 
 def draw_dots(
     records: list[Record], measure: str, quantities: list[str], title: str
 ) -> Figure | None:
-    """Draw every quantity that the records have, the mean over seeds of each case.
+    """Draw every quantity that the records have, a dot for each case.
+
+    A dot is the mean over seeds, and the bar through it its 95 % interval.
 
     Args:
         records: of all schemes.
@@ -40,7 +42,7 @@ def draw_dots(
     """
     styles = looks(records)
     chosen = usable(records, measure)
-    rows = rows_of(chosen, styles).dropna(subset="value")
+    rows = means_table(chosen, styles).dropna(subset="value")
     shown = [name for name in quantities if (rows["quantity"] == name).any()]
     rows = rows[rows["quantity"].isin(shown)]
     if rows.empty:
@@ -50,16 +52,25 @@ def draw_dots(
     markers = dict(zip(cases, MARKERS * len(cases), strict=False))
     figure = new_figure(PAGE, 0.16 * max(3, len(names)) + 0.8)
     grid = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    means = rows.groupby(["quantity", "case", "scheme"], sort=False, as_index=False)
-    means = means["value"].mean()
+    colours = palette(styles)
     for axes, name in zip(grid, shown, strict=True):
-        panel = means[means["quantity"] == name]
+        panel = rows[rows["quantity"] == name]
+        panel = panel.assign(y=_dodged(panel, names, cases))
+        axes.errorbar(
+            panel["value"],
+            panel["y"],
+            xerr=panel["half_width"].fillna(0),
+            fmt="none",
+            ecolor=[colours[scheme] for scheme in panel["scheme"]],
+            elinewidth=0.7,
+            zorder=2,
+        )
         sns.scatterplot(
-            panel.assign(y=_dodged(panel, names, cases)),
+            panel,
             x="value",
             y="y",
             hue="scheme",
-            palette=palette(styles),
+            palette=colours,
             style="case",
             markers=markers,
             s=17,
@@ -70,7 +81,7 @@ def draw_dots(
             zorder=3,
             ax=axes,
         )
-        _value_axis(axes, panel["value"], name, _unit(chosen, name))
+        _value_axis(axes, panel, name, _unit(chosen, name))
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_ylabel("")
@@ -107,8 +118,9 @@ def _dodged(panel: Frame, names: list[str], cases: list[str]) -> list[float]:
     return heights
 
 
-def _value_axis(axes: Axes, values: Any, name: str, unit: str) -> None:
-    """Give the axis its scale and its label."""
+def _value_axis(axes: Axes, panel: Frame, name: str, unit: str) -> None:
+    """Give the axis its scale and its label; intervals may leave a logarithmic one."""
+    values, width = panel["value"], panel["half_width"].fillna(0)
     sizes = values.abs()
     positive = sizes[sizes > NOTHING]
     if unit.split(" ")[0] == "share":
@@ -117,7 +129,8 @@ def _value_axis(axes: Axes, values: Any, name: str, unit: str) -> None:
     elif len(positive) and positive.max() > WIDE * positive.min():
         _log_axis(axes, values, math.floor(math.log10(positive.min())))
     else:
-        low, high = min(0.0, 1.08 * values.min()), max(0.0, 1.08 * values.max())
+        low = min(0.0, 1.08 * (values - width).min())
+        high = max(0.0, 1.08 * (values + width).max())
         axes.set_xlim(low, high if high > low else 1.0)  # all may be 0
         axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_title(safe(name.replace("_", " ")))

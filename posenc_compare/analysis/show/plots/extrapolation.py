@@ -1,6 +1,5 @@
 """Extrapolation: bits per byte against the test length."""
 
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -8,11 +7,16 @@ from matplotlib.lines import Line2D
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
-    rows_of,
+    means_table,
     training_length,
     usable,
 )
-from posenc_compare.analysis.show.plots.lines import draw_lines, ended, mark_ends
+from posenc_compare.analysis.show.plots.lines import (
+    draw_lines,
+    ended,
+    mark_ends,
+    shade,
+)
 from posenc_compare.analysis.show.plots.panels import (
     add_legends,
     groups_of,
@@ -21,11 +25,9 @@ from posenc_compare.analysis.show.plots.panels import (
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
-    MIDDLE,
     Look,
     looks,
     mark_training,
-    palette,
     power_ticks,
 )
 
@@ -35,11 +37,11 @@ LABELS = ("test length (bytes)", "bits per byte")
 @register_plot(
     "extrapolation",
     order=10,
-    caption="Bits per byte against the test length: thick lines are means over "
-    "seeds, thin ones single seeds.",
+    caption="Bits per byte against the test length: means over seeds with their 95% "
+    "intervals.",
 )
 def draw_extrapolation(records: list[Record]) -> Figure | None:
-    """Draw the mean over seeds as a thick line and every seed as a thin one.
+    """Draw the mean over seeds as a line and its interval as a shade.
 
     A line that ends at a bar belongs to a scheme that defines no further positions;
     where all schemes share a panel, the legend says how many it does. A panel of a
@@ -47,7 +49,7 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     """
     styles = looks(records)
     chosen = usable(records, "extrapolation")
-    rows = rows_of(chosen, styles)
+    rows = means_table(chosen, styles)
     rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
     if rows["value"].isna().all():
         return None
@@ -57,15 +59,16 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     notes = notes.groupby("scheme", sort=False)["note"].first().to_dict()
     for axes, texts in zip(panels, groups.values(), strict=True):
         here = rows[rows["scheme"].isin(texts)]
-        handles.append(draw_curves(axes, here, styles))
-        mark_ends(axes, _means(here), [text for text in notes if text in texts], styles)
+        curves = here.dropna(subset="value")
+        handles.append(draw_lines(axes, curves, styles, markers=True))
+        mark_ends(axes, curves, [text for text in notes if text in texts], styles)
         name_axes(axes, rows, chosen)
         if len(panels) > 1:
             _fit_own(axes, here, styles, handles[-1])
     common = _say_why(handles[0], notes) if len(panels) == 1 else []
     if len(panels) > 1 and notes:
         common.append(ended("no further positions"))
-    add_legends(figure, panels, handles, common + thin(rows))
+    add_legends(figure, panels, handles, [*common, *shade(rows)])
     outer_labels(panels, *LABELS)
     return figure
 
@@ -75,51 +78,21 @@ def _fit_own(
 ) -> None:
     """Fit the height to a family's own lines, and say which others are out of sight."""
     guests = {look.text for look in styles.values() if look.family == "none"}
-    own = rows[~rows["scheme"].isin(guests)]["value"].dropna()
+    own = rows[~rows["scheme"].isin(guests)].dropna(subset="value")
     if own.empty:
         return
     reach = rows.groupby("scheme")["value"].agg(["min", "max"])
-    edge = 0.05 * (own.max() - own.min()) or 0.1
-    axes.set_ylim(own.min() - edge, own.max() + edge)
+    width = own["half_width"].fillna(0)
+    low, high = (own["value"] - width).min(), (own["value"] + width).max()
+    edge = 0.05 * (high - low) or 0.1
+    low, high = low - edge, high + edge
+    axes.set_ylim(low, high)
     for handle in handles:
         text = str(handle.get_label())
-        if text in guests and reach.loc[text, "min"] > own.max() + edge:
+        if text in guests and reach.loc[text, "min"] > high:
             handle.set_label(f"{text} (above)")
-        elif text in guests and reach.loc[text, "max"] < own.min() - edge:
+        elif text in guests and reach.loc[text, "max"] < low:
             handle.set_label(f"{text} (below)")
-
-
-def draw_curves(axes: Axes, rows: Frame, styles: dict[str, Look]) -> list[Line2D]:
-    """Draw means over seeds, and each of several seeds; return legend entries.
-
-    Args:
-        axes: where to draw.
-        rows: `scheme`, `seed`, `x`, `value`.
-        styles: look of every scheme.
-    """
-    defined = rows.dropna(subset="value")
-    if thin(rows):
-        sns.lineplot(
-            defined,
-            x="x",
-            y="value",
-            hue="scheme",
-            palette=palette(styles),
-            units="seed",
-            estimator=None,
-            legend=False,
-            linewidth=0.5,
-            alpha=0.35,
-            ax=axes,
-        )
-    return draw_lines(axes, _means(rows), styles, markers=True)
-
-
-def thin(rows: Frame) -> list[Line2D]:
-    """Return the legend entry of single seeds, if there are several."""
-    if rows.dropna(subset="value")["seed"].nunique() < 2:
-        return []
-    return [Line2D([], [], color=MIDDLE, linewidth=0.5, label="thin: one seed")]
 
 
 def name_axes(axes: Axes, rows: Frame, chosen: list[Record]) -> None:
@@ -128,12 +101,6 @@ def name_axes(axes: Axes, rows: Frame, chosen: list[Record]) -> None:
     mark_training(axes, map(training_length, chosen))
     axes.grid(axis="y", color="0.92")
     axes.set_axisbelow(True)
-
-
-def _means(rows: Frame) -> Frame:
-    defined = rows.dropna(subset="value")
-    means = defined.groupby(["scheme", "x"], sort=False, as_index=False)
-    return means["value"].mean()
 
 
 def _say_why(handles: list[Line2D], notes: dict[str, str]) -> list[Line2D]:

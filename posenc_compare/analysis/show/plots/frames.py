@@ -1,7 +1,6 @@
-"""What plots take from records: the usable ones, and their rows and arrays."""
+"""What plots take from records: the usable ones, and their means and arrays."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.means import means_of
 from posenc_compare.analysis.show.plots.style import Look, safe
 
 Frame = Any  # a pandas table; type checkers lose its methods after one step
-COLUMNS = ["scheme", "seed", "quantity", "value", "x", "case", "note"]
+COLUMNS = ["scheme", "quantity", "case", "x", "value", "half_width", "note"]
 
 
 def usable(records: list[Record], measure: str) -> list[Record]:
@@ -37,27 +37,29 @@ def training_length(record: Record) -> float:
     return length
 
 
-def rows_of(records: list[Record], styles: dict[str, Look]) -> Frame:
-    """Return all rows of records in long form, in the order of legends.
+def means_table(records: list[Record], styles: dict[str, Look]) -> Frame:
+    """Return the means over seeds of records in long form, in the order of legends.
 
-    A value that is missing is NaN. `scheme` is the text of its look.
+    A value that is missing is NaN, and so is the half width of the 95 % interval of a
+    single seed. `scheme` is the text of its look.
     """
-    table: Frame = pd.DataFrame(
+    place = {label: i for i, label in enumerate(styles)}
+    means = sorted(means_of(records), key=lambda mean: place[mean.scheme])
+    return pd.DataFrame(
         [
-            {**asdict(row), "scheme": styles[r.label].text, "seed": r.spec.seed}
-            for r in records
-            for row in r.rows
+            (
+                styles[mean.scheme].text,
+                mean.quantity,
+                safe(mean.case),
+                mean.x,
+                mean.mean,
+                mean.half_width,
+                safe(mean.note),
+            )
+            for mean in means
         ],
         columns=COLUMNS,
     )
-    for column in ("case", "note"):
-        table[column] = [safe(str(text)) for text in table[column]]
-    for column in ("value", "x"):
-        numbers: Any = pd.to_numeric(table[column], errors="coerce")
-        table[column] = numbers.astype(float)
-    place = {look.text: i for i, look in enumerate(styles.values())}
-    order = table["scheme"].map(place).sort_values(kind="stable").index
-    return table.loc[order].reset_index(drop=True)
 
 
 def arrays_of(

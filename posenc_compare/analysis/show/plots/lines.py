@@ -6,6 +6,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation
 
 from posenc_compare.analysis.show.plots.frames import Frame
@@ -16,9 +17,11 @@ from posenc_compare.analysis.show.plots.style import (
     Look,
     palette,
 )
+from posenc_compare.stats.intervals import LEVEL
 
 WIDTH, THIN = 1.3, 0.9  # points
 BAR: dict[str, Any] = {"marker": "|", "markersize": 7, "markeredgewidth": 1.5}
+BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
 SAME = 0.004  # of the range of all values: nearer lines cannot be told apart
 
 
@@ -37,7 +40,8 @@ def draw_lines(
 
     Args:
         axes: where to draw.
-        curves: `scheme`, `x`, `value`, one row per point.
+        curves: `scheme`, `x`, `value`, one row per point; a shade around it spans
+            `half_width` to each side, where it is known.
         styles: look of every scheme.
         markers: whether to mark the points.
         width: of lines, in points.
@@ -48,6 +52,10 @@ def draw_lines(
         curve = curves[curves["scheme"] == look.text].dropna(subset="value")
         if curve.empty:
             continue
+        if shade(curve):
+            low = curve["value"] - curve["half_width"]
+            high = curve["value"] + curve["half_width"]
+            axes.fill_between(curve["x"], low, high, color=look.colour, **BAND)
         under, over = below[look.text]
         step = min(1.4, 4 / max(1, under + over))  # of widths, from line to line
         covered = under > 0 and look.dash == SOLID
@@ -125,6 +133,13 @@ def mark_ends(
             zorder=4.5,
         )
         axes.plot(end["x"], end["value"], color=colour, transform=bar, zorder=5, **BAR)
+
+
+def shade(curves: Frame) -> list[Patch]:
+    """Return the legend entry of all shades, if any point has an interval."""
+    if not curves["half_width"].notna().any():
+        return []
+    return [Patch(color=MIDDLE, label=f"{LEVEL:.0%} interval", **BAND)]
 
 
 def ended(note: str) -> Line2D:

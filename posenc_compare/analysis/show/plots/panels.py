@@ -1,7 +1,8 @@
 """Panels of lines: one for all schemes, or one for each family where they are many."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -65,11 +66,11 @@ def add_legends(
     figure: Figure,
     panels: list[Axes],
     handles: list[list[Line2D]],
-    common: list[Line2D],
+    common: Sequence[Artist],
 ) -> None:
     """Name the lines: below a panel alone, else beside each; `common` always below."""
     if len(panels) == 1:
-        add_legend(figure, handles[0] + common)
+        add_legend(figure, [*handles[0], *common])
         return
     for axes, own in zip(panels, handles, strict=True):
         axes.legend(

@@ -17,7 +17,8 @@ QUANTITIES = [
 @register_plot(
     "perturbation",
     order=100,
-    caption="How much each scheme changes what it is applied to: means over seeds.",
+    caption="How much each scheme changes what it is applied to: means over seeds with "
+    "their 95% intervals.",
 )
 def draw_perturbation(records: list[Record]) -> Figure | None:
     """Draw size, tokens kept, what a LayerNorm leaves, and the spread of biases."""

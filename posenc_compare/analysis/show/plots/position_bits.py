@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.analysis.records.record import Record
@@ -12,7 +11,12 @@ from posenc_compare.analysis.show.plots.frames import (
     training_length,
     usable,
 )
-from posenc_compare.analysis.show.plots.lines import draw_lines, ended, mark_ends
+from posenc_compare.analysis.show.plots.lines import (
+    draw_lines,
+    ended,
+    mark_ends,
+    shade,
+)
 from posenc_compare.analysis.show.plots.panels import (
     add_legends,
     groups_of,
@@ -23,9 +27,9 @@ from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     looks,
     mark_training,
-    palette,
     power_ticks,
 )
+from posenc_compare.stats.intervals import half_width
 
 BINS_PER_OCTAVE = 2
 FIRST = 8  # positions in the first bin: fewer windows say little of each
@@ -34,14 +38,14 @@ FIRST = 8  # positions in the first bin: fewer windows say little of each
 @register_plot(
     "position_bits",
     order=30,
-    caption="Bits per byte at every position of the longest window: mean over "
-    "seeds, the shade spans all of them.",
+    caption="Bits per byte at every position of the longest window: means over seeds "
+    "with their 95% intervals.",
 )
 def draw_position_bits(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds in bins of equal width on the logarithmic axis.
 
-    The shade spans all seeds. A line that ends at a bar belongs to a scheme that
-    defines no further positions; it was tested in shorter windows.
+    The shade is the interval over seeds. A line that ends at a bar belongs to a scheme
+    that defines no further positions; it was tested in shorter windows.
     """
     styles = looks(records)
     chosen = usable(records, "extrapolation")
@@ -56,7 +60,8 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
         ],
         ignore_index=True,
     ).dropna(subset="value")
-    means = points.groupby(["scheme", "x"], sort=False, as_index=False)["value"].mean()
+    bins = points.groupby(["scheme", "x"], sort=False, as_index=False)["value"]
+    means = bins.agg("mean").assign(half_width=bins.agg(half_width)["value"])
     ends = {look.text: max(map(len, seeds)) for look, seeds in found}
     longest = max(ends.values())
     short = [text for text, end in ends.items() if end < longest]
@@ -64,18 +69,6 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     figure, panels = new_panels(groups)
     handles = []
     for axes, texts in zip(panels, groups.values(), strict=True):
-        sns.lineplot(
-            points[points["scheme"].isin(texts)],
-            x="x",
-            y="value",
-            hue="scheme",
-            palette=palette(styles),
-            errorbar=("pi", 100),
-            err_kws={"alpha": 0.12, "linewidth": 0},
-            linewidth=0,
-            legend=False,
-            ax=axes,
-        )
         curves = means[means["scheme"].isin(texts)]
         handles.append(draw_lines(axes, curves, styles))
         mark_ends(axes, curves, [text for text in short if text in texts], styles)
@@ -83,9 +76,8 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
         mark_training(axes, map(training_length, chosen))
         axes.grid(axis="y", color="0.92")
         axes.set_axisbelow(True)
-    add_legends(
-        figure, panels, handles, [ended("no further positions")] if short else []
-    )
+    common = [ended("no further positions")] if short else []
+    add_legends(figure, panels, handles, [*common, *shade(means)])
     outer_labels(panels, "position in the window (bytes)", "bits per byte")
     return figure
 

@@ -6,11 +6,10 @@ from matplotlib.figure import Figure
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.extrapolation import (
     LABELS,
-    draw_curves,
     name_axes,
-    thin,
 )
-from posenc_compare.analysis.show.plots.frames import Frame, rows_of, usable
+from posenc_compare.analysis.show.plots.frames import Frame, means_table, usable
+from posenc_compare.analysis.show.plots.lines import draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import (
     add_legends,
     new_panels,
@@ -26,13 +25,13 @@ PLAIN = "as trained"
     "scalings",
     order=20,
     caption="Bits per byte of networks trained once and read under every scaling: "
-    "thick lines are means over seeds, thin ones single seeds.",
+    "means over seeds with their 95% intervals.",
 )
 def draw_scalings(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds, a panel for each scheme that has scalings."""
     styles = looks(records)
     chosen = usable(records, "extrapolation")
-    rows = rows_of(chosen, styles).dropna(subset="value")
+    rows = means_table(chosen, styles).dropna(subset="value")
     read = rows[(rows["quantity"] == "read_bits_per_byte") & rows["x"].gt(0)]
     if read.empty:
         return None
@@ -47,9 +46,10 @@ def draw_scalings(records: list[Record]) -> Figure | None:
     handles = []
     for axes, scheme in zip(panels, groups, strict=True):
         here = both[both["scheme"] == scheme]
-        handles.append(draw_curves(axes, here.assign(scheme=here["case"]), colours))
+        curves = here.assign(scheme=here["case"])
+        handles.append(draw_lines(axes, curves, colours, markers=True))
         name_axes(axes, both, chosen)
         axes.set_title(scheme, loc="right")
-    add_legends(figure, panels, handles, thin(both))
+    add_legends(figure, panels, handles, shade(both))
     outer_labels(panels, *LABELS)
     return figure

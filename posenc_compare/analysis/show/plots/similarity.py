@@ -19,7 +19,9 @@ from posenc_compare.analysis.show.plots.style import (
     looks,
     new_figure,
 )
+from posenc_compare.stats.intervals import half_width
 
+COLUMNS = ("scheme", "x", "value", "half_width")
 LINEAR = 1.0  # logits around 0 that are drawn on a linear scale
 STEEP = 20.0  # range in logits beyond which the rest is logarithmic
 
@@ -28,7 +30,7 @@ STEEP = 20.0  # range in logits beyond which the rest is logarithmic
     "similarity",
     order=90,
     caption="Mean cosine of two codes, and mean logit of equal tokens, by their "
-    "distance.",
+    "distance: means over seeds with their 95% intervals.",
 )
 def draw_similarity(records: list[Record]) -> Figure | None:
     """Draw the mean cosine of two codes, and the mean logit, by distance.
@@ -38,9 +40,7 @@ def draw_similarity(records: list[Record]) -> Figure | None:
     """
     styles = looks(records)
     cosines = _curves(records, "portrait", "similarity", styles)
-    logits = _curves(records, "distance_decay", "mean_logit", styles)
-    first = logits.groupby("scheme")["value"].transform("first")
-    logits = logits.assign(value=logits["value"] - first)
+    logits = _curves(records, "distance_decay", "mean_logit", styles, change=True)
     columns = [curves for curves in (cosines, logits) if not curves.empty]
     if not columns:
         return None
@@ -71,18 +71,42 @@ def draw_similarity(records: list[Record]) -> Figure | None:
 
 
 def _curves(
-    records: list[Record], measure: str, array: str, styles: dict[str, Look]
+    records: list[Record],
+    measure: str,
+    array: str,
+    styles: dict[str, Look],
+    *,
+    change: bool = False,
 ) -> Frame:
-    """Return the mean over seeds of an array over distances, as `scheme, x, value`."""
+    """Return the mean over seeds of an array over distances.
+
+    Args:
+        records: of all measures.
+        measure: that has the array.
+        array: its name.
+        styles: look of every scheme.
+        change: whether to count from each seed's own value at distance 0.
+
+    Returns:
+        `scheme, x, value, half_width`, a row for each distance.
+    """
     parts = []
     for look, seeds in arrays_of(usable(records, measure), array, styles):
         shortest = min(map(len, seeds))
-        mean = np.mean([values[:shortest] for values in seeds], axis=0)
+        found = np.array([values[:shortest] for values in seeds])
+        found = found - found[:, :1] if change else found
         parts.append(
-            pd.DataFrame({"scheme": look.text, "x": range(shortest), "value": mean})
+            pd.DataFrame(
+                {
+                    "scheme": look.text,
+                    "x": range(shortest),
+                    "value": found.mean(0),
+                    "half_width": [half_width(column) for column in found.T],
+                }
+            )
         )
     if not parts:
-        parts.append(pd.DataFrame({"scheme": [], "x": [], "value": []}))
+        parts.append(pd.DataFrame({name: [] for name in COLUMNS}))
     return pd.concat(parts, ignore_index=True).dropna(subset="value")
 
 

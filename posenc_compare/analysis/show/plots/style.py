@@ -10,19 +10,20 @@ import io
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib import font_manager
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.listing import by_family
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 FEW = 6  # schemes whose lines fit into one column
@@ -30,7 +31,6 @@ SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 FONT = "DejaVu Sans"  # comes with matplotlib
 
-FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
 COLOURS = (
     "#0072b2",
     "#d55e00",
@@ -127,13 +127,9 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
     many = len(family) > len(COLOURS)
     members: Counter[str] = Counter()
 
-    def place(label: str) -> tuple[int, str]:
-        known = family[label] in FAMILIES
-        return (FAMILIES.index(family[label]) if known else len(FAMILIES), label)
-
     found: dict[str, Look] = {}
     taken: set[str] = set()
-    for i, label in enumerate(sorted(family, key=place)):
+    for i, label in enumerate(sorted(family, key=lambda k: by_family(family[k], k))):
         text, copy = safe(label), 1
         while text in taken:
             copy += 1
@@ -229,7 +225,7 @@ def line_width(schemes: int) -> float:
 
 
 def add_legend(
-    figure: Figure, handles: list[Line2D], *, title: str | None = None
+    figure: Figure, handles: Sequence[Artist], *, title: str | None = None
 ) -> None:
     """Put a legend below everything; the figure grows by its height.
 

@@ -13,7 +13,7 @@ QUANTITIES = ["distinct_share", "nearest_distance_relative"]
     "uniqueness",
     order=110,
     caption="Whether every position or distance has a code of its own: means over "
-    "seeds.",
+    "seeds with their 95% intervals.",
 )
 def draw_uniqueness(records: list[Record]) -> Figure | None:
     """Draw the share of distinct codes by dtype, and the distance of the nearest."""

@@ -1,0 +1,184 @@
+"""Means over seeds with their intervals, from records alone."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.documents import Windows
+from posenc_compare.analysis.show.format import Cell
+from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.rounding import settled
+
+SUMMARY = [
+    "scheme",
+    "family",
+    "measure",
+    "quantity",
+    "case",
+    "x",
+    "unit",
+    "mean",
+    "half_width",
+    "n",
+    "note",
+    "records",
+]
+
+
+Group = tuple[str, str, float | None, str]
+"""Quantity, case, x and unit of a number."""
+
+
+class Entry(NamedTuple):
+    """What one record says of a number."""
+
+    seed: int
+    value: float | None
+    note: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A number of a scheme, over all seeds that have it.
+
+    Attributes:
+        scheme: its label.
+        family: of the scheme.
+        source: paper of the scheme.
+        measure: its name.
+        quantity: its name; empty where a whole measure failed, and `note` says why.
+        case: the condition it was measured under.
+        x: where on a curve; NaN off it.
+        unit: of the values.
+        values: by seed.
+        half_width: of the 95 % interval of the mean; NaN for one seed or none.
+        documents: that the interval covers besides seeds; 0 for none.
+        note: what the records say.
+        records: their keys.
+    """
+
+    scheme: str
+    family: str
+    source: str
+    measure: str
+    quantity: str
+    case: str
+    x: float
+    unit: str
+    values: dict[int, float]
+    half_width: float
+    documents: int
+    note: str
+    records: tuple[str, ...]
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over seeds; NaN where there is no value."""
+        return float(np.mean([*self.values.values()])) if self.values else math.nan
+
+    @property
+    def cell(self) -> Cell:
+        """Return it for a table; a spread that is rounding is none."""
+        known = bool(self.values)
+        spread = known and not settled([*self.values.values()])
+        return Cell(
+            self.mean if known else None,
+            self.half_width if spread else None,
+            len(self.values),
+            self.note,
+        )
+
+
+def means_of(records: Iterable[Record]) -> list[Mean]:
+    """Return the mean of every quantity of every scheme, sorted by their names.
+
+    A record without a result has one without values that says why.
+    """
+    behind: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for record in sorted(records, key=lambda r: r.spec.seed):  # for the last digit
+        behind[record.label, record.family, record.measure].append(record)
+    found = [mean for some in behind.values() for mean in _of_measure(some)]
+    return sorted(found, key=_place)
+
+
+def summary(records: Iterable[Record]) -> pd.DataFrame:
+    """Return mean, half width of the 95 % interval and count over seeds.
+
+    `records` lists the keys of the records behind a row, `note` what they say.
+    """
+    rows = [
+        {
+            **vars(mean),
+            "mean": mean.mean,
+            "n": len(mean.values),
+            "records": " ".join(sorted(mean.records)),
+        }
+        for mean in means_of(records)
+    ]
+    frame = pd.DataFrame(rows, columns=SUMMARY)
+    return frame.astype(dict.fromkeys(("x", "mean", "half_width"), "float64"))
+
+
+def _entries(record: Record) -> Iterator[tuple[Group, "Entry"]]:
+    """Yield what a record says of every number, or why it has none."""
+    seed, key = record.spec.seed, record.key
+    if record.status != "ok":
+        note = f"{record.status}: {record.error}"
+        yield ("", "", None, ""), Entry(seed, None, note, key)
+        return
+    for row in record.rows:
+        unit = record.quantities[row.quantity].unit
+        group = (row.quantity, row.case, row.x, unit)
+        yield group, Entry(seed, row.value, row.note, key)
+
+
+def _of_measure(records: list[Record]) -> Iterator[Mean]:
+    """Yield the means of records of one scheme and measure, given by seed."""
+    windows = Windows(record for record in records if record.status == "ok")
+    groups: dict[Group, list[Entry]] = defaultdict(list)
+    for record in records:
+        for group, entry in _entries(record):
+            groups[group].append(entry)
+    first = records[0]
+    for (quantity, case, x, unit), entries in groups.items():
+        values = {e.seed: float(e.value) for e in entries if e.value is not None}
+        place = (quantity, math.nan if x is None else float(x))
+        documents = windows.documents(place, values) if not case else 0
+        yield Mean(
+            first.label,
+            first.family,
+            first.source,
+            first.measure,
+            quantity,
+            case,
+            place[1],
+            unit,
+            values,
+            windows.half_width(place, values)
+            if documents
+            else half_width([*values.values()]),
+            documents,
+            "; ".join(dict.fromkeys(entry.note for entry in entries if entry.note)),
+            tuple(entry.key for entry in entries),
+        )
+
+
+def _place(mean: Mean) -> tuple[object, ...]:
+    on_curve = not math.isnan(mean.x)
+    return (
+        mean.scheme,
+        mean.family,
+        mean.measure,
+        mean.quantity,
+        mean.case,
+        not on_curve,
+        mean.x if on_curve else 0.0,
+        mean.unit,
+    )

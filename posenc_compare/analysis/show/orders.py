@@ -1,0 +1,70 @@
+"""What may be said of the order of schemes, in the lines beneath a table."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from posenc_compare.analysis.show.means import Mean
+from posenc_compare.stats.order import Order, order
+from posenc_compare.stats.pairs import FEWEST
+
+Column = Mapping[str, Mean]
+"""What a table shows in one column, by label."""
+
+
+def may_rank(columns: Sequence[Column]) -> bool:
+    """Return whether any two schemes have seeds enough to be put in an order."""
+    return any(
+        sum(len(mean.values) >= FEWEST for mean in column.values()) >= 2
+        for column in columns
+    )
+
+
+def order_lines(
+    headings: Sequence[str], columns: Sequence[Column], *, higher: bool = False
+) -> tuple[str, ...]:
+    """Return a line for every column: groups of schemes, the best first.
+
+    `{a, b} < c` says that `a` and `b` cannot be told apart, or not cleanly, and that
+    both are below `c`. `posenc_compare.stats.order` says how groups are made.
+
+    Args:
+        headings: of the columns.
+        columns: with the schemes that the table shows.
+        higher: whether a higher number is better; then `a > b` says that a is.
+    """
+    lines, most = [], 0
+    for heading, column in zip(headings, columns, strict=True):
+        means = {label: mean for label, mean in column.items() if mean.values}
+        if len(means) < 2:
+            continue
+        labels = list(means)
+        found = order(_values([*means.values()]))
+        most = max(most, found.seeds)
+        if found.groups:
+            lines.append(f"{heading}: {_line(found, labels, higher=higher)}")
+    if lines or not most:
+        return tuple(lines)
+    seeds = f"{most} seed{'s' * (most != 1)}"
+    return (f"no order: {seeds}, {FEWEST} are needed",)
+
+
+def _values(means: Sequence[Mean]) -> np.ndarray:
+    """Return `(schemes, seeds)`; NaN where a scheme lacks a seed."""
+    seeds = sorted({seed for mean in means for seed in mean.values})
+    return np.array([[mean.values.get(s, np.nan) for s in seeds] for mean in means])
+
+
+def _line(found: Order, labels: Sequence[str], *, higher: bool) -> str:
+    named = [[labels[place] for place in group] for group in found.groups]
+    if higher:
+        named = [group[::-1] for group in named[::-1]]
+    groups = [
+        group[0] if len(group) == 1 else f"{{{', '.join(group)}}}" for group in named
+    ]
+    text = (" > " if higher else " < ").join(groups)
+    low, high = found.common
+    seeds = f"n = {low}" if low == high else f"n = {low} to {high}"
+    few = [labels[place] for place in found.left_out]
+    without = f"; without {', '.join(few)}: fewer than {FEWEST} seeds" if few else ""
+    return f"{text} ({seeds}; {found.apart} of {found.pairs} pairs differ{without})"

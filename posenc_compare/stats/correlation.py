@@ -1,0 +1,147 @@
+"""Does one number of a scheme foretell another? Spearman's correlation over schemes.
+
+Bootstraps resample schemes, or whole families of schemes, by weights: a scheme drawn
+twice weighs two. Ranks are taken anew in every draw.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from posenc_compare.stats.intervals import LEVEL
+from posenc_compare.stats.rounding import rounded_away
+
+DRAWS = 4000
+PERMUTATIONS = 19_999
+SEED = 0
+FEWEST = 4
+"""Schemes below which no correlation is computed."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """What one quantity says of an outcome.
+
+    Attributes:
+        n: schemes that have both.
+        rho: Spearman's correlation; NaN where either is the same for all.
+        over_schemes: 95 % interval, schemes resampled.
+        over_families: 95 % interval, families resampled whole.
+        given: partial correlation, given the control.
+        p: of a permutation test, two-sided.
+    """
+
+    n: int
+    rho: float
+    over_schemes: tuple[float, float]
+    over_families: tuple[float, float]
+    given: float
+    p: float
+
+
+def correlation(
+    x: ArrayLike, y: ArrayLike, control: ArrayLike, families: ArrayLike
+) -> Correlation | None:
+    """Return what a quantity says of an outcome, over schemes.
+
+    Args:
+        x: the quantity of every scheme; NaN where it has none. What is smaller than
+            rounding counts as 0.
+        y: the outcome of every scheme, likewise.
+        control: a number of every scheme that could explain both.
+        families: the name of every scheme's family.
+
+    Returns:
+        It, or None for fewer than `FEWEST` schemes that have both.
+    """
+    x, y = rounded_away(x), rounded_away(y)
+    known = np.isfinite(x) & np.isfinite(y)
+    n = int(known.sum())
+    if n < FEWEST:
+        return None
+    x, y = x[known], y[known]
+    z = np.asarray(control, dtype=np.float64)[known]
+    names, family = np.unique(np.asarray(families)[known], return_inverse=True)
+    once = np.ones((1, n))
+    rng = np.random.default_rng(SEED)
+    schemes = rng.multinomial(n, np.full(n, 1 / n), DRAWS)
+    k = len(names)
+    blocks = rng.multinomial(k, np.full(k, 1 / k), DRAWS)[:, family]
+    return Correlation(
+        n,
+        float(spearman(x, y, once)[0]),
+        _interval(spearman(x, y, schemes)),
+        _interval(spearman(x, y, blocks)),
+        _partial(x, y, z, once),
+        _permuted(x, y, rng),
+    )
+
+
+def spearman(x: Floats, y: Floats, weights: ArrayLike) -> Floats:
+    """Return the rank correlation of weighted schemes.
+
+    Args:
+        x: `(schemes,)`.
+        y: `(schemes,)`.
+        weights: `(draws, schemes)`, how often each scheme counts.
+
+    Returns:
+        `(draws,)`; NaN where all that count have the same `x` or the same `y`.
+    """
+    weights = np.asarray(weights, dtype=np.float64)
+    a, b = (_centred_ranks(values, weights) for values in (x, y))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (weights * a * b).sum(1) / np.sqrt(
+            (weights * a * a).sum(1) * (weights * b * b).sum(1)
+        )
+
+
+def holm(p: ArrayLike) -> Floats:
+    """Return p values adjusted by Holm (1979) for as many tests as are not NaN."""
+    array = np.asarray(p, dtype=np.float64)
+    found = np.full(array.shape, np.nan)
+    known = np.flatnonzero(np.isfinite(array))
+    ranked = known[np.argsort(array[known], kind="stable")]
+    scaled = array[ranked] * np.arange(len(ranked), 0, -1)
+    found[ranked] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return found
+
+
+def _centred_ranks(values: Floats, weights: Floats) -> Floats:
+    """Return ranks minus their mean, `(draws, schemes)`; equal values share a rank."""
+    below = (values[None] > values[:, None]).astype(float)  # [j, i]: j below i
+    equal = (values[None] == values[:, None]).astype(float)
+    ranks = weights @ (below + equal / 2)
+    return ranks - (weights * ranks).sum(1, keepdims=True) / weights.sum(
+        1, keepdims=True
+    )
+
+
+def _interval(draws: Floats) -> tuple[float, float]:
+    """Return the percentile interval of the draws that have a number."""
+    known = draws[np.isfinite(draws)]
+    if not len(known):
+        return (np.nan, np.nan)
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def _partial(x: Floats, y: Floats, z: Floats, once: Floats) -> float:
+    """Return the correlation of ranks that a third number leaves."""
+    xy, xz, yz = (float(spearman(*pair, once)[0]) for pair in ((x, y), (x, z), (y, z)))
+    left = (1 - xz**2) * (1 - yz**2)
+    return float((xy - xz * yz) / np.sqrt(left)) if left > 1e-12 else np.nan
+
+
+def _permuted(x: Floats, y: Floats, rng: np.random.Generator) -> float:
+    """Return the share of permutations with a correlation as large; NaN for none."""
+    once = np.ones((1, len(x)))
+    a, b = _centred_ranks(x, once)[0], _centred_ranks(y, once)[0]
+    if not (a.any() and b.any()):
+        return np.nan
+    shuffled = rng.permuted(np.tile(b, (PERMUTATIONS, 1)), axis=1)
+    as_large = np.abs(shuffled @ a) >= abs(a @ b) * (1 - 1e-9)
+    return float((1 + as_large.sum()) / (1 + PERMUTATIONS))

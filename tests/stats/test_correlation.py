@@ -1,0 +1,94 @@
+"""Rank correlations over schemes, against scipy and by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from posenc_compare.stats.correlation import correlation, holm, spearman
+
+RNG = np.random.default_rng(0)
+X = RNG.integers(0, 6, size=20).astype(float)  # with ties
+Y = X + 4 * RNG.normal(size=20)
+Z = (np.arange(20) % 3 == 0).astype(float)
+FAMILIES = [f"family {i % 4}" for i in range(20)]
+
+
+def test_it_is_spearman_s() -> None:
+    expected = stats.spearmanr(X, Y).statistic
+    assert spearman(X, Y, np.ones((1, 20)))[0] == pytest.approx(expected)
+
+
+def test_a_weight_is_a_copy() -> None:
+    weights = RNG.multinomial(20, np.full(20, 0.05), 5)
+    for weight, found in zip(weights, spearman(X, Y, weights), strict=True):
+        copies = np.repeat(np.arange(20), weight)
+        expected = stats.spearmanr(X[copies], Y[copies]).statistic
+        assert found == pytest.approx(expected)
+
+
+def test_intervals_and_p_agree_with_scipy() -> None:
+    found = correlation(X, Y, Z, FAMILIES)
+    assert found is not None
+    low, high = stats.bootstrap(
+        (X, Y),
+        lambda a, b: stats.spearmanr(a, b).statistic,
+        paired=True,
+        vectorized=False,
+        n_resamples=4000,
+        method="percentile",
+        rng=1,
+    ).confidence_interval
+    assert found.over_schemes == pytest.approx((low, high), abs=0.03)
+    p = stats.permutation_test(
+        (X,),
+        lambda a: stats.spearmanr(a, Y).statistic,
+        permutation_type="pairings",
+        vectorized=False,
+        n_resamples=4000,
+        rng=1,
+    ).pvalue
+    assert found.p == pytest.approx(p, abs=0.02)
+
+
+def test_the_partial_correlation_is_that_of_what_the_control_leaves() -> None:
+    found = correlation(X, Y, Z, FAMILIES)
+    assert found is not None
+    x, y, z = (stats.rankdata(values) for values in (X, Y, Z))
+    left = [v - np.polyval(np.polyfit(z, v, 1), z) for v in (x, y)]
+    assert found.given == pytest.approx(np.corrcoef(*left)[0, 1])
+    itself = correlation(Z, Y, Z, FAMILIES)
+    assert itself is not None
+    assert np.isnan(itself.given)
+
+
+def test_rounding_foretells_nothing() -> None:
+    noise = np.linspace(1e-16, 1e-14, 20)
+    found = correlation(noise, np.arange(20.0), Z, FAMILIES)
+    assert found is not None
+    assert np.isnan([found.rho, found.p, *found.over_schemes]).all()
+
+
+def test_families_are_drawn_whole() -> None:
+    families = ["a"] * 10 + ["b"] * 10
+    x = np.arange(20.0)
+    y = np.concatenate([np.arange(10.0), np.arange(10.0)[::-1] - 50])
+    found = correlation(x, y, Z, families)
+    assert found is not None
+    # Draws of one family alone correlate by 1 and by -1.
+    assert found.over_families == pytest.approx((-1, 1))
+    assert found.over_schemes[1] < 0
+
+
+def test_schemes_without_a_number_are_left_out() -> None:
+    x = np.where(np.arange(20) < 5, np.nan, X)
+    found = correlation(x, Y, Z, FAMILIES)
+    assert found is not None
+    assert (found.n, found.rho) == (15, pytest.approx(stats.spearmanr(X[5:], Y[5:])[0]))
+    assert correlation(np.where(np.arange(20) < 17, np.nan, X), Y, Z, FAMILIES) is None
+
+
+def test_holm_multiplies_by_the_tests_that_are_left() -> None:
+    assert holm([0.03, np.nan, 0.01, 0.02, 0.6]) == pytest.approx(
+        [0.06, np.nan, 0.04, 0.06, 0.6], nan_ok=True
+    )
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]

@@ -1,0 +1,87 @@
+"""Intervals of means: figures from tables, and how often they cover the truth."""
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_compare.stats.documents import crossed_half_width
+from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.rounding import rounded_away, settled
+
+
+@pytest.mark.parametrize(
+    # Quantiles of Student's t, 0.975, as printed tables give them.
+    ("n", "quantile"),
+    [(2, 12.706), (3, 4.303), (5, 2.776), (10, 2.262), (31, 2.042)],
+)
+def test_the_half_width_is_student_s(n: int, quantile: float) -> None:
+    values = np.arange(float(n))
+    spread = math.sqrt(sum((v - (n - 1) / 2) ** 2 for v in values) / (n - 1))
+    found = half_width([*values, math.nan])
+    last_digit = 0.0005 * spread / math.sqrt(n)
+    assert found == pytest.approx(quantile * spread / math.sqrt(n), abs=last_digit)
+
+
+def test_one_seed_has_no_interval() -> None:
+    assert math.isnan(half_width([1.0]))
+    assert math.isnan(half_width([1.0, math.nan]))
+    assert math.isnan(crossed_half_width([[1.0, 2.0]], [0, 1]))
+    assert math.isnan(crossed_half_width([[1.0, 2.0], [2.0, 2.0]], [3, 3]))
+
+
+def test_documents_alike_leave_the_interval_of_seeds() -> None:
+    seeds = np.array([1.0, 2.0, 4.0])
+    scores = np.repeat(seeds[:, None], 6, axis=1)
+    found = crossed_half_width(scores, [0, 0, 1, 1, 2, 2])
+    assert found == pytest.approx(half_width(seeds))
+
+
+def test_seeds_alike_leave_the_interval_of_documents() -> None:
+    rng = np.random.default_rng(0)
+    documents = rng.normal(size=40)
+    scores = np.tile(documents, (6, 1))
+    found = crossed_half_width(scores, np.arange(40))
+    assert found == pytest.approx(half_width(documents), rel=0.05)
+
+
+def test_windows_of_one_document_are_drawn_together() -> None:
+    rng = np.random.default_rng(0)
+    documents = np.repeat(rng.normal(size=10), 8)
+    scores = np.tile(documents, (6, 1))
+    apart = crossed_half_width(scores, np.arange(80))
+    assert crossed_half_width(scores, np.arange(80) // 8) > 2.5 * apart
+
+
+def test_shapes_must_fit() -> None:
+    with pytest.raises(ValueError, match=r"got \(2, 3\) and \(2,\)"):
+        crossed_half_width(np.zeros((2, 3)), [0, 1])
+
+
+def test_crossed_intervals_cover_the_truth_and_those_of_seeds_do_not() -> None:
+    rng = np.random.default_rng(0)
+    seeds, documents, windows, tables = 6, 15, 30, 400
+    covered = {"crossed": 0, "seeds": 0}
+    owners = np.arange(windows) % documents
+    for _ in range(tables):
+        scores = (
+            0.02 * rng.normal(size=(seeds, 1))
+            + 0.45 * rng.normal(size=documents)[owners]
+            + 0.05 * rng.normal(size=(seeds, windows))
+        )
+        mean = abs(scores.mean())
+        covered["crossed"] += mean <= crossed_half_width(scores, owners)
+        covered["seeds"] += mean <= half_width(scores.mean(1))
+    # 95 % within three standard errors of 400 tables, or more.
+    assert covered["crossed"] / tables >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / tables)
+    assert covered["seeds"] / tables < 0.5
+
+
+def test_what_is_rounding() -> None:
+    assert rounded_away([1e-17, -2e-14, 1e-3]).tolist() == [0, 0, 1e-3]
+    assert settled([2.0e-16, 1.9e-16, 0.0])
+    assert settled([1.0, 1.0 + 3e-15])
+    assert settled([-7.25])
+    assert settled([1e6, 1e6 + 1e-6])
+    assert not settled([1.0, 1.0 + 1e-6])
+    assert not settled([0.0, 1e-6])

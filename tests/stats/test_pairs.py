@@ -1,0 +1,95 @@
+"""The test of all pairs, against a slow version written from the paper."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from posenc_compare.stats.pairs import FEWEST, adjusted_p
+
+
+def slow(values: np.ndarray) -> np.ndarray:
+    """Step-down max-T by loops (Ge, Dudoit and Speed 2003, Box 2)."""
+    k, n = values.shape
+    pairs = list(itertools.combinations(range(k), 2))
+
+    def t(pair: tuple[int, int], signs: tuple[int, ...]) -> float:
+        d = [s * (values[pair[0], i] - values[pair[1], i]) for i, s in enumerate(signs)]
+        d = [one for one in d if one == one]
+        mean = sum(d) / len(d)
+        variance = sum((one - mean) ** 2 for one in d) / (len(d) - 1)
+        return abs(mean) / (variance / len(d)) ** 0.5
+
+    observed = {pair: t(pair, (1,) * n) for pair in pairs}
+    ranked = sorted(pairs, key=lambda pair: -observed[pair])
+    flips = list(itertools.product((1, -1), repeat=n))
+    found, last = np.full((k, k), np.nan), 0.0
+    for place, pair in enumerate(ranked):
+        count = 0
+        for signs in flips:
+            largest = max(t(other, signs) for other in ranked[place:])
+            count += largest >= observed[pair] * (1 - 1e-9)
+        last = max(last, count / len(flips))
+        found[pair] = found[pair[::-1]] = last
+    return found
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_it_is_the_step_down_of_the_paper(missing: bool) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(4, 7)) + np.array([[0.0], [0.5], [1.5], [4.0]])
+    if missing:
+        values[1, 2] = np.nan
+    ours = adjusted_p(values)
+    np.testing.assert_allclose(ours, slow(values), rtol=0, atol=1e-12)
+    assert len(np.unique(ours[np.isfinite(ours)])) > 2
+
+
+@pytest.mark.parametrize(("seeds", "least"), [(6, 1 / 32), (8, 1 / 128)])
+def test_the_smallest_p_is_one_over_the_flips(seeds: int, least: float) -> None:
+    rng = np.random.default_rng(0)
+    far = np.arange(5.0)[:, None] * 1000 + rng.normal(size=(5, seeds))
+    p = adjusted_p(far)
+    assert p[np.isfinite(p)] == pytest.approx(least)
+
+
+def test_below_six_seeds_nothing_is_tested() -> None:
+    far = np.arange(3.0)[:, None] * 1000 + np.random.default_rng(0).normal(size=(3, 5))
+    assert FEWEST == 6
+    assert np.isnan(adjusted_p(far)).all()
+
+
+def test_pairs_are_compared_on_their_common_seeds() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(3, 9)) + np.array([[0.0], [1.0], [9.0]])
+    values[2, :3] = np.nan  # 6 seeds in common with both others
+    values[1, 8] = np.nan  # 5 with the third
+    p = adjusted_p(values)
+    assert np.isnan(p[1, 2])
+    assert p[0, 2] <= 0.05
+    alone = adjusted_p(values[[0, 2], 3:])
+    assert p[0, 2] >= alone[0, 1] == 1 / 32
+
+
+def test_schemes_that_are_equal_never_differ() -> None:
+    same = np.tile(np.random.default_rng(0).normal(size=8), (3, 1))
+    same[2] += 5
+    p = adjusted_p(same)
+    assert p[0, 1] == 1
+    assert p[0, 2] == p[1, 2] == 1 / 128
+
+
+def test_a_sample_of_flips_agrees_with_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(5, 15)) + np.arange(5.0)[:, None] * 0.4
+    exact = adjusted_p(values)
+    monkeypatch.setattr("posenc_compare.stats.pairs.EXACT", 14)
+    sample = adjusted_p(values)
+    known = np.isfinite(exact)
+    # Three standard errors of a share of 2 ** 13 draws.
+    error = 3 * np.sqrt(exact[known] * (1 - exact[known]) / 2**13)
+    assert (abs(sample[known] - exact[known]) <= error).all()
+    assert (sample[known] != exact[known]).any()
+    assert (adjusted_p(values)[known] == sample[known]).all()

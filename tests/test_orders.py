@@ -1,0 +1,233 @@
+"""What tables say of the order of schemes, and how sure they are of a mean."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.records import curve, record, row
+
+from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.show.format import Table, as_latex, as_markdown
+from posenc_compare.analysis.show.results import Tables
+from posenc_compare.analysis.show.tables import display_tables
+from posenc_compare.stats.documents import crossed_half_width
+from posenc_compare.stats.intervals import half_width
+
+RNG = np.random.default_rng(0)
+
+
+def table(records: list[dict[str, Any]]) -> Table:
+    (found,) = display_tables(tell_apart(sound(records, arrays=False), print))
+    return found
+
+
+def trained(
+    label: str, means: list[float], seeds: int = 6, **changes: Any
+) -> list[dict[str, Any]]:
+    """Return records of one scheme whose seeds spread by 0.01 around the means."""
+    return [
+        {
+            **curve(label, [mean + 0.01 * RNG.normal() for mean in means], seed=seed),
+            **changes,
+        }
+        for seed in range(seeds)
+    ]
+
+
+def labels(found: Table) -> list[object]:
+    return [first for first, *_ in found.rows]
+
+
+def test_groups_stand_beneath_the_table_for_every_length() -> None:
+    found = table(
+        trained("b", [1.0, 5.0]) + trained("a", [1.0, 3.0]) + trained("c", [9.0, 1.0])
+    )
+    assert labels(found) == ["c", "a", "b"]
+    first, second = found.lines
+    assert first in [
+        "8: {a, b} < c (n = 6; 2 of 3 pairs differ)",
+        "8: {b, a} < c (n = 6; 2 of 3 pairs differ)",
+    ]
+    assert second == "16: c < a < b (n = 6; 3 of 3 pairs differ)"
+
+
+def test_few_seeds_rank_nothing() -> None:
+    records = [
+        one
+        for label, family in (("z", "none"), ("b", "bias"), ("a", "bias"))
+        for one in trained(label, [9.0 if label == "z" else 1.0], 3, family=family)
+    ]
+    found = table(records)
+    assert labels(found) == ["z", "a", "b"]
+    assert found.lines == ("no order: 3 seeds, 6 are needed",)
+    single = table([one for one in records if one["spec"]["setting"]["seed"] == 0])
+    assert single.lines == ("no order: 1 seed, 6 are needed",)
+    assert table(trained("a", [1.0], 3)).lines == ()
+    uneven = table(trained("a", [9.0], 6) + trained("b", [1.0], 3))
+    assert labels(uneven) == ["a", "b"]
+    assert uneven.lines == ("no order: 3 seeds, 6 are needed",)
+
+
+def test_where_higher_is_better_the_highest_is_first() -> None:
+    records = trained("a", [0.1]) + trained("b", [0.9]) + trained("c", [0.5])
+    for one in records:
+        one["quantities"]["gain"] |= {"better": "higher"}
+    found = table(records)
+    assert labels(found) == ["b", "c", "a"]
+    assert found.lines == ("8: b > c > a (n = 6; 3 of 3 pairs differ)",)
+
+
+def test_seeds_that_failed_are_missing() -> None:
+    records = trained("a", [1.0], 8) + trained("b", [2.0], 8) + trained("few", [9.0], 5)
+    records[0] |= {"status": "failed", "rows": []}
+    found = table(records)
+    assert found.lines == (
+        "8: a < b (n = 7; 1 of 1 pairs differ; without few: fewer than 6 seeds)",
+    )
+
+
+def test_what_nothing_ranks_has_no_order() -> None:
+    records = [record(label, seed=seed) for label in "ab" for seed in range(6)]
+    assert table(records).lines == ()
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+def test_of_rows_alike_the_scheme_published_first_is_shown(seeds: int) -> None:
+    rope = trained("rope", [1.0, 2.0], seeds, source="Su et al. 2021, arXiv:2104.09864")
+    mix = [
+        {**one, **{name: two[name] for name in ("key", "spec", "label")}}
+        for one, two in zip(rope, trained("mix", [0.0], seeds), strict=True)
+    ]
+    for one in mix:
+        one["source"] = "Yang et al. 2025, arXiv:2501.18795"
+        one["rows"] = [{**r, "value": r["value"] + 1e-9} for r in one["rows"]]
+    unlike = trained("alibi", [1.0, 2.0], seeds, source="no primary source")
+    found = table(mix + rope + unlike)
+    assert sorted(map(str, labels(found))) == ["alibi", "rope"]
+    assert found.lines[-1] == "mix: the same as rope"
+    mix[0]["rows"][0]["value"] += 0.01
+    assert "mix" in labels(table(mix + rope + unlike))
+
+
+def test_scores_at_the_end_of_a_scale_are_no_sign_of_likeness() -> None:
+    records = [
+        curve(label, [1.0, 1.0], seed=seed) for label in "ab" for seed in range(6)
+    ]
+    found = table(records)
+    assert labels(found) == ["a", "b"]
+    assert not any("same" in line for line in found.lines)
+
+
+def test_rounding_has_no_spread() -> None:
+    values = {"zero": [0.0] * 3, "noise": [2e-16, 1.9e-16, 2.2e-16]}
+    values |= {"one": [1.0, 1.0 + 3e-15, 1.0], "real": [1e-6, 2e-6, 3e-6]}
+    records = [
+        record(label, seed=seed, value=value)
+        for label, some in values.items()
+        for seed, value in enumerate(some)
+    ]
+    assert dict(table(records).body) == {
+        "zero": "0.000",
+        "noise": "0 (rounding)",
+        "one": "1.000",
+        "real": "2.0e-06 ± 2.5e-06",
+    }
+    assert table(records[3:4]).body == [["noise", "0 (rounding)"]]
+
+
+def with_windows(
+    scores: np.ndarray, documents: list[list[int]], label: str = "rope"
+) -> list[dict[str, Any]]:
+    """Return records of `scores` (seeds, lengths, windows)."""
+    records = []
+    for seed, (windows, owners) in enumerate(zip(scores, documents, strict=True)):
+        made = curve(label, windows.mean(1).tolist(), seed=seed)
+        made["arrays"] = {
+            "document_bits": windows.tolist(),
+            "window_documents": owners,
+            "position_bits": [1.0],
+        }
+        records.append(made)
+    return records
+
+
+def intervals(records: list[dict[str, Any]]) -> list[float]:
+    (cells,) = [row[1:] for row in table(records).rows]
+    return [cell.half_width or 0.0 for cell in cells if not isinstance(cell, str)]
+
+
+def test_an_interval_covers_the_documents_too() -> None:
+    scores = RNG.normal(size=(3, 2, 8)) + 3 * RNG.normal(size=8)
+    owners = [0, 0, 1, 1, 2, 2, 3, 4]
+    records = with_windows(scores, [owners] * 3)
+    assert intervals(records) == pytest.approx(
+        [crossed_half_width(scores[:, i], owners) for i in range(2)]
+    )
+    assert "over 3 seeds and 5 documents;" in table(records).title
+
+
+def test_seeds_that_read_other_documents_keep_their_own_interval() -> None:
+    scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
+    owners = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1]]
+    records = with_windows(scores, owners)
+    plain = [half_width(scores[:, 0].mean(1))]
+    assert intervals(records) == pytest.approx(plain)
+    assert "documents" not in table(records).title
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {},
+        {"document_bits": [[1.0, 2.0]]},
+        {"document_bits": [[1.0, 2.0, 3.0, None]]},
+        {"document_bits": [3.0]},
+        {"document_bits": 1.0},
+        {"window_documents": []},
+        {"window_documents": [[0], [1], [2], [3]]},
+    ],
+)
+def test_arrays_that_do_not_fit_are_passed_over(damage: dict[str, Any]) -> None:
+    scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
+    records = with_windows(scores, [[0, 1, 2, 3]] * 3)
+    plain = half_width(scores[:, 0].mean(1))
+    assert (intervals(records)[0] == pytest.approx(plain)) is False
+    records[1]["arrays"] = {**records[1]["arrays"], **damage} if damage else {}
+    assert intervals(records) == pytest.approx([plain])
+
+
+def test_tables_keep_no_array_that_plots_alone_need() -> None:
+    scores = RNG.normal(size=(1, 1, 4))
+    (kept,) = sound(with_windows(scores, [[0, 1, 2, 3]]), arrays=False)
+    assert set(kept.arrays) == {"document_bits", "window_documents"}
+
+
+def test_lines_are_in_every_format() -> None:
+    found = [table(trained("a<b", [1.0]) + trained("c_d", [2.0]))]
+    (line,) = found[0].lines
+    assert line.startswith("8: a<b < c_d")
+    assert "\n\n8: a&lt;b &lt; c_d (n = 6" in as_markdown(found)
+    latex = r"\par\smallskip 8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
+    assert latex in as_latex(found)
+    assert f"\n\n{line}" in repr(Tables(found))
+
+
+def test_readings_alike_are_named_once() -> None:
+    records = []
+    for one in trained("rope", [3.0, 4.0], 2):
+        one["quantities"]["read"] = {
+            **one["quantities"]["gain"],
+            **{"name": "read", "headline": "cases"},
+        }
+        one["rows"] += [
+            row(value, quantity="read", case=case, x=x)
+            for x, value in ((8, 3.5), (16, 4.5))
+            for case in ("ntk", "ntk_dynamic", "ntk_other")
+        ]
+        records.append(one)
+    _, read = display_tables(tell_apart(sound(records), print))
+    assert labels(read) == ["rope + ntk", "rope, as trained"]
+    assert read.lines == (
+        "no order: 2 seeds, 6 are needed",
+        "rope + ntk_dynamic, rope + ntk_other: the same as rope + ntk",
+    )
