@@ -100,6 +100,13 @@ FAULTS = [
         "tests/test_difference.py::test_numbers_are_compared_relative_to_the_larger",
     ),
     fault(
+        "analysis/records/diff",
+        "one record of a cell",
+        "[side].append(records[key])",
+        "[side][:] = [records[key]]",
+        "tests/test_difference.py::test_records_made_most_alike_are_compared",
+    ),
+    fault(
         "analysis/show/format",
         "spaces hide a formula",
         'r"\\s*[=+\\-@',
