@@ -44,36 +44,6 @@ def shown(records: list[Record]) -> str:
     return "\n".join(f"{t.title} {t.head} {t.body}" for t in display_tables(records))
 
 
-def test_a_curve_shows_every_case_that_it_has() -> None:
-    good = [Row("a_loss", 1.0, 8, "clean"), Row("a_loss", 3.0, 8, "noisy")]
-    bad = [Row("a_loss", 50.0, 8, "clean"), Row("a_loss", 2.0, 8, "noisy")]
-    text = shown(
-        [record("good", good, [Curve(LOSS)]), record("bad", bad, [Curve(LOSS)])]
-    )
-    assert "1.000" in text, text
-    assert "50" in text, text
-
-
-def test_as_trained_is_of_the_quantity_that_is_read() -> None:
-    views = [Curve(LOSS), Curve(SCORE), ByCase(READ)]
-
-    def rows(loss: float, score: float) -> list[Row]:
-        return [
-            Row("a_loss", loss, 8),
-            Row("score", score, 8),
-            Row("read_loss", loss, 8, "scaled"),
-        ]
-
-    records = [record("good", rows(1.0, 0.9), views)]
-    records += [record("bad", rows(2.0, 0.1), views)]
-    table = next(t for t in display_tables(records) if t.title.startswith("read_loss"))
-    trained = [row for row in table.body if "as trained" in row[0]]
-    assert trained == [
-        ["good, as trained", "1.000"],
-        ["bad, as trained", "2.000"],
-    ], table.body
-
-
 def test_a_curve_without_places_still_shows_its_number() -> None:
     text = shown([record("one", [Row("a_loss", 1.25)], [Curve(LOSS)])])
     assert "1.25" in text, text

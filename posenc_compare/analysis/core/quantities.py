@@ -69,7 +69,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Curve:
-    """Show a table of a quantity, with a column for each x."""
+    """Show a table of a quantity: a column for each x, a row for scheme and case."""
 
     quantity: Quantity
 
@@ -80,13 +80,20 @@ class Curve:
 
 @dataclass(frozen=True)
 class ByCase:
-    """Show a table of a quantity, with a row for each scheme and case that has any."""
+    """Show a table of a quantity, with a row for each scheme and case that has any.
+
+    Attributes:
+        quantity: whose.
+        of: the quantity that it measures under other conditions; schemes have a row of
+            it, `as trained`, beside their cases. None: there is no such row.
+    """
 
     quantity: Quantity
+    of: Quantity | None = None
 
     def stored(self) -> Json:
         """Return how a record says so."""
-        return "cases"
+        return {"cases_of": self.of.name if self.of else None}
 
 
 View = Headline | Curve | ByCase

@@ -81,9 +81,9 @@ READINGS = 64  # cases at one length, at the most
     quantities=tuple(quantity for some in QUANTITIES.values() for quantity in some),
     views=(
         Curve(BITS),
-        ByCase(READ_BITS),
+        ByCase(READ_BITS, of=BITS),
         Curve(ACCURACY),
-        ByCase(READ_ACCURACY),
+        ByCase(READ_ACCURACY, of=ACCURACY),
     ),
     setting="training",
 )

@@ -49,7 +49,7 @@ def display_tables(records: list[Record]) -> list[Table]:
     tables = [
         table
         for (_, measure, _), view in views.items()
-        if (table := _table_of(view, measure, means, records, views)) is not None
+        if (table := _table_of(view, measure, means, records)) is not None
     ]
     for kind, title in TITLES.items():
         columns = [
@@ -77,28 +77,23 @@ def _views(records: list[Record]) -> Views:
 
 
 def _table_of(
-    view: View, measure: str, means: list[Mean], records: list[Record], views: Views
+    view: View, measure: str, means: list[Mean], records: list[Record]
 ) -> Table | None:
     """Return the table that a view has of its own, or None."""
     quantity = view.quantity
-    mine = _of(quantity, measure, means)
+    read = _of(quantity, measure, means)
+    mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
     match view:
         case Curve():
             title = f"{quantity.heading} by {quantity.x}"
             columns = _by_x(measure, mine, _failures(measure, means))
-            return _layout(title, columns, records, quantity.better)
+            labels = {record.label for record in records if record.measure == measure}
+            own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
+            return _layout(title, columns, records, quantity.better, own)
         case ByCase():
             title = f"{quantity.heading}, by {quantity.x}"
-            curves = [
-                mean
-                for (_, name, _), other in views.items()
-                if name == measure and isinstance(other, Curve)
-                for mean in _of(other.quantity, measure, means)
-            ]
-            mine = [
-                *_as_trained(mine, curves),
-                *(replace(m, scheme=f"{m.scheme} + {m.case}") for m in mine),
-            ]
+            curve = _of(view.of, measure, means) if view.of else []
+            mine = [*_as_trained(read, curve), *mine]
             if not mine:
                 return None
             columns, own = _by_x(measure, mine, []), {mean.scheme for mean in mine}
@@ -133,7 +128,7 @@ def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
     return [
         replace(mean, scheme=f"{mean.scheme}, as trained")
         for mean in curves
-        if mean.scheme in schemes and mean.x in points
+        if mean.scheme in schemes and mean.x in points and not mean.case
     ]
 
 
