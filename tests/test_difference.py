@@ -7,7 +7,7 @@ import pytest
 from support.records import read
 from support.records import record as body
 
-from posenc_compare.analysis.records.diff import difference, same_cell
+from posenc_compare.analysis.records.diff import difference, paired, same_cell
 from posenc_compare.analysis.records.record import Provenance, Record
 
 
@@ -66,3 +66,29 @@ def test_numbers_that_no_machine_repeats_are_not_compared() -> None:
     one, other = map(read, bodies)
     assert difference(one, other) == []
     assert difference(one, record(status="lost")) == ["status: ok and lost"]
+
+
+@pytest.mark.parametrize("changed", range(2))
+@pytest.mark.parametrize("made", [{"threads": 8}, {"version": 2}, {"torch": "3.0"}])
+def test_a_cell_with_two_records_has_both_compared(
+    made: dict[str, Any], changed: int
+) -> None:
+    folder = [record(), record(**made)]
+    other = [replace(one, rows=one.rows) for one in folder]
+    row = replace(other[changed].rows[0], value=123.0)
+    other[changed] = replace(other[changed], rows=(row,))
+    said = [difference(a, b) for a, b in paired(folder, other) if a and b]
+    assert sorted(said) == [
+        [],
+        ["1 numbers, by up to 9.9e-01 relative (gain  None)"],
+    ]
+
+
+def test_records_made_most_alike_are_compared() -> None:
+    one = [record(threads=1), record(threads=2), record(threads=4)]
+    other = [record(threads=4, torch="3.0"), record(threads=2, torch="3.0")]
+    found = list(paired(one, other))
+    threads = [tuple(r.spec.threads if r else None for r in pair) for pair in found]
+    assert sorted(threads[:2]) == [(2, 2), (4, 4)]
+    assert threads[2:] == [(1, None)]
+    assert list(paired(other, one))[2:] == [(None, one[0])]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import curve, fact, record, row
 
+from posenc_compare.analysis.core.quantities import ByCase
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import (
@@ -413,6 +414,65 @@ def test_readings_stand_beside_the_network_as_trained() -> None:
         ["rope, as trained", "4.000", "5.000"],
         ["rope + yarn", "6.000", "6.000"],
     ]
+
+
+@pytest.mark.parametrize("ranked", [False, True])
+def test_a_curve_has_a_row_for_every_scheme_and_case(ranked: bool) -> None:
+    made = []
+    values = {"a": {"": 2.0, "clean": 1.0, "noisy": 3.0}, "b": {"clean": 5.0}, "c": {}}
+    for label, seed in itertools.product(values, range(6 if ranked else 1)):
+        one = curve(label, [], seed=seed)
+        one["rows"] = [row(v, x=8, case=case) for case, v in values[label].items()]
+        made.append(one)
+    made[-1] |= {"status": "failed", "error": "boom"}
+    assert cells(made) == {
+        "a": ["2.000"],
+        "a + clean": ["1.000"],
+        "a + noisy": ["3.000"],
+        "b + clean": ["5.000"],
+        "c": ["failed: boom"],
+    }
+    order = ["a + clean", "a", "a + noisy"] if ranked else ["a", "a + clean"]
+    assert list(cells(made))[: len(order)] == order
+
+
+def test_as_trained_is_of_the_quantity_that_is_read() -> None:
+    made = []
+    for label, loss in (("rope", 2.0), ("alibi", 3.0)):
+        one = curve(label, [loss])
+        score = {**fact("curve", x="test length"), "name": "score"}
+        read = fact({"cases_of": "gain"}, x="test length")
+        other = fact({"cases_of": None}, x="test length")
+        one["quantities"] |= {
+            "score": score,
+            "read": {**read, "name": "read"},
+            "other": {**other, "name": "other"},
+        }
+        one["rows"] += [
+            row(0.5, quantity="score", x=8),
+            row(1.0, quantity="read", case="pi", x=8),
+            row(1.0, quantity="other", case="pi", x=8),
+        ]
+        made.append(one)
+    tables = {table.title.split(",")[0]: table for table in display_tables(vet(made))}
+    assert dict(map(tuple, tables["read"].body)) == {
+        "alibi + pi": "1.000",
+        "alibi, as trained": "3.000",
+        "rope + pi": "1.000",
+        "rope, as trained": "2.000",
+    }
+    assert [first for first, _ in tables["other"].body] == ["alibi + pi", "rope + pi"]
+
+
+def test_a_view_is_read_as_it_was_written() -> None:
+    one = curve("rope", [2.0])
+    for name, view in (("read", {"cases_of": "gain"}), ("other", {"cases_of": None})):
+        one["quantities"][name] = {**fact(view, x="test length"), "name": name}
+    (kept,) = vet([one])
+    assert kept.to_json()["quantities"] == one["quantities"]
+    assert kept.views["read"] == ByCase(
+        kept.quantities["read"], kept.quantities["gain"]
+    )
 
 
 def test_the_last_digit_of_an_interval_does_not_depend_on_the_keys() -> None:

@@ -47,3 +47,19 @@ def test_two_folders_are_compared_cell_by_cell(posenc: Any, tmp_path: Path) -> N
     }
     assert done.returncode == 1
     assert posenc("diff", one, one).returncode == 0
+
+
+@pytest.mark.parametrize("changed", range(2))
+def test_a_cell_with_several_records_is_compared_in_all(
+    posenc: Any, tmp_path: Path, changed: int
+) -> None:
+    folder = [record(threads=1), record(threads=2)]
+    other = [record(threads=1), record(threads=2)]
+    other[changed] = record(threads=changed + 1, value=3.0)
+    one, two = keep(tmp_path / "one", *folder), keep(tmp_path / "two", *other)
+    done = posenc("diff", one, two, "--format", "json")
+    (row,) = json.loads(done.stdout)
+    assert row["cell"] == f"rope [threads={changed + 1}] shift_error seed 0"
+    assert row["difference"] == "1 numbers, by up to 5.0e-01 relative (gain  None)"
+    assert done.returncode == 1
+    assert posenc("diff", one, keep(tmp_path / "less", folder[0])).returncode == 1

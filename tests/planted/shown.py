@@ -38,6 +38,20 @@ FAULTS = [
         f"{TABLES}the_longest_length_decides_the_order_and_then_the_next",
     ),
     fault(
+        "analysis/show/tables",
+        "cases share a row",
+        '") if m.case else m',
+        '") if not m else m',
+        f"{TABLES}a_curve_has_a_row_for_every_scheme_and_case",
+    ),
+    fault(
+        "analysis/show/tables",
+        "another curve as trained",
+        "_of(view.of, measure, means) if view.of",
+        "[m for m in means if m.quantity != quantity.name] if view.of",
+        f"{TABLES}as_trained_is_of_the_quantity_that_is_read",
+    ),
+    fault(
         "analysis/show/format",
         "fewer seeds unsaid",
         "if cell.n < seeds",
@@ -99,6 +113,13 @@ FAULTS = [
         "/ max(abs(a), abs(b))",
         "/ abs(b)",
         "tests/test_difference.py::test_numbers_are_compared_relative_to_the_larger",
+    ),
+    fault(
+        "analysis/records/diff",
+        "one record of a cell",
+        "[side].append(records[key])",
+        "[side][:] = [records[key]]",
+        "tests/test_difference.py::test_records_made_most_alike_are_compared",
     ),
     fault(
         "analysis/show/format",

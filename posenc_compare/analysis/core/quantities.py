@@ -69,7 +69,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Curve:
-    """Show a table of a quantity, with a column for each x.
+    """Show a table of a quantity: a column for each x, a row for scheme and case.
 
     A scheme with a reason at every x, and no number, is left out, unless all are so.
     """
@@ -83,16 +83,40 @@ class Curve:
 
 @dataclass(frozen=True)
 class ByCase:
-    """Show a table of a quantity, with a row for each scheme and case that has any."""
+    """Show a table of a quantity, with a row for each scheme and case that has any.
+
+    Attributes:
+        quantity: whose.
+        of: the quantity that it measures under other conditions; schemes have a row of
+            it, `as trained`, beside their cases. None: there is no such row.
+    """
 
     quantity: Quantity
+    of: Quantity | None = None
 
     def stored(self) -> Json:
         """Return how a record says so."""
-        return "cases"
+        return {"cases_of": self.of.name if self.of else None}
 
 
-View = Headline | Curve | ByCase
+@dataclass(frozen=True)
+class Floor:
+    """Show a quantity that no scheme decides below the table of another, by case.
+
+    Attributes:
+        quantity: the same in the records of every scheme.
+        of: the quantity that it is a floor of.
+    """
+
+    quantity: Quantity
+    of: Quantity
+
+    def stored(self) -> Json:
+        """Return how a record says so."""
+        return {"floor_of": self.of.name}
+
+
+View = Headline | Curve | ByCase | Floor
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def one_line(text: str) -> str:
 SHORT, LONG = 200, 2000  # characters of a name, and of any other text
 
 
-NAMES = {"label", "family", "name", "quantity", "case"}
+NAMES = {"label", "family", "name", "quantity", "case", "cases_of"}
 
 
 def clean(value: Any, limit: int = LONG) -> Any:

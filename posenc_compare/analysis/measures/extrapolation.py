@@ -22,6 +22,7 @@ from posenc_compare.analysis.measures.context import (
 from posenc_compare.analysis.measures.measure import (
     ByCase,
     Curve,
+    Floor,
     Quantity,
     Result,
     Row,
@@ -128,11 +129,11 @@ SCORINGS = {scoring.score.name: scoring for scoring in (BITS, ACCURACY)}
     views=(
         *CONTEXT_VIEWS,
         Curve(BITS.score),
-        ByCase(BITS.read),
-        ByCase(BITS.floor),
+        ByCase(BITS.read, of=BITS.score),
+        Floor(BITS.floor, of=BITS.score),
         Curve(ACCURACY.score),
-        ByCase(ACCURACY.read),
-        ByCase(ACCURACY.floor),
+        ByCase(ACCURACY.read, of=ACCURACY.score),
+        Floor(ACCURACY.floor, of=ACCURACY.score),
     ),
     version=2,
     setting="training",

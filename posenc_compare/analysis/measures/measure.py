@@ -12,6 +12,7 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.quantities import (
     ByCase,
     Curve,
+    Floor,
     Headline,
     Quantity,
     Row,
@@ -24,6 +25,7 @@ from posenc_compare.variants import Variant
 __all__ = [
     "ByCase",
     "Curve",
+    "Floor",
     "Headline",
     "Measure",
     "Quantity",

@@ -5,8 +5,10 @@ no machine repeats: times and machines may differ, the rest may not.
 """
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import product
 
 from posenc_compare.analysis.core.canonical import Json, canonical
 from posenc_compare.analysis.records.record import Record
@@ -25,6 +27,35 @@ def same_cell(record: Record) -> bytes:
     return canonical([[spec.scheme.name, spec.scheme.options], record.measure, setting])
 
 
+def paired(
+    one: Iterable[Record], other: Iterable[Record]
+) -> Iterator[tuple[Record | None, Record | None]]:
+    """Yield each record of two folders once, beside one that answers the same question.
+
+    A question may have several records, as of other code or threads. Those of one key
+    are pairs; of the others, those are whose specifications differ least. A record that
+    is left over stands beside None.
+    """
+    sides = [{record.key: record for record in records} for records in (one, other)]
+    both = sides[0].keys() & sides[1].keys()
+    rest: dict[bytes, tuple[list[Record], list[Record]]]
+    rest = defaultdict(lambda: ([], []))
+    for key in both:
+        yield sides[0][key], sides[1][key]
+    for side, records in enumerate(sides):
+        for key in records.keys() - both:
+            rest[same_cell(records[key])][side].append(records[key])
+    for left, right in rest.values():
+        couples = product(left, right)
+        for a, b in sorted(couples, key=lambda pair: len(_made_otherwise(*pair))):
+            if a in left and b in right:
+                left.remove(a)
+                right.remove(b)
+                yield a, b
+        yield from ((a, None) for a in left)
+        yield from ((None, b) for b in right)
+
+
 def result(record: Record) -> bytes:
     """Return the canonical text of what came out."""
     told = {n: v for n, v in record.to_json().items() if n not in UNTOLD}
@@ -37,11 +68,7 @@ def difference(one: Record, other: Record) -> list[str]:
 
     Numbers are compared relative to the larger of the two.
     """
-    found = [
-        f"{name}: {_short(a)} and {_short(b)}"
-        for name, a, b in _pairs(one.spec.to_json(), other.spec.to_json())
-        if a != b
-    ]
+    found = _made_otherwise(one, other)
     if result(one) == result(other):
         return found
     if one.status != other.status:
@@ -58,6 +85,14 @@ def difference(one: Record, other: Record) -> list[str]:
     if first[0] != first[1]:
         found.append(f"loss of the first step, by {_relative(*first):.1e} relative")
     return found or ["text or arrays"]
+
+
+def _made_otherwise(one: Record, other: Record) -> list[str]:
+    return [
+        f"{name}: {_short(a)} and {_short(b)}"
+        for name, a, b in _pairs(one.spec.to_json(), other.spec.to_json())
+        if a != b
+    ]
 
 
 def _first_loss(record: Record) -> Json:

@@ -15,6 +15,7 @@ from posenc_compare.analysis.core.quantities import (
     Better,
     ByCase,
     Curve,
+    Floor,
     Headline,
     Quantity,
     Row,
@@ -223,7 +224,8 @@ class Record:
         """
         fields = Fields(body, "record")
         try:
-            quantities = fields.named("quantities")
+            facts = fields.named("quantities")
+            quantities = {name: _quantity(name, part) for name, part in facts.items()}
             record = cls(
                 fields.text("key"),
                 Spec.from_json(fields.part("spec")),
@@ -233,8 +235,8 @@ class Record:
                 fields.choice("status", STATUSES),
                 fields.text("error"),
                 fields.texts("trace"),
-                {name: _quantity(name, part) for name, part in quantities.items()},
-                {n: v for n, part in quantities.items() if (v := _view(n, part))},
+                quantities,
+                _views(facts, quantities),
                 tuple(_row(part) for part in fields.parts("rows")),
                 fields.arrays("arrays"),
                 fields.optional("corpus").scalars(),
@@ -371,19 +373,38 @@ def _quantity(name: str, fields: Fields) -> Quantity:
     )
 
 
-def _view(name: str, fields: Fields) -> View | None:
-    """Return the view of a quantity, which a record calls its headline."""
-    quantity = _quantity(name, fields)
-    match fields.body.get("headline", ABSENT):
-        case None:
-            return None
-        case "curve":
-            return Curve(quantity)
-        case "cases":
-            return ByCase(quantity)
-        case [str(case), x] if _number(x):
-            return Headline(quantity, case, cast("float | None", x))
-    raise _wrong(f"{fields.where}.headline")
+def _views(
+    facts: dict[str, Fields], quantities: dict[str, Quantity]
+) -> dict[str, View]:
+    """Return the views of quantities, each of which a record calls a headline.
+
+    Records of before say `cases` of what continues their one curve; what continues a
+    quantity that a record does not know continues none.
+    """
+    curves = [n for n, part in facts.items() if part.body.get("headline") == "curve"]
+    views: dict[str, View] = {}
+    for name, part in facts.items():
+        quantity = quantities[name]
+        match part.body.get("headline", ABSENT):
+            case None:
+                continue
+            case "curve":
+                views[name] = Curve(quantity)
+            case "cases":
+                views[name] = ByCase(
+                    quantity, quantities[curves[0]] if len(curves) == 1 else None
+                )
+            case {"cases_of": None}:
+                views[name] = ByCase(quantity)
+            case {"cases_of": str(of)}:
+                views[name] = ByCase(quantity, quantities.get(of))
+            case {"floor_of": str(of)} if of in quantities:
+                views[name] = Floor(quantity, quantities[of])
+            case [str(case), x] if _number(x):
+                views[name] = Headline(quantity, case, cast("float | None", x))
+            case _:
+                raise _wrong(f"{part.where}.headline")
+    return views
 
 
 def _row(fields: Fields) -> Row:

@@ -7,7 +7,7 @@ their reasons.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from posenc_compare.analysis.core.quantities import (
     Better,
     ByCase,
     Curve,
+    Floor,
     Headline,
     Quantity,
     View,
 )
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.floors import floor_lines, floors_of
 from posenc_compare.analysis.show.format import Cell, Table, as_latex, as_markdown
 from posenc_compare.analysis.show.listing import alike, by_family, same_lines
 from posenc_compare.analysis.show.long import as_csv, long_table
@@ -81,25 +83,26 @@ def _table_of(
 ) -> Table | None:
     """Return the table that a view has of its own, or None."""
     quantity = view.quantity
-    mine = _of(quantity, measure, means)
+    read = _of(quantity, measure, means)
+    mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
     match view:
         case Curve():
             title = f"{quantity.heading} by {quantity.x}"
             columns = _by_x(measure, mine, _failures(measure, means))
-            own = {r.label for r in records if r.measure == measure} - _without(mine)
-            return _layout(title, columns, records, quantity.better, own)
-        case ByCase():
-            title = f"{quantity.heading}, by {quantity.x}"
-            curves = [
+            labels = {record.label for record in records if record.measure == measure}
+            own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
+            own -= _without(mine)
+            floors = floors_of(
                 mean
                 for (_, name, _), other in views.items()
-                if name == measure and isinstance(other, Curve)
+                if name == measure and isinstance(other, Floor) and other.of == quantity
                 for mean in _of(other.quantity, measure, means)
-            ]
-            mine = [
-                *_as_trained(mine, curves),
-                *(replace(m, scheme=f"{m.scheme} + {m.case}") for m in mine),
-            ]
+            )
+            return _layout(title, columns, records, quantity.better, own, floors)
+        case ByCase():
+            title = f"{quantity.heading}, by {quantity.x}"
+            curve = _of(view.of, measure, means) if view.of else []
+            mine = [*_as_trained(read, curve), *mine]
             if not mine:
                 return None
             columns, own = _by_x(measure, mine, []), {mean.scheme for mean in mine}
@@ -139,7 +142,7 @@ def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
     return [
         replace(mean, scheme=f"{mean.scheme}, as trained")
         for mean in curves
-        if mean.scheme in schemes and mean.x in points
+        if mean.scheme in schemes and mean.x in points and not mean.case
     ]
 
 
@@ -212,6 +215,7 @@ def _layout(
     records: list[Record],
     better: Better = "neither",
     schemes: Iterable[str] | None = None,
+    floors: Sequence[Mean] = (),
 ) -> Table:
     """Lay out means under their headings.
 
@@ -223,6 +227,7 @@ def _layout(
             there is none, the column before decides. Where no order can be claimed,
             for nothing is better or seeds are too few, schemes go by family and name.
         schemes: rows of the table; every scheme that has a record, if not given.
+        floors: of a curve, rows below those of the schemes.
     """
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
@@ -244,6 +249,13 @@ def _layout(
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
         lines += order_lines(headings, kept, higher=better == "higher")
         lines += same_lines(same)
+        models = [
+            {m.scheme: m for m in floors if f"{m.x:g}" == heading}
+            for heading in headings
+        ]
+        lines += floor_lines(headings, kept, models, higher=better == "higher")
+        shown = [{**c, **m} for c, m in zip(shown, models, strict=True)]
+        labels += dict.fromkeys(mean.scheme for mean in floors)
     cells = [[c[k].cell if k in c else Cell() for c in shown] for k in labels]
     seeds = len({record.spec.seed for record in records})
     return Table(
