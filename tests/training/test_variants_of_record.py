@@ -48,7 +48,7 @@ def setting(tmp_path: Path) -> Training:
 
 def bits(label: str, setting: Training) -> torch.Tensor:
     result = extrapolation(labelled(label), setting, Progress())
-    found = [row.value for row in result.rows if row.case == "" and row.x is not None]
+    found = [row.value for row in result.rows if row.quantity == "bits_per_byte"]
     assert len(found) == 4
     return torch.tensor(found, dtype=torch.float64)
 
