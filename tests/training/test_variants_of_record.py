@@ -57,6 +57,8 @@ def bits(label: str, setting: Training) -> torch.Tensor:
 def test_a_variant_of_record_trains_and_is_no_other(
     label: str, setting: Training
 ) -> None:
+    if label != "mix:every=2":  # the parameters of a second layer are drawn after all
+        setting = replace(setting, layers=1)
     got = bits(label, setting)
     assert got.isfinite().all()
     assert not torch.equal(got, bits(OF_RECORD[label], setting))
