@@ -159,7 +159,7 @@ def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
                     row("relative_size", 30.0, case="query"),
                     row("relative_size", 0.0, case="key"),
                     row("own_token_nearest", None, case="key", note="none"),
-                    row("bias_spread", 0.5),
+                    row("bias_share", 0.5),
                 ],
             )
         )

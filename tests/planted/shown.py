@@ -25,6 +25,13 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 FAULTS = [
     fault(
         "analysis/show/tables",
+        "reasons alone in a curve",
+        "- _without(mine)",
+        "",
+        f"{TABLES}a_curve_leaves_out_schemes_with_reasons_alone",
+    ),
+    fault(
+        "analysis/show/tables",
         "points in the order of text",
         "if mean.x == mean.x})",
         "if mean.x == mean.x}, key=str)",
