@@ -196,6 +196,38 @@ def test_arrays_that_do_not_fit_are_passed_over(damage: dict[str, Any]) -> None:
     assert intervals(records) == pytest.approx([plain])
 
 
+def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
+    scores = 5 + RNG.normal(size=(3, 2, 8)) + 3 * RNG.normal(size=8)
+    owners = [0, 0, 1, 1, 2, 2, 3, 4]
+    records = with_windows(scores, [owners] * 3)
+    for one in records:
+        facts = one["quantities"]["gain"]
+        one["quantities"]["beyond"] = {**facts, "name": "beyond", "title": "beyond"}
+        values = [r["value"] + 0.1 for r in one["rows"]]
+        one["rows"] += [
+            row(value, quantity="beyond", x=x)
+            for x, value in zip((8, 16), values, strict=True)
+        ]
+    titles = [t.title for t in display_tables(tell_apart(sound(records), print))]
+    assert ["documents" in title for title in titles] == [False, True]
+    assert titles[0].startswith("beyond")
+
+
+def test_trained_headlines_have_an_order_and_others_have_none() -> None:
+    def headlines(**kind: str) -> Table:
+        records = [
+            record(label, seed=seed, value=value + 0.01 * RNG.normal(), **kind)
+            for label, value in (("a", 3.0), ("b", 1.0))
+            for seed in range(6)
+        ]
+        return table(records)
+
+    found = headlines(corpus_sha256="1")
+    assert labels(found) == ["a", "b"]
+    assert found.lines == ("gain: b < a (n = 6; 1 of 1 pairs differ)",)
+    assert headlines().lines == ()
+
+
 def test_tables_keep_no_array_that_plots_alone_need() -> None:
     scores = RNG.normal(size=(1, 1, 4))
     (kept,) = sound(with_windows(scores, [[0, 1, 2, 3]]), arrays=False)

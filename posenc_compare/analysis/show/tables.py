@@ -36,11 +36,19 @@ TITLES = {"probe": "Measures without training", "training": "Measures with train
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a displayed table: of two means of a scheme the later one shows."""
+    """A column of a displayed table: of two means of a scheme the later one shows.
+
+    Attributes:
+        heading: above it.
+        measure: whose.
+        means: in it.
+        better: which end is, if schemes are to be put in an order.
+    """
 
     heading: str
     measure: str
     means: list[Mean]
+    better: Better = "neither"
 
 
 def display_tables(records: list[Record]) -> list[Table]:
@@ -53,7 +61,7 @@ def display_tables(records: list[Record]) -> list[Table]:
     ]
     for kind, title in TITLES.items():
         columns = [
-            _headline(view, measure, means)
+            _headline(view, measure, means, kind)
             for (known, measure, _), view in views.items()
             if known == kind and isinstance(view, Headline)
         ]
@@ -85,8 +93,8 @@ def _table_of(
     match view:
         case Curve():
             title = f"{quantity.heading} by {quantity.x}"
-            columns = _by_x(measure, mine, _failures(measure, means))
-            return _layout(title, columns, records, quantity.better)
+            columns = _by_x(measure, mine, _failures(measure, means), quantity)
+            return _layout(title, columns, records, ranked=True)
         case ByCase():
             title = f"{quantity.heading}, by {quantity.x}"
             curves = [
@@ -101,13 +109,14 @@ def _table_of(
             ]
             if not mine:
                 return None
-            columns, own = _by_x(measure, mine, []), {mean.scheme for mean in mine}
-            return _layout(title, columns, records, quantity.better, own)
+            columns = _by_x(measure, mine, [], quantity)
+            own = {mean.scheme for mean in mine}
+            return _layout(title, columns, records, own, ranked=True)
     return None
 
 
-def _headline(view: Headline, measure: str, means: list[Mean]) -> Column:
-    """Return the column of one row of a quantity."""
+def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Column:
+    """Return the column of one row of a quantity; a trained one has an order."""
     chosen = [
         mean
         for mean in _of(view.quantity, measure, means)
@@ -115,7 +124,8 @@ def _headline(view: Headline, measure: str, means: list[Mean]) -> Column:
         and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
     ]
     failed = _failures(measure, means)
-    return Column(view.quantity.heading, measure, failed + chosen)
+    better = view.quantity.better if kind == "training" else "neither"
+    return Column(view.quantity.heading, measure, failed + chosen, better)
 
 
 def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
@@ -191,11 +201,18 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def _by_x(measure: str, means: list[Mean], failed: list[Mean]) -> list[Column]:
+def _by_x(
+    measure: str, means: list[Mean], failed: list[Mean], quantity: Quantity
+) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed."""
     points = sorted({mean.x for mean in means if mean.x == mean.x})
     return [
-        Column(f"{x:g}", measure, failed + [mean for mean in means if mean.x == x])
+        Column(
+            f"{x:g}",
+            measure,
+            failed + [mean for mean in means if mean.x == x],
+            quantity.better,
+        )
         for x in points
     ] or [Column("result", measure, failed)]
 
@@ -204,8 +221,9 @@ def _layout(
     title: str,
     columns: list[Column],
     records: list[Record],
-    better: Better = "neither",
     schemes: Iterable[str] | None = None,
+    *,
+    ranked: bool = False,
 ) -> Table:
     """Lay out means under their headings.
 
@@ -213,10 +231,10 @@ def _layout(
         title: of the table; how many cells it rests on is added.
         columns: from left to right.
         records: of the whole comparison.
-        better: lower or higher puts the best number of the last column first; where
-            there is none, the column before decides. Where no order can be claimed,
-            for nothing is better or seeds are too few, schemes go by family and name.
         schemes: rows of the table; every scheme that has a record, if not given.
+        ranked: whether the best number of the last column is the first; where there is
+            none, the column before decides. Where no order can be claimed, for nothing
+            is better or seeds are too few, schemes go by family and name.
     """
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
@@ -228,15 +246,16 @@ def _layout(
         key=lambda label: by_family(families[label], label),
     )
     lines: list[str] = []
-    if better != "neither":
+    better = [column.better for column in columns]
+    if {*better} != {"neither"}:
         rows = {label: [column.get(label) for column in shown] for label in labels}
         same = alike(rows)
         labels = [label for label in labels if label not in same]
-        if may_rank(shown):
-            labels.sort(key=lambda label: _rank(rows[label], better))
+        if ranked and may_rank(shown):
+            labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.heading for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        lines += order_lines(headings, kept, higher=better == "higher")
+        lines += order_lines(headings, kept, better)
         lines += same_lines(same)
     cells = [[c[k].cell if k in c else Cell() for c in shown] for k in labels]
     seeds = len({record.spec.seed for record in records})
