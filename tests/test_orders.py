@@ -1,10 +1,13 @@
 """What tables say of the order of schemes, and how sure they are of a mean."""
 
+import html
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.records import curve, record, row
+from conftest import Command
+from support.records import curve, record, row, stored
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.format import Table, as_latex, as_markdown
@@ -242,6 +245,18 @@ def test_lines_are_in_every_format() -> None:
     latex = r"\par\smallskip 8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
     assert latex in as_latex(found)
     assert f"\n\n{line}" in repr(Tables(found))
+
+
+def test_commands_and_the_report_say_what_stands_beneath_a_table(
+    posenc: Command, tmp_path: Path
+) -> None:
+    folder = stored(tmp_path / "run", trained("a", [1.0]) + trained("b", [2.0]))
+    said = "8: a < b (n = 6; 1 of 1 pairs differ)"
+    assert said in posenc("table", folder).stdout.splitlines()
+    assert r"8: a \ensuremath{<} b" in posenc("table", folder, "--format", "tex").stdout
+    assert posenc("report", folder).returncode == 0
+    page = (folder / "report.html").read_text()
+    assert f'<p class="note">{html.escape(said)}</p>' in page
 
 
 def test_readings_alike_are_named_once() -> None:

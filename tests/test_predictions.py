@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from conftest import Command
 from scipy import stats
-from support.records import curve, fact, record, row
+from support.records import curve, fact, record, row, stored
 
-from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.predictions import Prediction, predictions
 from posenc_compare.registry import PLOTS
 
@@ -137,15 +135,6 @@ def test_the_plot_has_a_dot_and_two_bars_for_each() -> None:
     bar = np.asarray(schemes.get_paths()[3].vertices)[:, 0]
     assert bar == pytest.approx(control.over_schemes)
     assert control.over_schemes != control.over_families
-
-
-def stored(folder: Path, records: list[dict[str, Any]]) -> Path:
-    store = Store(folder)
-    store.create()
-    for one in records:
-        body: Body = {name: value for name, value in one.items() if name != "key"}
-        store.write(body)
-    return folder
 
 
 @pytest.fixture(scope="module")

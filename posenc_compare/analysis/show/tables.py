@@ -246,7 +246,7 @@ def _layout(
         key=lambda label: by_family(families[label], label),
     )
     lines: list[str] = []
-    better = [column.better for column in columns]
+    better: list[Better] = [column.better for column in columns]
     if {*better} != {"neither"}:
         rows = {label: [column.get(label) for column in shown] for label in labels}
         same = alike(rows)
