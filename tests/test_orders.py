@@ -1,10 +1,13 @@
 """What tables say of the order of schemes, and how sure they are of a mean."""
 
+import html
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.records import curve, record, row
+from conftest import Command
+from support.records import curve, record, row, stored
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.format import Table, as_latex, as_markdown
@@ -196,6 +199,38 @@ def test_arrays_that_do_not_fit_are_passed_over(damage: dict[str, Any]) -> None:
     assert intervals(records) == pytest.approx([plain])
 
 
+def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
+    scores = 5 + RNG.normal(size=(3, 2, 8)) + 3 * RNG.normal(size=8)
+    owners = [0, 0, 1, 1, 2, 2, 3, 4]
+    records = with_windows(scores, [owners] * 3)
+    for one in records:
+        facts = one["quantities"]["gain"]
+        one["quantities"]["beyond"] = {**facts, "name": "beyond", "title": "beyond"}
+        values = [r["value"] + 0.1 for r in one["rows"]]
+        one["rows"] += [
+            row(value, quantity="beyond", x=x)
+            for x, value in zip((8, 16), values, strict=True)
+        ]
+    titles = [t.title for t in display_tables(tell_apart(sound(records), print))]
+    assert ["documents" in title for title in titles] == [False, True]
+    assert titles[0].startswith("beyond")
+
+
+def test_trained_headlines_have_an_order_and_others_have_none() -> None:
+    def headlines(**kind: str) -> Table:
+        records = [
+            record(label, seed=seed, value=value + 0.01 * RNG.normal(), **kind)
+            for label, value in (("a", 3.0), ("b", 1.0))
+            for seed in range(6)
+        ]
+        return table(records)
+
+    found = headlines(corpus_sha256="1")
+    assert labels(found) == ["a", "b"]
+    assert found.lines == ("gain: b < a (n = 6; 1 of 1 pairs differ)",)
+    assert headlines().lines == ()
+
+
 def test_tables_keep_no_array_that_plots_alone_need() -> None:
     scores = RNG.normal(size=(1, 1, 4))
     (kept,) = sound(with_windows(scores, [[0, 1, 2, 3]]), arrays=False)
@@ -210,6 +245,18 @@ def test_lines_are_in_every_format() -> None:
     latex = r"\par\smallskip 8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
     assert latex in as_latex(found)
     assert f"\n\n{line}" in repr(Tables(found))
+
+
+def test_commands_and_the_report_say_what_stands_beneath_a_table(
+    posenc: Command, tmp_path: Path
+) -> None:
+    folder = stored(tmp_path / "run", trained("a", [1.0]) + trained("b", [2.0]))
+    said = "8: a < b (n = 6; 1 of 1 pairs differ)"
+    assert said in posenc("table", folder).stdout.splitlines()
+    assert r"8: a \ensuremath{<} b" in posenc("table", folder, "--format", "tex").stdout
+    assert posenc("report", folder).returncode == 0
+    page = (folder / "report.html").read_text()
+    assert f'<p class="note">{html.escape(said)}</p>' in page
 
 
 def test_readings_alike_are_named_once() -> None:

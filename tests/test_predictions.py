@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from conftest import Command
 from scipy import stats
-from support.records import curve, fact, record, row
+from support.records import curve, fact, record, row, stored
 
-from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.predictions import Prediction, predictions
 from posenc_compare.registry import PLOTS
 
@@ -34,6 +32,16 @@ def made(labels: list[str] = LABELS) -> list[dict[str, Any]]:
         family, start = FAMILY[label], START[label]
         for seed in range(2):
             trained = curve(label, [start, 9.0, start + GAP[label]], seed=seed)
+            score = trained["quantities"].pop("gain")
+            trained["quantities"] = {
+                "bits_per_byte": {**score, "name": "bits_per_byte"},
+                "other": {**score, "name": "other", "title": "no score of a task"},
+            }
+            trained["rows"] = [
+                {**point, "quantity": name}
+                for name in ("other", "bits_per_byte")
+                for point in trained["rows"]
+            ]
             one = record(label, "perturbation", seed=seed)
             one["quantities"] = {
                 name: {**fact(["", None], title=f"the {name}"), "name": name}
@@ -90,8 +98,8 @@ def test_schemes_that_cannot_be_told_apart_count_once() -> None:
 def test_schemes_without_the_longest_length_count_where_they_can() -> None:
     records = made()
     for one in records:
-        if one["label"] == LABELS[0] and len(one["rows"]) == 3:
-            one["rows"][2] |= {"value": None, "note": "not defined beyond 8"}
+        if one["label"] == LABELS[0] and len(one["rows"]) == 6:
+            one["rows"][5] |= {"value": None, "note": "not defined beyond 8"}
     found = by_name(records)
     assert found["bits at 32", "the size"].found.n == 11
     assert found["bits at 8", "the size"].found.n == 12
@@ -127,15 +135,6 @@ def test_the_plot_has_a_dot_and_two_bars_for_each() -> None:
     bar = np.asarray(schemes.get_paths()[3].vertices)[:, 0]
     assert bar == pytest.approx(control.over_schemes)
     assert control.over_schemes != control.over_families
-
-
-def stored(folder: Path, records: list[dict[str, Any]]) -> Path:
-    store = Store(folder)
-    store.create()
-    for one in records:
-        body: Body = {name: value for name, value in one.items() if name != "key"}
-        store.write(body)
-    return folder
 
 
 @pytest.fixture(scope="module")

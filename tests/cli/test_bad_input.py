@@ -487,7 +487,9 @@ def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:
     setting = Training(
         length=8, longest=1, test_bytes=64, steps=1, width=16, corpus=str(path)
     )
-    (cell,) = plan([Variant("nope")], ["extrapolation"], ProbeSetting(), setting, 1, 1)
+    (cell,) = plan(
+        [Variant("nope")], ["extrapolation"], ProbeSetting(), setting, (0,), 1
+    )
     for change in (lambda: path.write_bytes(b"ac" * 2000), path.unlink):
         change()
         load_corpus.cache_clear()

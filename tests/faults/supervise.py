@@ -37,7 +37,9 @@ def cells(asked: dict[str, Any]) -> list[Cell]:
     )
     probe = ProbeSetting(width=16, heads=2, positions=64)
     variants = parse_variants(asked["schemes"])
-    return plan(variants, asked["measures"], probe, training, asked.get("seeds", 1), 1)
+    return plan(
+        variants, asked["measures"], probe, training, range(asked.get("seeds", 1)), 1
+    )
 
 
 def forget_plugins() -> None:

@@ -1,9 +1,12 @@
 """Records made by hand, for tests of what is shown."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
+from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.records.store import Store
 
 # What a stranger may write where a name or a message stands.
 HOSTILE = [
@@ -113,6 +116,16 @@ def record(
 def read(body: dict[str, Any]) -> Record:
     """Return what is read of a record."""
     return Record.from_json(body)
+
+
+def stored(folder: Path, records: list[dict[str, Any]]) -> Path:
+    """Write records to a folder, as those of a run, and return it."""
+    store = Store(folder)
+    store.create()
+    for one in records:
+        body: Body = {name: value for name, value in one.items() if name != "key"}
+        store.write(body)
+    return folder
 
 
 def curve(label: str, values: list[float], **changes: Any) -> dict[str, Any]:

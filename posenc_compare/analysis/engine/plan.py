@@ -5,7 +5,7 @@ Planning imports neither torch nor a scheme, so that a mistake is named at once.
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from posenc_compare.analysis.core.settings import (
@@ -32,7 +32,7 @@ def plan(
     measures: list[str],
     probe: ProbeSetting,
     training: Training,
-    seeds: tuple[int, ...],
+    seeds: Sequence[int],
     threads: int,
     many: int = MANY,
 ) -> list[Cell]:

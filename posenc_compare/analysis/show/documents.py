@@ -2,7 +2,8 @@
 
 A record of a curve may hold `document_bits`, the mean of every window at every x of
 the curve, and `window_documents`, the document that each window is from. A mean over
-seeds that read the same windows then has an interval over both.
+seeds that read the same windows then has an interval over both. Of several curves of a
+record, windows belong to the one whose numbers are their means.
 """
 
 import math
@@ -17,6 +18,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.stats.documents import crossed_half_width
 
 SCORES, OWNERS = DOCUMENTS
+SAME = 1e-6  # relative; a mean of windows and a number of a table round differently
 Place = tuple[str, float]
 """Quantity and x of a point of a curve."""
 
@@ -61,12 +63,13 @@ def _scores(record: Record, windows: int) -> dict[Place, NDArray[np.float64]]:
     found: dict[Place, NDArray[np.float64]] = {}
     for view in record.views.values():
         name = view.quantity.name
-        points = sorted({r.x for r in record.rows if r.quantity == name and r.x})
+        at = {r.x: r.value for r in record.rows if r.quantity == name and r.x}
         if isinstance(view, Curve) and isinstance(array, list):
-            for x, one in zip(points, array, strict=False):
-                scores = _numbers(one, windows)
-                if len(scores):
-                    found[name, x] = scores
+            for x, one in zip(sorted(at), array, strict=False):
+                scores, value = _numbers(one, windows), at[x]
+                if len(scores) and value is not None:
+                    if math.isclose(scores.mean(), value, rel_tol=SAME):
+                        found[name, x] = scores
     return found
 
 

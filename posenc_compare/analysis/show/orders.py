@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from posenc_compare.analysis.core.quantities import Better
 from posenc_compare.analysis.show.means import Mean
 from posenc_compare.stats.order import Order, order
 from posenc_compare.stats.pairs import FEWEST
@@ -21,9 +22,9 @@ def may_rank(columns: Sequence[Column]) -> bool:
 
 
 def order_lines(
-    headings: Sequence[str], columns: Sequence[Column], *, higher: bool = False
+    headings: Sequence[str], columns: Sequence[Column], better: Sequence[Better]
 ) -> tuple[str, ...]:
-    """Return a line for every column: groups of schemes, the best first.
+    """Return a line for every column that has a better end: groups, the best first.
 
     `{a, b} < c` says that `a` and `b` cannot be told apart, or not cleanly, and that
     both are below `c`. `posenc_compare.stats.order` says how groups are made.
@@ -31,18 +32,19 @@ def order_lines(
     Args:
         headings: of the columns.
         columns: with the schemes that the table shows.
-        higher: whether a higher number is better; then `a > b` says that a is.
+        better: lower, higher or neither, of each; `a > b` says that a higher number
+            is better and that `a` has it.
     """
     lines, most = [], 0
-    for heading, column in zip(headings, columns, strict=True):
+    for heading, column, end in zip(headings, columns, better, strict=True):
         means = {label: mean for label, mean in column.items() if mean.values}
-        if len(means) < 2:
+        if len(means) < 2 or end == "neither":
             continue
         labels = list(means)
         found = order(_values([*means.values()]))
         most = max(most, found.seeds)
         if found.groups:
-            lines.append(f"{heading}: {_line(found, labels, higher=higher)}")
+            lines.append(f"{heading}: {_line(found, labels, higher=end == 'higher')}")
     if lines or not most:
         return tuple(lines)
     seeds = f"{most} seed{'s' * (most != 1)}"

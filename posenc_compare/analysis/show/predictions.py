@@ -1,7 +1,7 @@
 """Which measure without training foretells what a trained network scores?
 
 Schemes are the points. Every headline quantity of a measure without training is
-correlated with the outcomes of a trained curve: the score at the longest length, the
+correlated with the outcomes of a task's curve: the score at the longest length, the
 gap between that and the training length, and the score at the training length. Two
 controls stand beside the measures: whether a scheme is absolute, and its score at the
 training length.
@@ -20,6 +20,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import alike
 from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.registry import SCORES
 from posenc_compare.stats.correlation import Correlation, correlation, holm
 
 ABSOLUTE = "is absolute"
@@ -125,12 +126,12 @@ def _of_outcome(
 
 
 def _curves(records: list[Record]) -> list[tuple[Quantity, str]]:
-    """Return the curves of trained measures, each with its measure."""
+    """Return the curves of a task's score, each with its measure."""
     found = {
         (record.measure, name): (view.quantity, record.measure)
         for record in records
         for name, view in record.views.items()
-        if record.spec.kind == "training" and isinstance(view, Curve)
+        if record.spec.kind == "training" and isinstance(view, Curve) and name in SCORES
     }
     return [found[key] for key in sorted(found)]
 

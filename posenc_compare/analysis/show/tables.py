@@ -8,7 +8,7 @@ their reasons.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
@@ -38,11 +38,21 @@ TITLES = {"probe": "Measures without training", "training": "Measures with train
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a displayed table: of two means of a scheme the later one shows."""
+    """A column of a displayed table: of two means of a scheme the later one shows.
+
+    Attributes:
+        heading: above it.
+        measure: whose.
+        means: in it.
+        better: which end is, if schemes are to be put in an order.
+        floors: means of what schemes must beat, by name.
+    """
 
     heading: str
     measure: str
     means: list[Mean]
+    better: Better = "neither"
+    floors: dict[str, Mean] = field(default_factory=dict)
 
 
 def display_tables(records: list[Record]) -> list[Table]:
@@ -55,7 +65,7 @@ def display_tables(records: list[Record]) -> list[Table]:
     ]
     for kind, title in TITLES.items():
         columns = [
-            _headline(view, measure, means)
+            _headline(view, measure, means, kind)
             for (known, measure, _), view in views.items()
             if known == kind and isinstance(view, Headline)
         ]
@@ -88,7 +98,6 @@ def _table_of(
     match view:
         case Curve():
             title = f"{quantity.heading} by {quantity.x}"
-            columns = _by_x(measure, mine, _failures(measure, means))
             labels = {record.label for record in records if record.measure == measure}
             own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
             own -= _without(mine)
@@ -98,20 +107,23 @@ def _table_of(
                 if name == measure and isinstance(other, Floor) and other.of == quantity
                 for mean in _of(other.quantity, measure, means)
             )
-            return _layout(title, columns, records, quantity.better, own, floors)
+            failed = _failures(measure, means)
+            columns = _by_x(measure, mine, failed, quantity, floors)
+            return _layout(title, columns, records, own, ranked=True)
         case ByCase():
             title = f"{quantity.heading}, by {quantity.x}"
             curve = _of(view.of, measure, means) if view.of else []
             mine = [*_as_trained(read, curve), *mine]
             if not mine:
                 return None
-            columns, own = _by_x(measure, mine, []), {mean.scheme for mean in mine}
-            return _layout(title, columns, records, quantity.better, own)
+            columns = _by_x(measure, mine, [], quantity)
+            own = {mean.scheme for mean in mine}
+            return _layout(title, columns, records, own, ranked=True)
     return None
 
 
-def _headline(view: Headline, measure: str, means: list[Mean]) -> Column:
-    """Return the column of one row of a quantity."""
+def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Column:
+    """Return the column of one row of a quantity; a trained one has an order."""
     chosen = [
         mean
         for mean in _of(view.quantity, measure, means)
@@ -119,7 +131,8 @@ def _headline(view: Headline, measure: str, means: list[Mean]) -> Column:
         and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
     ]
     failed = _failures(measure, means)
-    return Column(view.quantity.heading, measure, failed + chosen)
+    better = view.quantity.better if kind == "training" else "neither"
+    return Column(view.quantity.heading, measure, failed + chosen, better)
 
 
 def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
@@ -200,11 +213,23 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def _by_x(measure: str, means: list[Mean], failed: list[Mean]) -> list[Column]:
+def _by_x(
+    measure: str,
+    means: list[Mean],
+    failed: list[Mean],
+    quantity: Quantity,
+    floors: Sequence[Mean] = (),
+) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed."""
     points = sorted({mean.x for mean in means if mean.x == mean.x})
     return [
-        Column(f"{x:g}", measure, failed + [mean for mean in means if mean.x == x])
+        Column(
+            f"{x:g}",
+            measure,
+            failed + [mean for mean in means if mean.x == x],
+            quantity.better,
+            {mean.scheme: mean for mean in floors if mean.x == x},
+        )
         for x in points
     ] or [Column("result", measure, failed)]
 
@@ -213,9 +238,9 @@ def _layout(
     title: str,
     columns: list[Column],
     records: list[Record],
-    better: Better = "neither",
     schemes: Iterable[str] | None = None,
-    floors: Sequence[Mean] = (),
+    *,
+    ranked: bool = False,
 ) -> Table:
     """Lay out means under their headings.
 
@@ -223,11 +248,10 @@ def _layout(
         title: of the table; how many cells it rests on is added.
         columns: from left to right.
         records: of the whole comparison.
-        better: lower or higher puts the best number of the last column first; where
-            there is none, the column before decides. Where no order can be claimed,
-            for nothing is better or seeds are too few, schemes go by family and name.
         schemes: rows of the table; every scheme that has a record, if not given.
-        floors: of a curve, rows below those of the schemes.
+        ranked: whether the best number of the last column is the first; where there is
+            none, the column before decides. Where no order can be claimed, for nothing
+            is better or seeds are too few, schemes go by family and name.
     """
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
@@ -239,23 +263,21 @@ def _layout(
         key=lambda label: by_family(families[label], label),
     )
     lines: list[str] = []
-    if better != "neither":
+    better: list[Better] = [column.better for column in columns]
+    if {*better} != {"neither"}:
         rows = {label: [column.get(label) for column in shown] for label in labels}
         same = alike(rows)
         labels = [label for label in labels if label not in same]
-        if may_rank(shown):
-            labels.sort(key=lambda label: _rank(rows[label], better))
+        if ranked and may_rank(shown):
+            labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.heading for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        lines += order_lines(headings, kept, higher=better == "higher")
+        lines += order_lines(headings, kept, better)
         lines += same_lines(same)
-        models = [
-            {m.scheme: m for m in floors if f"{m.x:g}" == heading}
-            for heading in headings
-        ]
-        lines += floor_lines(headings, kept, models, higher=better == "higher")
-        shown = [{**c, **m} for c, m in zip(shown, models, strict=True)]
-        labels += dict.fromkeys(mean.scheme for mean in floors)
+        floors = [column.floors for column in columns]
+        lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
+        shown = [{**c, **models} for c, models in zip(shown, floors, strict=True)]
+        labels += dict.fromkeys(name for models in floors for name in models)
     cells = [[c[k].cell if k in c else Cell() for c in shown] for k in labels]
     seeds = len({record.spec.seed for record in records})
     return Table(
