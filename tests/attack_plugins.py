@@ -15,39 +15,6 @@ from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry
 from posenc_compare.variants import Variant, parse_variants
 
-OPTIONS = '''
-from posenc_compare.schemes import register
-from posenc_compare.schemes.rope import Rope
-
-@register("low_rope", family="rotary")
-class LowRope(Rope):
-    """RoPE of base 500, unless told otherwise."""
-    def __init__(self, geometry, **options):
-        options.setdefault("base", 500.0)
-        super().__init__(geometry, **options)
-
-@register("fixed_rope", family="rotary")
-class FixedRope(Rope):
-    """RoPE of base 500."""
-    def __init__(self, geometry, **options):
-        super().__init__(geometry, base=500.0, **options)
-'''
-
-
-@pytest.mark.parametrize("name", ["low_rope", "fixed_rope"])
-def test_an_option_that_is_given_is_used_or_refused(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "options.py"
-    path.write_text(OPTIONS)
-    if name not in SCHEMES.entries():
-        add_plugin(str(path))
-    try:
-        (variant,) = parse_variants(f"{name}:base=10000")
-    except ConfigError:
-        return
-    built = variant.build(Geometry(model_dim=32, heads=4))
-    assert built.base == 10_000, f"{variant.label} was built with base {built.base}"
-
-
 REFERENCE = '''
 from posenc_compare.schemes import register
 from posenc_compare.schemes.alibi import Alibi
