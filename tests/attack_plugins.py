@@ -15,43 +15,6 @@ from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry
 from posenc_compare.variants import Variant, parse_variants
 
-REFERENCE = '''
-from posenc_compare.schemes import register
-from posenc_compare.schemes.alibi import Alibi
-
-@register("reference_alibi", family="bias")
-class Reference(Alibi):
-    """What others are compared with."""
-    def offset_bias(self, offsets):
-        return super().offset_bias(offsets) * FACTOR
-'''
-AGAINST = '''
-from posenc_compare.analysis.measures.measure import *
-from posenc_compare.schemes import Variant
-
-Q = Quantity("against", "logit", "lower", "the same")
-
-@register_measure("against", quantities=(Q,), views=(Headline(Q),))
-def against(variant, probe, progress):
-    """Distance from the reference."""
-    reference = probe.build(Variant("reference_alibi"))
-    return Result([Row("against", 0.0)])
-'''
-
-
-def test_a_key_covers_the_scheme_that_a_measure_builds(tmp_path: Path) -> None:
-    scheme, measure = tmp_path / "reference.py", tmp_path / "against.py"
-    measure.write_text(AGAINST)
-    cell = Cell(Variant("alibi"), "against", ProbeSetting(), 1)
-    keys = []
-    for factor in "23":
-        scheme.write_text(REFERENCE.replace("FACTOR", factor))
-        add_plugin(str(scheme))
-        add_plugin(str(measure))
-        keys.append(cell.key())
-    assert keys[0] != keys[1]
-
-
 NAMED = '''
 from posenc_compare.analysis.measures.measure import *
 
