@@ -192,9 +192,11 @@ def _readable_options(name: str) -> dict[str, Known]:
 def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, Known]:
     """Read the constructor of a class, and that of a parent as far as it is passed on.
 
-    A constructor with `**options` is taken to pass them on to the next.
+    A constructor with `**options` is taken to pass them on to the next, but for what it
+    passes on by name: that is its own choice, and no option.
     """
     options: dict[str, Known] = {}
+    chosen: set[str] = set()
     assert entry.path is not None
     for parent in resolution_order(scheme, entry.path, entry.module):
         if isinstance(parent, str):
@@ -206,10 +208,37 @@ def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, Known]:
         for node in (node for node in written if node.name == "__init__"):
             given = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
             own = {o.arg: _written_option(entry.name, o, value) for o, value in given}
-            options = {**own, **options}
+            options = {**{n: o for n, o in own.items() if n not in chosen}, **options}
             if node.args.kwarg is None:
                 return options
+            chosen |= _passed_on(entry.name, node, node.args.kwarg.arg)
     return options
+
+
+def _passed_on(name: str, constructor: ast.FunctionDef, rest: str) -> set[str]:
+    """Return what a constructor passes to another by name, beside the rest of options.
+
+    Raises:
+        PluginError: if it does anything else with the rest than to pass it on.
+    """
+    nodes = list(ast.walk(constructor))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    words = [word for call in calls for word in call.keywords]
+    whole = {id(word.value) for word in words if word.arg is None}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id == rest and id(node) not in whole:
+            raise PluginError(
+                f"{name}: its constructor must pass **{rest} on as they came, and does "
+                f"more in line {node.lineno}; an option of its own with a default, "
+                f"passed on by name, would work"
+            )
+    return {
+        word.arg
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+        for word in call.keywords
+        if word.arg
+    }
 
 
 def _written_option(

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from posenc_compare.registry import REGISTRIES, add_plugin
+
 ROOT = Path(__file__).parent.parent
 
 pytest.register_assert_rewrite("schemes.tools")
@@ -106,3 +108,12 @@ def posenc(monkeypatch: pytest.MonkeyPatch) -> Command:
         return Done(code, out.getvalue(), err.getvalue())
 
     return command
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Path], list[str]]:
+    """Return `add_plugin`; what it declares is forgotten after the test."""
+    for registry in REGISTRIES:
+        monkeypatch.setattr(registry, "_known", dict(registry.entries()))
+        monkeypatch.setattr(registry, "_items", dict(registry._items))
+    return lambda path: add_plugin(str(path))

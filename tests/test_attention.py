@@ -132,7 +132,8 @@ def applicable(
     if name in OFFSETS and not segmented:
         paths.append("strided")
     biased = name in OFFSETS | PAIRS
-    if not biased and not segmented and (not causal or queries in (1, keys)):
+    square = not causal or queries in (1, keys)
+    if not biased and not segmented and square and keys >= 16:
         paths.append("fused")
     return paths
 
@@ -624,9 +625,9 @@ class Pairwise(Scheme):
         return lambda b, h, i, j: 0.1 * (i - j + 0 * (b + h)).double()
 
 
-RUN = torch.arange(12)
-SHUFFLED = torch.tensor([3, 1, 0, 2, 11, 5, 4, 9, 8, 6, 7, 10])
-SEGMENTS = torch.tensor([[0] * 5 + [1] * 7] * BATCH)
+RUN = torch.arange(16)
+SHUFFLED = torch.tensor([3, 1, 0, 2, 11, 5, 4, 9, 15, 8, 6, 13, 7, 10, 12, 14])
+SEGMENTS = torch.tensor([[0] * 5 + [1] * 11] * BATCH)
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
 NAMED = ["nope", "rope", "sinusoidal", "learned", "integer", "binary"]
 
@@ -667,7 +668,7 @@ def test_path_choice(
     normal: Callable[..., Tensor],
 ) -> None:
     built = make(scheme, {}) if isinstance(scheme, str) else scheme
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q, k, v = normal(3, BATCH, HEADS, 16, WIDTH)
     for causal in (True, False):
         got = attention(
             q,
@@ -694,7 +695,7 @@ def test_path_choice(
 
 @pytest.mark.parametrize(
     ("queries", "causal", "path"),
-    [(1, True, "fused"), (3, True, "dense"), (3, False, "fused"), (12, True, "fused")],
+    [(1, True, "fused"), (3, True, "dense"), (3, False, "fused"), (16, True, "fused")],
 )
 def test_path_while_decoding(
     queries: int,
@@ -705,18 +706,50 @@ def test_path_while_decoding(
 ) -> None:
     q, (k, v) = (
         normal(BATCH, HEADS, queries, WIDTH),
-        normal(2, BATCH, HEADS, 12, WIDTH),
+        normal(2, BATCH, HEADS, 16, WIDTH),
     )
     attention(
         q,
         k,
         v,
         scheme=make("rope", {}),
-        positions=RUN[12 - queries :],
+        positions=RUN[16 - queries :],
         key_positions=RUN,
         mask=Mask(causal=causal),
     )
     assert taken == [path]
+
+
+class NotANumber(Scheme):
+    """Makes queries that are no numbers."""
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return q * math.nan
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("keys", [*range(1, 18), 33])
+@pytest.mark.parametrize("alone", [True, False])
+def test_queries_that_are_no_numbers_show_at_every_length(
+    alone: bool,
+    keys: int,
+    causal: bool,
+    kind: torch.dtype,
+    normal: Callable[..., Tensor],
+) -> None:
+    q, k, v = normal(3, BATCH, HEADS, keys, WIDTH).to(kind)
+    ids, first = torch.arange(keys), keys - 1 if alone else 0
+    got = attention(
+        q[:, :, first:],
+        k,
+        v,
+        scheme=NotANumber(GEOMETRY),
+        positions=ids[first:],
+        key_positions=ids,
+        mask=Mask(causal=causal),
+    )
+    assert got.isnan().all()
 
 
 def test_two_biases_add_up_and_leave_the_strided_path(
@@ -726,7 +759,7 @@ def test_two_biases_add_up_and_leave_the_strided_path(
         def offset_bias(self, offsets: Tensor) -> Tensor:
             return offsets.double().abs().expand(HEADS, -1) * -0.3
 
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q, k, v = normal(3, BATCH, HEADS, 16, WIDTH)
     got = attention(q, k, v, scheme=Both(GEOMETRY), positions=RUN)
     assert taken == ["dense"]
     past = (RUN[:, None] - RUN).double()
@@ -745,7 +778,7 @@ def test_a_scheme_may_add_nothing(
         def pair_bias(self, call: Call) -> None:
             return None
 
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q, k, v = normal(3, BATCH, HEADS, 16, WIDTH)
     got = attention(q, k, v, scheme=Silent(GEOMETRY), positions=RUN)
     assert taken == ["fused"]
     nope = attention(q, k, v, scheme=make("nope", {}), positions=RUN)
@@ -755,7 +788,7 @@ def test_a_scheme_may_add_nothing(
 def test_flex_is_not_offered_where_it_cannot_train(
     normal: Callable[..., Tensor],
 ) -> None:
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q, k, v = normal(3, BATCH, HEADS, 16, WIDTH)
     q.requires_grad_()
     with pytest.raises(
         ConfigError,
@@ -766,7 +799,7 @@ def test_flex_is_not_offered_where_it_cannot_train(
 
 
 def test_masks_go_by_index_not_by_position(normal: Callable[..., Tensor]) -> None:
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH)
+    q, k, v = normal(3, BATCH, HEADS, 16, WIDTH)
     other_k, other_v = k.clone(), v.clone()
     other_k[:, :, 6:] += 1
     other_v[:, :, 6:] += 1
@@ -791,7 +824,7 @@ def test_logits_are_those_of_the_definition(normal: Callable[..., Tensor]) -> No
 
 
 def test_autocast_does_not_reach_the_logits(normal: Callable[..., Tensor]) -> None:
-    q, k, v = normal(3, BATCH, HEADS, 12, WIDTH).float()
+    q, k, v = normal(3, BATCH, HEADS, 16, WIDTH).float()
     for name in ("rope", "alibi"):
         scheme = make(name, {})
         outside = attention(q, k, v, scheme=scheme, positions=RUN)

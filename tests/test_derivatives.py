@@ -18,7 +18,7 @@ from posenc_compare.schemes import Scheme, create
 HOOKS = File(__file__).parent.parent / "docs" / "hooks.md"
 PATHS: list[Path] = ["fused", "strided", "dense", "plain"]
 TRAINED = ["t5_bias", "kerple_log", "kerple_power", "mlp_bias"]
-QUERIES, KEYS = 5, 7
+QUERIES, KEYS = 5, 16
 
 
 @pytest.fixture(autouse=True)

@@ -113,6 +113,58 @@ def test_a_constructor_that_passes_nothing_on_takes_its_own_alone(
         parse_variants("posenc_test_mine:base=500")
 
 
+CHOSEN = (
+    ROPE
+    + MINE
+    + "class Mine(Rope):\n    'Mine.'\n"
+    + "    def __init__(self, geometry, **options):\n"
+    + "        super().__init__(geometry, base=500.0, **options)\n"
+)
+
+
+def test_what_a_constructor_passes_on_by_name_is_no_option(
+    plugin: Callable[[str], Path],
+) -> None:
+    plugin(CHOSEN)
+    options = option_types("posenc_test_mine")
+    assert options.keys() == option_types("rope").keys() - {"base"}
+    for value in (10_000.0, 3.0):  # the first is the default of the parent
+        with pytest.raises(ConfigError, match="no option 'base'"):
+            Variant("posenc_test_mine", {"base": value})
+    assert Variant("posenc_test_mine").build(Geometry()).base == 500
+
+
+def test_another_default_of_an_option_of_the_parent_is_written_as_an_option(
+    plugin: Callable[[str], Path],
+) -> None:
+    own = CHOSEN.replace("geometry, **", "geometry, *, base: float = 500.0, **")
+    plugin(own.replace("base=500.0", "base=base"))
+    assert option_types("posenc_test_mine").keys() == option_types("rope").keys()
+    (variant,) = parse_variants("posenc_test_mine:base=10000")
+    assert variant.build(Geometry()).base == 10_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "options.setdefault('base', 500.0)",
+        "options.pop('base', None)",
+        "options['base'] = 500.0",
+        "options = {'base': 500.0, **options}",
+        "options |= {'base': 500.0}",
+    ],
+)
+def test_options_that_are_changed_before_they_are_passed_on_are_refused(
+    line: str, plugin: Callable[[str], Path]
+) -> None:
+    plugin(
+        CHOSEN.replace("base=500.0, ", "").replace("super", f"{line}\n        super")
+    )
+    message = r"mine: its constructor must pass \*\*options on as they came, .* line 7;"
+    with pytest.raises(PluginError, match=message):
+        parse_variants("posenc_test_mine:base=10000")
+
+
 def test_of_several_parents_python_decides(plugin: Callable[[str], Path]) -> None:
     # The order is Mine, Left, Right, Rope: Left has no constructor, Right has one.
     plugin(

@@ -19,7 +19,7 @@ from posenc_compare.attention.backends import strided
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme, create
 
-BATCH, HEADS, WIDTH, KEYS = 2, 4, 8, 14
+BATCH, HEADS, WIDTH, KEYS = 2, 4, 8, 16
 SEGMENTS = torch.tensor([[0] * 5 + [1] * 9, [0] * 11 + [3] * 3])
 MASKS = {
     "causal": Mask(),

@@ -4,13 +4,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import posenc_compare
 from posenc_compare import sources
-from posenc_compare.analysis.core.settings import ProbeSetting
-from posenc_compare.analysis.records.cells import Cell, modules, schemes_of
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.records.cells import (
+    Cell,
+    entries_of,
+    modules,
+    schemes_of,
+)
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.sources import WITHOUT_EFFECT, closure, code_sha256, module_path
 from posenc_compare.variants import Variant
@@ -291,6 +297,54 @@ def test_a_scheme_that_a_plugin_names_in_any_way_counts(plugin: Path, how: str) 
     assert "alibi" in schemes_of(cell.variant)
     before = cell.key()
     edit("schemes.shared.slopes")
+    assert cell.key() != before
+
+
+SCHEME = '''
+from posenc_compare.schemes import Scheme, register
+FACTOR = 1
+
+@register("posenc_test_reference", family="bias")
+class Reference(Scheme):
+    """What others are compared with."""
+'''
+MEASURE = '''
+from posenc_compare.analysis.measures.measure import *
+
+@register_measure("posenc_test_against", quantities=())
+def against(variant, probe, progress):
+    """Distance from the reference."""
+    return Result([], {"d": [probe.build(Variant("posenc_test_reference:a=1"))]})
+'''
+TASK = '''
+from posenc_compare.analysis.training.tasks.task import Task, register_task
+
+@register_task("posenc_test_task", vocabulary=2, score="accuracy", chance=0.5)
+class Own(Task):
+    """A task that reads a scheme."""
+    reads = ["posenc_test_reference"]
+'''
+
+
+@pytest.mark.parametrize(("name", "text"), [("against", MEASURE), ("task", TASK)])
+def test_a_scheme_that_the_measure_of_a_plugin_names_counts(
+    name: str, text: str, tmp_path: Path, registered: Any
+) -> None:
+    scheme, other = tmp_path / "reference.py", tmp_path / f"{name}.py"
+    scheme.write_text(SCHEME)
+    other.write_text(text)
+    registered(scheme)
+    registered(other)
+    cell = Cell(Variant("alibi"), "posenc_test_against", ProbeSetting(), 1)
+    if name == "task":
+        cell = Cell(
+            TRAINED.variant, "extrapolation", Training(task=f"posenc_test_{name}"), 1
+        )
+    before = cell.key()
+    assert {str(scheme), str(other)} <= {entry.origin for entry in entries_of(cell)}
+    assert {scheme, other} <= {*modules(cell).values()}
+    scheme.write_text(SCHEME.replace("1", "2"))
+    sources.forget(scheme)
     assert cell.key() != before
 
 

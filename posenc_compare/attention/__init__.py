@@ -5,7 +5,7 @@ scheme for what it adds and takes the first of these paths that serves the call:
 
 | path    | used when                                                      |
 |---------|----------------------------------------------------------------|
-| fused   | nothing is added and the mask is none or plain causal          |
+| fused   | nothing is added, no mask or plain causal; on CPUs from 16 keys|
 | strided | the bias depends on the offset alone and positions are runs    |
 | flex    | on CUDA, for anything pointwise                                |
 | dense   | anything pointwise, if products in the future stay finite      |

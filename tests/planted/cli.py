@@ -93,8 +93,8 @@ FAULTS = [
     fault(
         "console",
         "JSON not ASCII",
-        "indent=2)",
-        "indent=2, ensure_ascii=False)",
+        "json.dumps(rows, indent=2)",
+        "json.dumps(rows, indent=2, ensure_ascii=False)",
         f"{STREAMS}json_is_json_whatever_the_letters",
     ),
     fault(

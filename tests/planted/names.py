@@ -31,6 +31,20 @@ FAULTS = [
         f"{INHERITED}a_constructor_that_passes_nothing_on_takes_its_own_alone",
     ),
     Fault(
+        "variants.py",
+        "an option that is dropped",
+        "for n, o in own.items() if n not in chosen}",
+        "for n, o in own.items()}",
+        f"{INHERITED}what_a_constructor_passes_on_by_name_is_no_option",
+    ),
+    Fault(
+        "variants.py",
+        "options changed on their way",
+        "node.id == rest and id(node) not in whole",
+        "node.id == rest and id(node) in ()",
+        f"{INHERITED}options_that_are_changed_before_they_are_passed_on_are_refused",
+    ),
+    Fault(
         "validate.py",
         "swapped letters are two slips",
         "before[j - 1] + 1)",

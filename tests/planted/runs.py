@@ -90,16 +90,23 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "schemes inside do not count",
-        "for name in schemes_of(variant):",
-        "for name in [variant.name]:",
+        "_scheme_modules(schemes_of(self.variant))",
+        "_scheme_modules([self.variant.name])",
         f"{SOURCES}every_scheme_that_is_inside_counts",
     ),
     fault(
         "analysis/records/cells",
         "texts of a plugin unread",
-        "waiting |= _named(constants(path)) - found",
+        "texts |= constants(path)",
         "pass",
         f"{SOURCES}a_scheme_that_a_plugin_names_in_any_way_counts",
+    ),
+    fault(
+        "analysis/records/cells",
+        "schemes of a measure left out",
+        "return found | _scheme_modules(_schemes_beside(cell))",
+        "return found",
+        f"{SOURCES}a_scheme_that_the_measure_of_a_plugin_names_counts",
     ),
     Fault(
         "sources.py",
@@ -253,8 +260,8 @@ FAULTS = [
     fault(
         "analysis/records/cells",
         "origin of the outer scheme",
-        "for name in schemes_of(cell.variant)]",
-        "for name in [cell.variant.name]]",
+        "*schemes_of(cell.variant), *_schemes",
+        "*[cell.variant.name], *_schemes",
         f"{TRUST}a_scheme_around_a_plugin_has_the_plugins_origin",
     ),
     fault(

@@ -26,7 +26,7 @@ FAULTS = [
     fault(
         "analysis/show/tables",
         "reasons alone in a curve",
-        "- _without(mine)",
+        "            own -= _without(mine)\n",
         "",
         f"{TABLES}a_curve_leaves_out_schemes_with_reasons_alone",
     ),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ import torch.nn.functional as F
 from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Norm, Training
+from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.measures.extrapolation import extrapolation
+from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
@@ -474,6 +477,33 @@ def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
     with pytest.raises(NonFiniteError, match="loss became nan at step 0"):
         Trainer(model, text(corpus), RECIPE, 0).train(Progress(steps.append))
     assert steps == []
+
+
+NAN_BEYOND = '''
+from posenc_compare.schemes import Scheme, register
+
+@register("nan_beyond", family="rotary")
+class NanBeyond(Scheme):
+    """The logarithm of what is left of the trained length."""
+    def query(self, q, positions):
+        left = (self.geometry.length - positions).double().log()
+        return q * (1 + 0 * left).to(q)[..., None, :, None]
+'''
+
+
+@pytest.mark.parametrize("length", [4, 8])
+def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
+    corpus: Corpus, tmp_path: Path, registered: Any, length: int
+) -> None:
+    plugin = tmp_path / "nan_beyond.py"
+    plugin.write_text(NAN_BEYOND)
+    registered(plugin)
+    setting = replace(small(corpus, tmp_path, longest=2), length=length)
+    record = compute(
+        Cell(Variant("nan_beyond"), "extrapolation", setting, 1), Progress()
+    )
+    assert (record.status, record.rows) == ("failed", ())
+    assert "non-finite" in record.error
 
 
 def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:

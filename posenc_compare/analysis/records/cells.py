@@ -63,7 +63,7 @@ class Cell:
             SchemeSpec(
                 self.variant.name,
                 self.variant.options,
-                code_sha256(_scheme_modules(self.variant)),
+                code_sha256(_scheme_modules(schemes_of(self.variant))),
             ),
             MeasureSpec(
                 self.measure,
@@ -129,13 +129,13 @@ def _torch_version() -> str:
 
 def entries_of(cell: Cell) -> list[Entry]:
     """Return what was registered and takes part in a cell."""
-    schemes = [SCHEMES.entry(name) for name in schemes_of(cell.variant)]
-    return [*schemes, *_measured_by(cell)]
+    names = sorted({*schemes_of(cell.variant), *_schemes_beside(cell)})
+    return [*map(SCHEMES.entry, names), *_measured_by(cell)]
 
 
 def modules(cell: Cell) -> dict[str, Path]:
     """Return by name the modules whose code a cell depends on."""
-    return {**_scheme_modules(cell.variant), **_measure_modules(cell)}
+    return {**_scheme_modules(schemes_of(cell.variant)), **_measure_modules(cell)}
 
 
 def schemes_of(variant: Variant) -> list[str]:
@@ -144,30 +144,38 @@ def schemes_of(variant: Variant) -> list[str]:
     Those are the ones that options or calls name and, since a plugin may name one in
     ways that nobody can read off, those that any text in its files names.
     """
+    return _with_inside(variant.schemes)
+
+
+def _with_inside(names: Iterable[str]) -> list[str]:
+    """Return schemes with all that their plugins name, sorted."""
     found: set[str] = set()
-    waiting = set(variant.schemes)
+    waiting = set(names)
     while waiting:
-        name = waiting.pop()
-        found.add(name)
-        entry = SCHEMES.entry(name)
-        if entry.path is not None and not entry.module.startswith(f"{OURS}."):
-            for module, path in closure(entry.module, entry.path).items():
-                if not module.startswith(f"{OURS}."):
-                    waiting |= _named(constants(path)) - found
+        found.add(name := waiting.pop())
+        waiting |= _named_in(SCHEMES.entry(name)) - found
     return sorted(found)
 
 
-def _named(texts: Iterable[str]) -> set[str]:
-    """Return the schemes that texts name, perhaps with options behind, and theirs."""
+def _named_in(entry: Entry) -> set[str]:
+    """Return the schemes that any text in the files of a plugin names, and theirs.
+
+    Options may stand behind a name. What this package holds builds none but those of
+    its options.
+    """
+    texts: set[str] = set()
+    if entry.path is not None and not entry.module.startswith(f"{OURS}."):
+        for module, path in closure(entry.module, entry.path).items():
+            if not module.startswith(f"{OURS}."):
+                texts |= constants(path)
     names = {text.partition(":")[0] for text in texts} & SCHEMES.entries().keys()
     return {inside for name in names for inside in Variant(name).schemes}
 
 
-def _scheme_modules(variant: Variant) -> dict[str, Path]:
-    """Return those of the scheme and of all inside it; none for one from no file."""
+def _scheme_modules(names: Iterable[str]) -> dict[str, Path]:
+    """Return those of schemes; none for one from no file."""
     found: dict[str, Path] = {}
-    for name in schemes_of(variant):
-        entry = SCHEMES.entry(name)
+    for entry in map(SCHEMES.entry, names):
         if entry.path is not None:
             found |= closure(entry.module, entry.path)
     return found
@@ -181,10 +189,15 @@ def _measured_by(cell: Cell) -> list[Entry]:
     return found
 
 
+def _schemes_beside(cell: Cell) -> list[str]:
+    """Return the schemes that a plugin's measure or task names, as to compare with."""
+    return _with_inside({n for e in _measured_by(cell) for n in _named_in(e)})
+
+
 def _measure_modules(cell: Cell) -> dict[str, Path]:
-    """Return those of the measure, of its task, and of what calls it."""
+    """Return those of measure and task, of schemes they name, and of their caller."""
     found = closure(COMPUTE, module_path(COMPUTE))
     for entry in _measured_by(cell):
         if entry.path is not None:
             found = {**found, **closure(entry.module, entry.path)}
-    return found
+    return found | _scheme_modules(_schemes_beside(cell))

@@ -5,6 +5,10 @@ from torch import Tensor
 
 from posenc_compare.attention.request import Request
 
+# With fewer keys than a vector register has numbers, torch's kernel for CPUs returns 0
+# where all logits of a row are NaN.
+KEYS = 16
+
 
 def serves(request: Request) -> str:
     """Return nothing if the path serves a request, or else why not."""
@@ -16,6 +20,8 @@ def serves(request: Request) -> str:
         return f"{request.scheme.name} adds a bias"
     if call.segments is not None or call.window is not None or call.has_prefix:
         return "the mask has more than a causal side"
+    if keys < KEYS and not request.q.is_cuda:
+        return f"its kernel for CPUs hides NaN below {KEYS} keys"
     if call.causal and queries not in (1, keys):
         return "its causal mask would be aligned to the first key"
     return ""
