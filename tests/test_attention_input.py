@@ -206,7 +206,9 @@ def test_an_empty_batch_comes_out_empty(name: str, options: dict[str, Any]) -> N
 def test_what_the_dtype_of_the_values_cannot_hold_is_refused(
     name: str, path: Path
 ) -> None:
-    options: dict[str, Any] = {"scheme": "xpos"} if name == "randomized" else {}
+    options: dict[str, Any] = {"scale_base": 512.0}
+    if name == "randomized":
+        options = {"scheme": "xpos:scale_base=512"}
     scheme = create(name, options=options, model_dim=16, heads=2, length=16)
     q, k, v = normal(3, 2, 2, 6, WIDTH).float()
 
