@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ORDERS = (1, 2, 3, 4, 5)  # five bytes fit into the 64 bits of a code
-NAMES = {1: "unigram", **{n: f"{n}-gram" for n in ORDERS[1:]}}
+NAMES = {order: f"{order}-gram" for order in ORDERS}
 CHUNK = 1 << 22  # bytes counted at once
 
 Codes = NDArray[np.int64]
