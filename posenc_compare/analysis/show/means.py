@@ -89,10 +89,10 @@ class Mean:
         if not self.values:
             return Cell(note=self.note)
         values = [*self.values.values()]
-        spread = not settled(values)
+        spread = not settled(values)  # as one value alone is
         return Cell(
             self.mean,
-            self.half_width if spread and len(values) > 1 else None,
+            self.half_width if spread else None,
             len(values),
             self.note,
             rounding=any(values) and not rounded_away(values).any(),
