@@ -100,7 +100,7 @@ def test_messages_keep_more_than_names() -> None:
     assert (len(found.label), len(found.error)) == (200, 2000)
 
 
-@pytest.mark.parametrize("format", ["table", "csv", "md", "json"])
+@pytest.mark.parametrize("format", ["table", "csv", "md", "json", "tex"])
 def test_nothing_but_text_and_line_breaks_reaches_the_terminal(
     records: list[Record], format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,8 +52,7 @@ def show(
 
     title, body = clean(title), clean(body)
     if format == "json":
-        rows = [dict(zip(head, row, strict=True)) for row in body]
-        print(json.dumps(rows, indent=2))
+        _print_json([dict(zip(head, row, strict=True)) for row in body])
     elif format == "csv":
         print(csv_text(head, body), end="")
     elif format == "md":
@@ -90,7 +89,11 @@ def show_numbers(frame: "DataFrame", format: str) -> None:
         print(as_csv(frame), end="")
     else:
         rows = frame.astype(object).where(frame.notna(), None)
-        print(json.dumps(rows.to_dict(orient="records"), indent=2))
+        _print_json(rows.to_dict(orient="records"))
+
+
+def _print_json(rows: Sequence[object]) -> None:
+    print(json.dumps(rows, indent=2))
 
 
 def _print_rich(

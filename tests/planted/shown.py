@@ -209,15 +209,15 @@ FAULTS = [
     fault(
         "analysis/show/means",
         "a spread of rounding",
-        "spread = known and not settled",
-        "spread = known or settled",
+        "spread = not settled(values)",
+        "spread = True",
         f"{ORDERS}rounding_has_no_spread",
     ),
     fault(
-        "analysis/show/format",
+        "analysis/show/means",
         "rounding as a number",
-        "rounding = cell.mean != 0 and",
-        "rounding = cell.mean is None and",
+        "rounding=any(values) and",
+        "rounding=not values and",
         f"{ORDERS}rounding_has_no_spread",
     ),
     fault(

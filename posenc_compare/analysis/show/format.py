@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from tabulate import LATEX_ESCAPE_RULES, tabulate
 
-from posenc_compare.stats.rounding import rounded_away
-
 FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
 MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
@@ -43,12 +41,14 @@ class Cell:
             have the same number up to rounding.
         n: how many seeds there are.
         note: what they say; where there is no number, why.
+        rounding: whether the number is 0 but for rounding, in all seeds.
     """
 
     mean: float | None = None
     half_width: float | None = None
     n: int = 0
     note: str = ""
+    rounding: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,7 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     fewer = f" (n = {cell.n})" if cell.n < seeds else ""
     if cell.half_width is not None:
         return f"{number(cell.mean)} ± {number(cell.half_width)}{fewer}"
-    rounding = cell.mean != 0 and not rounded_away(cell.mean)
-    return f"{'0 (rounding)' if rounding else number(cell.mean)}{fewer}"
+    return f"{'0 (rounding)' if cell.rounding else number(cell.mean)}{fewer}"
 
 
 def number(value: float) -> str:

@@ -13,7 +13,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.documents import Windows
 from posenc_compare.analysis.show.format import Cell
 from posenc_compare.stats.intervals import half_width
-from posenc_compare.stats.rounding import settled
+from posenc_compare.stats.rounding import rounded_away, settled
 
 SUMMARY = [
     "scheme",
@@ -86,13 +86,16 @@ class Mean:
     @property
     def cell(self) -> Cell:
         """Return it for a table; a spread that is rounding is none."""
-        known = bool(self.values)
-        spread = known and not settled([*self.values.values()])
+        if not self.values:
+            return Cell(note=self.note)
+        values = [*self.values.values()]
+        spread = not settled(values)  # as one value alone is
         return Cell(
-            self.mean if known else None,
+            self.mean,
             self.half_width if spread else None,
-            len(self.values),
+            len(values),
             self.note,
+            rounding=any(values) and not rounded_away(values).any(),
         )
 
 

@@ -25,7 +25,7 @@ MEASURE, CONTROL = "black", "white"  # faces of dots
 
 @register_plot(
     "prediction",
-    order=40,
+    order=35,
     caption="Spearman's correlation over schemes of measures without training with "
     "trained scores. Thick bars are 95% intervals over schemes, thin ones over "
     "families; open dots are controls.",

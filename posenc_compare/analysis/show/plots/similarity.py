@@ -9,7 +9,7 @@ from matplotlib.ticker import MultipleLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, arrays_of, usable
-from posenc_compare.analysis.show.plots.lines import THIN, draw_lines
+from posenc_compare.analysis.show.plots.lines import THIN, draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import add_legends, groups_of
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
@@ -66,7 +66,7 @@ def draw_similarity(records: list[Record]) -> Figure | None:
             _distance_axis(axes, curves["x"].max())
         row[-1].set_title(title, loc="right")
         legends.append([handles[text] for text in texts if text in handles])
-    add_legends(figure, [row[-1] for row in grid], legends, [])
+    add_legends(figure, [row[-1] for row in grid], legends, shade(pd.concat(columns)))
     return figure
 
 
