@@ -7,6 +7,7 @@ entry is first asked for.
 """
 
 import ast
+import contextlib
 import fnmatch
 import hashlib
 import importlib
@@ -14,7 +15,7 @@ import importlib.metadata
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -68,16 +69,33 @@ def declared(
 
 
 def read_declarations(
-    path: Path, decorator: str
+    path: Path, decorator: str, needed: Collection[str] = ()
 ) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Yield name, summary and facts of all that `@decorator(...)` marks in a file."""
+    """Yield name, summary and facts of all that `@decorator(...)` marks in a file.
+
+    Args:
+        path: of the file.
+        decorator: its name.
+        needed: facts that must be written out wherever they are given, since they are
+            relied on before the file is imported.
+
+    Raises:
+        ConfigError: if one of them is not.
+    """
     for name, node, call in declared(parse(path), decorator):
         summary = (ast.get_docstring(node) or "").partition("\n")[0]
-        facts: dict[str, object] = {
-            word.arg: word.value.value
-            for word in call.keywords
-            if word.arg and isinstance(word.value, ast.Constant)
-        }
+        facts: dict[str, object] = {}
+        for word in call.keywords:
+            with contextlib.suppress(ValueError, TypeError, SyntaxError):
+                value = ast.literal_eval(word.value)
+                if word.arg and isinstance(value, str | int | float | None):
+                    facts[word.arg] = value
+            if word.arg not in facts and (word.arg is None or word.arg in needed):
+                raise ConfigError(
+                    f"{name!r} in {path.name}: {word.arg or 'every fact'} must be "
+                    f"written out as text, a number or a truth, got "
+                    f"{ast.unparse(word.value)[:80]}"
+                )
         yield name, summary, facts
 
 
@@ -92,6 +110,8 @@ class Registry(Generic[T]):
         groups: words that `select` accepts beside names; each stands for the
             entries that have one of these values for this fact.
         literal: facts that every declaration must write out, with their types.
+        optional: other facts, which must be written out where they are given, with
+            their types.
 
     Attributes:
         broken: for each installed plugin that cannot be used, the reason.
@@ -105,6 +125,7 @@ class Registry(Generic[T]):
         group: str = "",
         groups: dict[str, tuple[str, tuple[object, ...]]] | None = None,
         literal: dict[str, type] | None = None,
+        optional: dict[str, type] | None = None,
     ) -> None:
         self.kind = kind
         self.package = package
@@ -112,6 +133,7 @@ class Registry(Generic[T]):
         self.group = group
         self.groups = groups or {}
         self.literal = literal or {}
+        self.optional = optional or {}
         self.broken: dict[str, str] = {}
         self._known: dict[str, Entry] = {}
         self._items: dict[str, T] = {}
@@ -220,7 +242,7 @@ class Registry(Generic[T]):
             ConfigError: if a name or a fact is not valid, or the name is taken.
         """
         names = []
-        for name, summary, facts in read_declarations(path, self.decorator):
+        for name, summary, facts in self._read(path):
             self._check_name(name, origin)
             self._check_facts(name, origin, facts)
             if name in self._known and self._known[name].module == "__main__":
@@ -233,6 +255,9 @@ class Registry(Generic[T]):
             names.append(name)
         return names
 
+    def _read(self, path: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
+        return read_declarations(path, self.decorator, {*self.literal, *self.optional})
+
     def _declare_installed(self, point: importlib.metadata.EntryPoint) -> None:
         origin = f"{point.dist.name if point.dist else '?'} ({point.value})"
         try:
@@ -240,8 +265,9 @@ class Registry(Generic[T]):
                 raise ConfigError("its entry point must read module:Class")
             self._check_name(point.name, origin)
             path = module_path(point.module)
-            declared = read_declarations(path, self.decorator)
-            found = {name: (summary, facts) for name, summary, facts in declared}
+            found = {
+                name: (summary, facts) for name, summary, facts in self._read(path)
+            }
             if point.name not in found:
                 raise ConfigError(
                     f"{path.name} must declare {point.name!r} with @{self.decorator}"
@@ -272,8 +298,9 @@ class Registry(Generic[T]):
 
     def _check_facts(self, name: str, origin: str, facts: dict[str, object]) -> None:
         """Refuse a value that no group of entries stands for, or none where needed."""
-        for fact, wanted in self.literal.items():
-            if type(facts.get(fact)) is not wanted:
+        for fact, wanted in {**self.literal, **self.optional}.items():
+            needed = fact in facts or fact in self.literal
+            if needed and type(facts.get(fact)) is not wanted:
                 raise ConfigError(
                     f"{self.kind} {name!r} of {origin}: {fact} must be written out as "
                     f"{wanted.__name__}, got {facts.get(fact)!r}"
@@ -326,6 +353,7 @@ SCHEMES: Registry[Any] = Registry(
         **{family: ("family", (family,)) for family in FAMILIES},
         "relative": ("family", ("rotary", "bias", "contextual")),
     },
+    optional={"family": str, "source": str, "axes": int},
 )
 """Classes of schemes."""
 
@@ -338,6 +366,7 @@ MEASURES: Registry[Any] = Registry(
         "trained": ("setting", ("training",)),
         "untrained": ("setting", (None, "probe")),
     },
+    optional={"version": int, "setting": str, "once": bool, "exclusive": bool},
 )
 """Measures with their facts."""
 
@@ -348,6 +377,7 @@ TASKS: Registry[Any] = Registry(
     group="posenc_compare.tasks",
     groups={score: ("score", (score,)) for score in SCORES},
     literal={"vocabulary": int, "score": str, "chance": float},
+    optional={"corpus": bool},
 )
 """Classes of tasks, which networks are trained on."""
 
@@ -357,6 +387,7 @@ PLOTS: Registry[Any] = Registry(
     decorator="register_plot",
     group="posenc_compare.plots",
     literal={"caption": str},
+    optional={"order": int},
 )
 """Functions that draw plots."""
 

@@ -14,56 +14,9 @@ IDS = torch.arange(LENGTH)
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
 
 
-class HeadRope(Rotation):
-    """A fixed frequency for each head: per_head, and no parameters."""
-
-    per_head = True
-
-    def __init__(self, geometry: Geometry) -> None:
-        super().__init__(geometry, 1e4, "half")
-
-    def angles(self, positions: Tensor) -> Tensor:
-        number = torch.arange(1, self.geometry.heads + 1).double()[:, None, None]
-        pair = torch.logspace(0, -2, self.geometry.head_dim // 2).double()
-        return positions[..., None, :, None].double() * number * pair
-
-
-class TurnsByNumber(Scheme):
-    """The same, with the number of a head read off the shape."""
-
-    def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return self.turned(q, positions)
-
-    def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return self.turned(k, positions)
-
-    def turned(self, x: Tensor, positions: Tensor) -> Tensor:
-        number = torch.arange(1, x.shape[1] + 1).double()[:, None]
-        angle = (positions[..., None, :].double() * number)[..., None]
-        even, odd = x[..., 0::2], x[..., 1::2]
-        cos, sin = angle.cos(), angle.sin()
-        return torch.cat([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
-
-
-class ReadsKeys(Scheme):
-    """A query door that reads `call.k`, `(batch, heads, key, head_dim)` of a Call."""
-
-    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return q if call is None else q * (1 + call.k.mean(dim=(2, 3), keepdim=True))
-
-
 def normal(heads: int, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(1, heads, LENGTH, WIDTH, generator=generator).double()
-
-
-@pytest.mark.parametrize("kind", [HeadRope, TurnsByNumber, ReadsKeys])
-def test_grouped_queries_equal_repeated_keys(kind: type[Scheme]) -> None:
-    scheme, q, k, v = kind(GEOMETRY), normal(4, 0), normal(2, 1), normal(2, 2)
-    whole = [x.repeat_interleave(2, dim=1) for x in (k, v)]
-    expected = attention(q, *whole, scheme=scheme, positions=IDS)
-    got = attention(q, k, v, scheme=scheme, positions=IDS)
-    torch.testing.assert_close(got, expected)
 
 
 @pytest.mark.parametrize("mask", [Mask(prefix=4), Mask(causal=False)], ids=repr)

@@ -15,59 +15,6 @@ from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry
 from posenc_compare.variants import Variant, parse_variants
 
-NAMED = '''
-from posenc_compare.analysis.measures.measure import *
-
-SECONDS = Quantity("seconds_taken", "s", "lower", "no time", repeatable=False)
-ALONE, ONCE, VERSION = True, True, 2
-
-@register_measure(
-    "named_facts",
-    quantities=(SECONDS,),
-    exclusive=ALONE,
-    once=ONCE,
-    version=VERSION,
-)
-def named_facts(variant, probe, progress):
-    """A measure of time, whose facts have names."""
-    return Result([Row("seconds_taken", 1.0)])
-'''
-
-
-@pytest.mark.parametrize("fact", ["exclusive", "once", "version"])
-def test_facts_that_are_planned_with_are_those_of_the_measure(
-    fact: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "named.py"
-    path.write_text(NAMED)
-    MEASURES._known.pop("named_facts", None)
-    MEASURES._items.pop("named_facts", None)
-    try:
-        add_plugin(str(path))
-    except ConfigError:
-        return  # refused in a line is as good
-    default = {"exclusive": False, "once": False, "version": 1}[fact]
-    planned = MEASURES.entry("named_facts").facts.get(fact, default)
-    assert planned == getattr(MEASURES.get("named_facts"), fact)
-
-
-FIRST = '''
-from posenc_compare.analysis.show.plots.plot import register_plot
-
-@register_plot("goes_first", caption="First.", order=-1)
-def goes_first(records):
-    """Draw nothing."""
-    return None
-'''
-
-
-def test_a_plot_of_the_smallest_order_goes_first(tmp_path: Path) -> None:
-    path = tmp_path / "first.py"
-    path.write_text(FIRST)
-    add_plugin(str(path))
-    assert in_order()[0].name == "goes_first"
-
-
 WIDE = '''
 import numpy as np
 import torch

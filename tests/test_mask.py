@@ -17,10 +17,13 @@ from posenc_compare.attention import (
 )
 from posenc_compare.attention.backends import strided
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes import Call, Geometry, Scheme, create
+from posenc_compare.schemes.rope import Rope
+from posenc_compare.schemes.shared.rotation import Rotation
+from posenc_compare.schemes.wrapper import Wrapper
 
 BATCH, HEADS, WIDTH, KEYS = 2, 4, 8, 16
-SEGMENTS = torch.tensor([[0] * 5 + [1] * 9, [0] * 11 + [3] * 3])
+SEGMENTS = torch.tensor([[0] * 5 + [1] * 11, [0] * 11 + [3] * 5])
 MASKS = {
     "causal": Mask(),
     "none": Mask(causal=False),
@@ -230,14 +233,79 @@ def test_grouped_queries_share_keys_and_values(
 def test_a_turn_that_is_the_same_for_all_heads_sees_the_heads_of_the_keys() -> None:
     seen: list[int] = []
 
-    class Counts(Scheme):
-        def key(self, k: Tensor, positions: Tensor) -> Tensor:
-            seen.append(k.shape[1])
-            return k
+    class Counts(Rope):
+        def rotated(self, x: Tensor, *given: Any) -> Tensor:
+            seen.append(x.shape[1])
+            return super().rotated(x, *given)
 
     scheme = Counts(make("nope").geometry)
     attention(*leaves(KEYS, 2), **given(scheme, Mask(), KEYS))
-    assert seen == [2]
+    assert seen == [HEADS, 2]
+
+
+class HeadRope(Rotation):
+    """A fixed frequency for each head: per_head, and no parameters."""
+
+    per_head = True
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry, 1e4, "half")
+
+    def angles(self, positions: Tensor) -> Tensor:
+        number = torch.arange(1, self.geometry.heads + 1).double()[:, None, None]
+        pair = torch.logspace(0, -2, self.geometry.head_dim // 2).double()
+        return positions[..., None, :, None].double() * number * pair
+
+
+class TurnsByNumber(Scheme):
+    """Scales each head by its number, read off the shape."""
+
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return self.scaled(q)
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self.scaled(k)
+
+    def scaled(self, x: Tensor) -> Tensor:
+        return x * torch.arange(1, x.shape[1] + 1).to(x)[:, None, None]
+
+
+class ScalesARotation(Rope):
+    """The same before a rotation."""
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().key(TurnsByNumber.scaled(self, k), positions, call)  # type: ignore[arg-type]
+
+
+class AroundARotation(Wrapper):
+    """The same around one."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry, Rope(geometry))
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().key(TurnsByNumber.scaled(self, k), positions, call)  # type: ignore[arg-type]
+
+
+class ReadsKeys(Scheme):
+    """A query door that reads `call.k`, `(batch, heads, key, head_dim)` of a Call."""
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return q if call is None else q * (1 + call.k.mean(dim=(2, 3), keepdim=True))
+
+
+@pytest.mark.parametrize(
+    "kind", [HeadRope, TurnsByNumber, ScalesARotation, AroundARotation, ReadsKeys]
+)
+def test_schemes_that_may_tell_heads_apart_see_one_key_for_each(
+    kind: type[Scheme],
+) -> None:
+    scheme = kind(make("nope").geometry)
+    q, k, v = leaves(KEYS, 2)
+    whole = [x.repeat_interleave(HEADS // 2, dim=1) for x in (k, v)]
+    expected = attention(q, *whole, **given(scheme, Mask(), KEYS))
+    got = attention(q, k, v, **given(scheme, Mask(), KEYS))
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

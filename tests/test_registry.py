@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import posenc_compare.schemes
+from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.registry import (
     FAMILIES,
@@ -479,6 +480,65 @@ def dotted():
     entry = registry.entry("dotted")
     assert entry.facts == {"family": "bias", "level": 3}
     assert entry.summary.strip() == "Dotted."
+
+
+NAMED = '''
+from posenc_compare.analysis.measures.measure import *
+
+SECONDS = Quantity("seconds", "s", "lower", "no time", repeatable=False)
+ALONE, FACTS = True, {"once": True}
+
+@register_measure("named_facts", quantities=(SECONDS,), FACT)
+def named_facts(variant, probe, progress):
+    """A measure of time."""
+'''
+DRAWN = '''
+from posenc_compare.analysis.show.plots.plot import register_plot
+
+@register_plot("goes_first", caption="First.", order=ORDER)
+def goes_first(records):
+    """Draw nothing."""
+'''
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        ("exclusive=ALONE", "exclusive must be written out as .*, got ALONE"),
+        ("exclusive=not False", "exclusive must be written out as .*, got not False"),
+        ("version=1 + True", r"version must be written out as .*, got 1 \+ True"),
+        ("setting=['probe']", "setting must be written out as .*"),
+        ("**FACTS", "every fact must be written out as .*, got FACTS"),
+        ("version='2'", "version must be written out as int, got '2'"),
+        ("once=1", "once must be written out as bool, got 1"),
+    ],
+)
+def test_facts_that_are_planned_with_are_written_out(
+    fact: str, said: str, tmp_path: Path, registered: Any
+) -> None:
+    path = write(tmp_path / "named.py", NAMED.replace("FACT)", f"{fact})"))
+    with pytest.raises(ConfigError, match=rf"'named_facts' .*{said}") as caught:
+        registered(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_facts_that_are_written_out_are_those_of_the_measure(
+    tmp_path: Path, registered: Any
+) -> None:
+    fact = "exclusive=True, once=True, version=+2"
+    registered(write(tmp_path / "named.py", NAMED.replace("FACT)", f"{fact})")))
+    planned = MEASURES.entry("named_facts").facts
+    measure = MEASURES.get("named_facts")
+    assert planned == {"exclusive": True, "once": True, "version": 2}
+    assert (measure.exclusive, measure.once, measure.version) == (True, True, 2)
+
+
+@pytest.mark.parametrize(("order", "place"), [("-1", 0), ("10_000", -1)])
+def test_plots_stand_in_the_order_they_state(
+    order: str, place: int, tmp_path: Path, registered: Any
+) -> None:
+    registered(write(tmp_path / "first.py", DRAWN.replace("ORDER", order)))
+    assert in_order()[place].name == "goes_first"
 
 
 # --- selection --------------------------------------------------------------------

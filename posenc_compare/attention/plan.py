@@ -10,6 +10,9 @@ from posenc_compare.attention.mask import Mask
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.call import Call, whole_numbers
 from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.shared.rotation import Rotation
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.sources import OURS
 
 T = TypeVar("T")
 
@@ -178,9 +181,9 @@ class Plan:
 def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:
     """Refuse other heads than a scheme was built for, where they matter to it.
 
-    What it does could broadcast over them, or serve the first few. A turn without
-    parameters is the same for all heads, and a bias that never looks at queries and
-    keys the same for every `head_dim`.
+    What it does could broadcast over them, or serve the first few. A turn that is known
+    to be the same for all heads serves any number, and a bias that never looks at
+    queries and keys the same for every `head_dim`.
     """
     doors = doors_on_heads(scheme)
     if not doors:
@@ -205,17 +208,34 @@ def doors_on_heads(scheme: Scheme) -> set[str]:
 
 
 def turns_alike(scheme: Scheme) -> bool:
-    """Return whether all that a scheme does to heads is one turn, the same for all."""
+    """Return whether all that a scheme does to heads is one turn, the same for all.
+
+    That is known of rotations without angles for each head, also inside another scheme,
+    whose doors are this package's; others could read the number of a head.
+    """
     parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
-    turns = doors_on_heads(scheme) <= {"query", "key"}
+    turns = all(_known_to_turn(part) for part in parts if doors_on_heads(part))
+    turns = turns and doors_on_heads(scheme) <= {"query", "key"}
     turns = turns and next(scheme.parameters(), None) is None
     turns = turns and not scheme.acts_at("token_state")
     return turns and len({part.geometry.heads for part in parts}) == 1
 
 
+def _known_to_turn(part: Scheme) -> bool:
+    kind = type(part)
+    ours = all(d.__module__.startswith(f"{OURS}.") for d in (kind.query, kind.key))
+    alike = isinstance(part, Rotation) and not part.per_head
+    return ours and (alike or isinstance(part, Wrapper))
+
+
 def serves_groups(scheme: Scheme) -> bool:
-    """Return whether a scheme may see fewer heads of keys than of queries."""
-    return not doors_on_heads(scheme) - {"query", "offset_bias"} or turns_alike(scheme)
+    """Return whether a scheme may see fewer heads of keys than of queries.
+
+    One that asks for the call might read the keys there, head by head.
+    """
+    doors = doors_on_heads(scheme)
+    blind = doors <= {"query", "offset_bias"} and not doors & scheme.asks_call
+    return blind or turns_alike(scheme)
 
 
 def repeated(x: Tensor, heads: int) -> Tensor:

@@ -106,6 +106,13 @@ FAULTS = [
         "xpos",
     ),
     plan(
+        "heads that have angles of their own",
+        " and not part.per_head",
+        "",
+        f"{MASKS}schemes_that_may_tell_heads_apart_see_one_key_for_each",
+        "",
+    ),
+    plan(
         "any number of heads",
         "return turns and len(",
         "return turns or len(",

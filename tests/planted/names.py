@@ -74,6 +74,13 @@ FAULTS = [
     ),
     Fault(
         "registry.py",
+        "facts that are no literals",
+        "word.arg is None or word.arg in needed",
+        "word.arg is None",
+        f"{REGISTRY}facts_that_are_planned_with_are_written_out",
+    ),
+    Fault(
+        "registry.py",
         "names in the order given",
         "return dict(sorted(self._known.items()))",
         "return dict(self._known)",
