@@ -131,14 +131,12 @@ class Session:
 
     def _check_future(self, end: int) -> None:
         """Refuse a pass to `end` whose queries would see tokens that come later."""
-        prefix = int(torch.as_tensor(self.mask.prefix).max())
+        prefix = min(int(torch.as_tensor(self.mask.prefix).max()), self.length)
         if not self.mask.causal:
             fault = "mask must be causal in a pass that more tokens follow, got False"
-        elif end < min(prefix, self.length):
-            fault = (
-                f"the first pass must have all {min(prefix, self.length)} tokens of the "
-                f"prefix, got {end}"
-            )
+        elif end < prefix:
+            fault = f"the first pass must have all {prefix} tokens of the prefix"
+            fault += f", got {end}"
         else:
             return
         raise ConfigError(f"session: {fault}; fed=None would work")
