@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.sources import PLUGIN, forget, module_path, parse
-from posenc_compare.validate import hint
+from posenc_compare.validate import check_text, hint
 
 T = TypeVar("T")
 
@@ -158,6 +158,7 @@ class Registry(Generic[T]):
             ConfigError: if no such name is known; the nearest are suggested.
         """
         entries = self.entries()
+        check_text(f"name of a {self.kind}", name, next(iter(entries), "all"))
         if name not in entries:
             raise ConfigError(
                 f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
@@ -230,6 +231,7 @@ class Registry(Generic[T]):
 
     def select_all(self, patterns: str) -> list[str]:
         """Return the names that comma-separated patterns stand for, each once."""
+        check_text(f"{self.kind}s", patterns, "all")
         parts = [part.strip() for part in patterns.split(",") if part.strip()]
         if not parts:
             raise ConfigError(f"no {self.kind} named; try `all`")
