@@ -15,14 +15,14 @@ import importlib.metadata
 import importlib.util
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.sources import PLUGIN, forget, module_path, parse
-from posenc_compare.validate import hint
+from posenc_compare.validate import check_text, hint
 
 T = TypeVar("T")
 
@@ -69,18 +69,18 @@ def declared(
 
 
 def read_declarations(
-    path: Path, decorator: str, needed: Collection[str] = ()
+    path: Path, decorator: str, kind: str, typed: Mapping[str, type]
 ) -> Iterator[tuple[str, str, dict[str, object]]]:
     """Yield name, summary and facts of all that `@decorator(...)` marks in a file.
 
     Args:
         path: of the file.
         decorator: its name.
-        needed: facts that must be written out wherever they are given, since they are
-            relied on before the file is imported.
+        kind: what it declares, for messages.
+        typed: facts that are relied on before the file is imported, with their types.
 
     Raises:
-        ConfigError: if one of them is not.
+        ConfigError: if one of them is given and not written out.
     """
     for name, node, call in declared(parse(path), decorator):
         summary = (ast.get_docstring(node) or "").partition("\n")[0]
@@ -90,11 +90,11 @@ def read_declarations(
                 value = ast.literal_eval(word.value)
                 if word.arg and isinstance(value, str | int | float | None):
                     facts[word.arg] = value
-            if word.arg not in facts and (word.arg is None or word.arg in needed):
+            if word.arg not in facts and (word.arg is None or word.arg in typed):
+                wanted = f" as {typed[word.arg].__name__}" if word.arg else ""
                 raise ConfigError(
-                    f"{name!r} in {path.name}: {word.arg or 'every fact'} must be "
-                    f"written out as text, a number or a truth, got "
-                    f"{ast.unparse(word.value)[:80]}"
+                    f"{kind} {name!r} of {path.name}: {word.arg or 'every fact'} must "
+                    f"be written out{wanted}, got {ast.unparse(word.value)[:80]}"
                 )
         yield name, summary, facts
 
@@ -158,6 +158,7 @@ class Registry(Generic[T]):
             ConfigError: if no such name is known; the nearest are suggested.
         """
         entries = self.entries()
+        check_text(f"name of a {self.kind}", name, next(iter(entries), "all"))
         if name not in entries:
             raise ConfigError(
                 f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
@@ -230,6 +231,7 @@ class Registry(Generic[T]):
 
     def select_all(self, patterns: str) -> list[str]:
         """Return the names that comma-separated patterns stand for, each once."""
+        check_text(f"{self.kind}s", patterns, "all")
         parts = [part.strip() for part in patterns.split(",") if part.strip()]
         if not parts:
             raise ConfigError(f"no {self.kind} named; try `all`")
@@ -256,7 +258,8 @@ class Registry(Generic[T]):
         return names
 
     def _read(self, path: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
-        return read_declarations(path, self.decorator, {*self.literal, *self.optional})
+        typed = {**self.literal, **self.optional}
+        return read_declarations(path, self.decorator, self.kind, typed)
 
     def _declare_installed(self, point: importlib.metadata.EntryPoint) -> None:
         origin = f"{point.dist.name if point.dist else '?'} ({point.value})"

@@ -82,6 +82,14 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
+def check_text(name: str, value: object, example: str) -> None:
+    """Raise `ConfigError` unless `value` is text, as the example is."""
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{name} must be text, got {_short(value)}; {example!r} would work"
+        )
+
+
 def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raise `ConfigError` unless `value` is a whole number from `low` to `high`."""
     if (

@@ -22,7 +22,7 @@ from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import SCHEMES, Entry, declared
 from posenc_compare.sources import closure, parse
-from posenc_compare.validate import hint, number
+from posenc_compare.validate import check_text, hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 DEEP = 8  # brackets inside one another
@@ -271,6 +271,7 @@ def parse_variants(text: str) -> list[Variant]:
         >>> [v.label for v in parse_variants("alibi,rope:base=500000")]
         ['alibi', 'rope:base=500000.0']
     """
+    check_text("schemes", text, "rope,alibi")
     variants: list[Variant] = []
     for part in filter(None, (part.strip() for part in _split(text, ","))):
         pattern, colon, written = part.partition(":")

@@ -27,6 +27,7 @@ from posenc_compare.sources import closure
 
 SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
 compare: Any = pc.compare  # for arguments that type checkers refuse
+create: Any = pc.create
 INLINE = '''
 import posenc_compare as pc
 
@@ -167,6 +168,40 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
         (lambda r: compare("rope", workers=-1), "workers must be a whole number"),
         (lambda r: pc.compare("rope", plugins=["none.py"]), "none.py: must be readab"),
         (lambda r: pc.compare("rope", plugins="none.py"), "plugins must be a list"),
+        (lambda r: compare("rope", plugins=None), "plugins must be a list of files or"),
+        (
+            lambda r: compare(["rope", "alibi"]),
+            "schemes must be text, got ['rope', 'alibi']; 'rope,alibi' would work",
+        ),
+        (
+            lambda r: compare("rope", measures=["uniqueness"]),
+            "measures must be text, got ['uniqueness']; 'all' would work",
+        ),
+        (
+            lambda r: compare("rope", retry=["failed"]),
+            "retry must be text, got ['failed']; 'failed,lost' would work",
+        ),
+        (
+            lambda r: compare("rope", shard=(1, 2)),
+            "shard must be text, got (1, 2); '1/4' would work",
+        ),
+        (
+            lambda r: create(7),
+            "name of a scheme must be text, got 7; 'alibi' would work",
+        ),
+        (
+            lambda r: create(["rope"]),
+            "name of a scheme must be text, got ['rope']; 'alibi' would work",
+        ),
+        (
+            lambda r: create("rope", heads="4"),
+            "geometry: heads must be a whole number of at least 1, got '4'",
+        ),
+        (
+            lambda r: create("rope", head_dim=1.5),
+            "geometry: head_dim must be a whole number of at least 1, got 1.5",
+        ),
+        (lambda r: create("rope", head=4), "sizes must be among model_dim, heads, hea"),
         (lambda r: pc.load("nowhere"), "nowhere: must hold records of a run"),
     ],
 )

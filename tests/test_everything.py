@@ -194,7 +194,7 @@ def test_a_task_is_learned(plugin: Path) -> None:
         ),
         (
             "@register_task('odd', vocabulary=SIZE, score='accuracy', chance=0.5)",
-            "task 'odd' of .*: vocabulary must be written out as int, got None",
+            "task 'odd' of .*: vocabulary must be written out as int, got SIZE",
         ),
         (
             "@register_task('odd', vocabulary=2, score='acuracy', chance=0.5)",

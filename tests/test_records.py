@@ -16,6 +16,7 @@ from posenc_compare.analysis.engine.compute import compute, rounded
 from posenc_compare.analysis.engine.plan import in_shard, missing, plan
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.format import as_latex, as_markdown, number
 from posenc_compare.analysis.show.long import long_table
@@ -198,6 +199,82 @@ def test_numbers_json_cannot_hold_become_notes() -> None:
     assert record["status"] == "ok"
     assert any("not finite" in row["note"] for row in record["rows"])
     json.dumps(record, allow_nan=False)
+
+
+WIDE = '''
+import numpy as np
+import torch
+from posenc_compare.analysis.measures.measure import *
+
+A, C = (Quantity(name, "nats", "lower", "nothing", x="length") for name in "ac")
+
+@register_measure("wide", quantities=(A, C), views=(Headline(A), Curve(C)))
+def wide(variant, probe, progress):
+    """Rows that tests write."""
+    return Result([ROWS])
+'''
+
+
+def measured(rows: str, folder: Path, registered: Any) -> Record:
+    """Return what a worker keeps of these rows, read from its file."""
+    path = folder / "wide.py"
+    path.write_text(WIDE.replace("ROWS", rows))
+    registered(path)
+    store = Store(folder / "run")
+    store.create()
+    key = store.write(compute(replace(CELL, measure="wide"), Progress()).to_json())
+    return Record.from_json(store.read(key))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1.5", "np.float32(1.5)", "np.float64(1.5)", "torch.tensor(1.5)", "np.array(1.5)"],
+)
+def test_numbers_of_any_library_are_kept(
+    value: str, tmp_path: Path, registered: Any
+) -> None:
+    record = measured(f"Row('a', {value}), Row('c', 2, {value})", tmp_path, registered)
+    assert record.status == "ok"
+    assert [(row.value, row.x) for row in record.rows] == [(1.5, None), (2, 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "must return rows or arrays, got neither"),
+        ("Row('a', '1.5')", "value of a row must be a number, got '1.5'"),
+        (
+            "Row('a', np.ones(2))",
+            "value of a row must be a number, got array([1., 1.])",
+        ),
+        ("Row('a', 1j)", "value of a row must be a number, got 1j"),
+        ("Row('a', 1, 'x')", "x of a row must be a number, got 'x'"),
+        (
+            "Row('b', 1)",
+            "row 'b', case '', x None must be of a quantity of the measure",
+        ),
+        ("Row('c', 1)", "row 'c', case '', x None must have a finite x on a curve"),
+        ("Row('c', None)", "row 'c', case '', x None must have a finite x on a curve"),
+        (
+            "Row('c', 1, float('nan'))",
+            "row 'c', case '', x nan must have a finite x on a curve",
+        ),
+        (
+            "Row('c', 1, 8), Row('c', 3, 8.0)",
+            "row 'c', case '', x 8.0 must be there once, not twice",
+        ),
+        (
+            "Row('a', 1), Row('a', 2, case='k'), Row('a', 3)",
+            "row 'a', case '', x None must be there once, not twice",
+        ),
+    ],
+)
+def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
+    rows: str, said: str, tmp_path: Path, registered: Any
+) -> None:
+    record = measured(rows, tmp_path, registered)
+    assert (record.status, record.rows) == ("failed", ())
+    assert record.error == f"wide: {said}"
 
 
 def test_summary_is_the_mean_over_seeds_with_its_records(tmp_path: Path) -> None:

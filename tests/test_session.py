@@ -299,6 +299,85 @@ def test_positions_of_another_shape_are_refused() -> None:
         Session(make("rope"), IDS.double())
 
 
+class Listed(Scheme):
+    """Returns what it is given at one of the doors of a pass."""
+
+    def __init__(self, door: str, wrong: object) -> None:
+        super().__init__(GEOMETRY)
+        self.door, self.wrong = door, wrong
+
+    def acts_at(self, door: str) -> bool:
+        return door == self.door
+
+    def positions(
+        self, positions: Tensor, generator: torch.Generator | None = None
+    ) -> Any:
+        return self.wrong if self.door == "positions" else positions
+
+    def draw(self, positions: Tensor, generator: torch.Generator | None) -> Any:
+        return self.wrong if self.door == "draw" else None
+
+    def scale(self, head_dim: int) -> Any:
+        return self.wrong if self.door == "scale" else 1.0
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Any:
+        return self.wrong if self.door == "token_state" else None
+
+
+@pytest.mark.parametrize(
+    ("door", "wrong", "said"),
+    [
+        ("positions", [1], r"positions must return \(9,\), got list \[1\]"),
+        ("positions", None, "positions must return .* got NoneType None"),
+        ("positions", IDS > 1, r"positions must return .* got \(9,\) of torch.bool"),
+        ("draw", [1], r"draw must return a tensor or None, got list \[1\]"),
+        (
+            "scale",
+            None,
+            "scale must return a finite positive number, got NoneType None",
+        ),
+        *(
+            ("scale", wrong, "scale must return a finite positive number, got ")
+            for wrong in (math.nan, math.inf, 0.0, -1.0, True, "1", torch.tensor(1.0))
+        ),
+        (
+            "token_state",
+            [1],
+            r"token_state must return \(1, 9, \.\.\.\) or None, got l",
+        ),
+        ("token_state", torch.zeros(1, 8), r"token_state must return .* got \(1, 8\)"),
+    ],
+)
+def test_what_no_door_may_return_is_refused(door: str, wrong: Any, said: str) -> None:
+    q, k, v = normal(3, 1, HEADS, LENGTH, WIDTH)
+
+    def run() -> None:
+        session = Session(Listed(door, wrong), IDS)
+        session.attend(0, q, k, v, x=torch.zeros(1, LENGTH, HEADS * WIDTH))
+
+    with pytest.raises(DoorError, match=said) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("schemes", [[], ["rope"], "rope"])
+def test_a_pass_needs_a_scheme(schemes: Any) -> None:
+    message = "session: schemes must be one scheme or several, got "
+    with pytest.raises(ConfigError, match=message):
+        Session(schemes, IDS)
+
+
+@pytest.mark.parametrize("mask", [None, True, "causal"])
+def test_a_mask_is_a_mask(mask: Any) -> None:
+    q, k, v = normal(3, 1, HEADS, LENGTH, WIDTH)
+    message = f"mask must be a Mask, got {mask}; Mask"
+    with pytest.raises(ConfigError, match=f"attention: {message}"):
+        attention(q, k, v, scheme=make("rope"), positions=IDS, mask=mask)
+    if mask is not None:
+        with pytest.raises(ConfigError, match=f"session: {message}"):
+            Session(make("rope"), IDS, mask=mask)
+
+
 # --- decoding ---------------------------------------------------------------------
 
 SEGMENTS = torch.tensor([[0] * 4 + [1] * 5, [0] * 9])
@@ -335,6 +414,54 @@ def test_decoding_equals_one_pass(name: str, steps: list[int], cache: bool) -> N
         return torch.cat(outs, dim=1)
 
     torch.testing.assert_close(run(steps), run([LENGTH]), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("steps", [[4, 5], [6, 1, 2], [9]])
+@pytest.mark.parametrize("prefix", [4, torch.tensor([4, 1])])
+def test_decoding_after_the_prefix_equals_one_pass(
+    prefix: Any, steps: list[int]
+) -> None:
+    scheme, (q, k, v) = make("alibi"), normal(3, 2, HEADS, LENGTH, WIDTH)
+    mask, parts = Mask(prefix=prefix), []
+    session = Session(scheme, IDS, mask=mask, fed=0, cache=True)
+    for step in steps:
+        session.extend(step)
+        new = slice(session.start, session.end)
+        parts.append(session.attend(0, q[:, :, new], k[:, :, new], v[:, :, new]))
+    full = Session(scheme, IDS, mask=mask).attend(0, q, k, v)
+    torch.testing.assert_close(torch.cat(parts, dim=2), full, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (Mask(prefix=4), "the first pass must have all 4 tokens of the prefix, got 2"),
+        (Mask(prefix=99), "the first pass must have all 9 tokens of the prefix, got 2"),
+        (
+            Mask(prefix=torch.tensor([1, 3])),
+            "the first pass must have all 3 tokens of the prefix, ",
+        ),
+        (Mask(causal=False), "mask must be causal in a pass that more tokens follow"),
+    ],
+)
+def test_a_pass_whose_queries_would_see_later_tokens_is_refused(
+    mask: Mask, said: str
+) -> None:
+    message = f"session: {said}.*; fed=None would work"
+    with pytest.raises(ConfigError, match=message):
+        Session(make("alibi"), IDS, mask=mask, fed=2)
+    session = Session(make("alibi"), IDS, mask=mask, fed=0)
+    with pytest.raises(ConfigError, match=message):
+        session.extend(2)
+
+
+@pytest.mark.parametrize("fed", [None, 0, 2])
+@pytest.mark.parametrize("keys", [LENGTH - 1, LENGTH + 1])
+def test_segments_are_those_of_all_tokens(keys: int, fed: int | None) -> None:
+    mask = Mask(segments=torch.zeros(2, keys).long())
+    message = rf"session: segments must be \(batch, 9\), .* got \(2, {keys}\)"
+    with pytest.raises(ShapeError, match=message):
+        Session(make("alibi"), IDS, mask=mask, fed=fed)
 
 
 def test_no_more_tokens_than_planned() -> None:

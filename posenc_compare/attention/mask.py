@@ -65,6 +65,15 @@ class Mask:
         return self.window if isinstance(self.window, Sequence) else (self.window,)
 
 
+def check_mask(who: str, mask: object) -> None:
+    """Raise `ConfigError` unless `mask` is a `Mask`."""
+    if not isinstance(mask, Mask):
+        raise ConfigError(
+            f"{who}: mask must be a Mask, got {str(mask)[:40]}; Mask(causal=False) "
+            f"would hide nothing"
+        )
+
+
 def _whole(got: object, least: int) -> bool:
     return isinstance(got, int) and not isinstance(got, bool) and got >= least
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from posenc_compare.attention.mask import Mask
+from posenc_compare.attention.mask import Mask, check_mask
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.call import Call, whole_numbers
 from posenc_compare.schemes.scheme import Scheme
@@ -38,6 +38,9 @@ class Plan:
         key_positions: the same for keys; None if queries and keys are the same.
         mask: of all layers; its segments are those of the keys.
         drawn: what the door `draw` returned.
+
+    Raises:
+        ConfigError: if the mask is none.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Plan:
         mask: Mask,
         drawn: Tensor | None = None,
     ) -> None:
+        check_mask("attention", mask)
         self.positions = positions
         self.key_positions = key_positions
         self.mask = mask

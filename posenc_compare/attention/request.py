@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc_compare.attention.plan import Plan, repeated
 from posenc_compare.errors import DoorError, ShapeError
 from posenc_compare.schemes.call import Call, PairBias, index_grid
-from posenc_compare.schemes.contract import ask, ask_offsets, check_returned
+from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
 from posenc_compare.schemes.scheme import Scheme
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
@@ -59,7 +59,7 @@ class Request:
         vector = _vector(scheme, plan, call)
         pair = _pairwise(scheme, call)
         bias = pair if vector is None else _gathered(vector, call, pair)
-        scale = scheme.scale(call.q.shape[-1])
+        scale = ask_scale(scheme, call.q.shape[-1])
         return cls(scheme, plan, call, q, k, v, scale, vector, bias)
 
     @property

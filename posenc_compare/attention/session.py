@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention.backends import BACKENDS, Path, choose, order, plain
-from posenc_compare.attention.mask import CAUSAL, Mask
+from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
 from posenc_compare.attention.plan import Plan
 from posenc_compare.attention.request import Request
-from posenc_compare.errors import ConfigError, DoorError, ShapeError
+from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.call import Call, whole_numbers
-from posenc_compare.schemes.contract import ask
+from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
 from posenc_compare.schemes.scheme import Scheme
 
 Choice = Path | Literal["auto"]
@@ -61,7 +61,9 @@ class Session:
         cache: keep keys and values, so that later passes are given the new ones only.
 
     Raises:
-        ShapeError: if positions are no whole numbers, or too few.
+        ShapeError: if positions are no whole numbers, or too few, or segments are not
+            those of all tokens.
+        ConfigError: if there is no scheme, or the mask cannot be kept in passes.
         UndefinedPositionError: if the scheme places no tokens there.
     """
 
@@ -78,21 +80,27 @@ class Session:
     ) -> None:
         alone = isinstance(schemes, Scheme)
         self.schemes = [schemes] if alone else list(schemes)
+        if not self.schemes or not all(isinstance(s, Scheme) for s in self.schemes):
+            raise ConfigError(
+                f"session: schemes must be one scheme or several, got {schemes!r:.40}"
+            )
         self.mask = CAUSAL if mask is None else mask
+        check_mask("session", self.mask)
         self.cache = cache
         first, given = self.schemes[0], whole_numbers("session: positions", positions)
         self._axis = -1 if first.facts.axes == 1 else -2
         each = batch and given.dim() == -self._axis and first.acts_at("positions")
         ids = given.expand(batch, *given.shape) if each else given
-        self.places = first.positions(ids, generator)
-        if self.places.shape != ids.shape:
-            raise DoorError(
-                f"{first.name}: positions must return {tuple(ids.shape)}, "
-                f"got {tuple(self.places.shape)}"
-            )
+        self.places = ask_positions(first, ids, generator)
         self.ids = given if self.places.is_floating_point() else self.places
-        self.drawn = first.draw(self.ids, generator)
+        self.drawn = ask_draw(first, self.ids, generator)
         self.length = ids.shape[self._axis]
+        segments = self.mask.segments
+        if segments is not None and segments.shape[-1:] != (self.length,):
+            raise ShapeError(
+                f"session: segments must be (batch, {self.length}), one for each "
+                f"token, got {tuple(segments.shape)}"
+            )
         self._past: dict[tuple[int, str], Tensor] = {}
         self._kept: dict[tuple[int, str], Tensor] = {}
         self.start = self.end = 0
@@ -103,12 +111,15 @@ class Session:
 
         Raises:
             ShapeError: if positions of fewer tokens were given.
+            ConfigError: if the mask shows tokens that are still to come.
         """
         if not 0 <= count <= self.length - self.end:
             raise ShapeError(
                 f"session: extend must have at most the {self.length - self.end} "
                 f"tokens left of {self.length}, got {count}"
             )
+        if 0 < count < self.length - self.end:
+            self._check_future(self.end + count)
         self.start, self.end = self.end, self.end + count
         self._past.update(self._kept)
         mask, keys = self.mask, None
@@ -117,6 +128,18 @@ class Session:
         if self.start:
             keys = self._cut(self.ids, 0)
         self.plan = Plan(self._cut(self.ids, self.start), keys, mask, self.drawn)
+
+    def _check_future(self, end: int) -> None:
+        """Refuse a pass to `end` whose queries would see tokens that come later."""
+        prefix = min(int(torch.as_tensor(self.mask.prefix).max()), self.length)
+        if not self.mask.causal:
+            fault = "mask must be causal in a pass that more tokens follow, got False"
+        elif end < prefix:
+            fault = f"the first pass must have all {prefix} tokens of the prefix"
+            fault += f", got {end}"
+        else:
+            return
+        raise ConfigError(f"session: {fault}; fed=None would work")
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return token vectors `(batch, seq, model_dim)` as the first layer sees them.
@@ -195,7 +218,7 @@ class Session:
                     f"layer {layer}, got none"
                 )
             return None
-        state = scheme.token_state(x, self._past.get((layer, "state")))
+        state = ask_state(scheme, x, self._past.get((layer, "state")), self.end)
         if state is not None and self.end < self.length:
             self._kept[layer, "state"] = state
         return state

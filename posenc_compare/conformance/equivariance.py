@@ -228,16 +228,16 @@ def _expect_full_attention_without_mask(
     masked = layer(x, positions)
     expect_close(whole[:, :, -1], masked[:, :, -1], EXACT, "output that sees all")
     for start in (length // 2, length - 1):
-        some = layer.decode(x, positions, [start, length - start], unmasked)
+        some = layer.last(x, positions, start, unmasked)
         said = "output of the last queries without a mask"
-        expect_close(some[:, :, start:], whole[:, :, start:], EXACT, said)
+        expect_close(some, whole[:, :, start:], EXACT, said)
     cuts = (max(1, length // 3), length // 2)
     segments = torch.stack([torch.arange(length) >= cut for cut in cuts]).long()
     packed, half = Mask(causal=False, segments=segments), length // 2
     both = layer(x, positions, packed)
-    some = layer.decode(x, positions, [half, length - half], packed)
+    some = layer.last(x, positions, half, packed)
     said = "output of the last queries of packed documents without a mask"
-    expect_close(some[:, :, half:], both[:, :, half:], EXACT, said)
+    expect_close(some, both[:, :, half:], EXACT, said)
     for row, cut in enumerate(cuts):
         for part in (slice(0, cut), slice(cut, length)):
             alone = layer(x[row : row + 1, part], positions[part], unmasked)

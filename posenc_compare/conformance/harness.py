@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import CAUSAL, Mask, Session
+from posenc_compare.attention import CAUSAL, Mask, Session, attention
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
@@ -132,6 +132,23 @@ class Layer:
         session = Session(self.scheme, positions)
         x = session.embed(x)
         return session.logits(0, self.heads(x, 0), self.heads(x, 1), x=x)
+
+    def last(self, x: Tensor, positions: Tensor, start: int, mask: Mask) -> Tensor:
+        """Return the output of the queries from `start`, which are given all keys."""
+        session = Session(self.scheme, positions, mask=mask)
+        x, ids = session.embed(x), session.ids
+        q, k, v = (self.heads(x, role) for role in range(3))
+        axis = -1 if self.scheme.facts.axes == 1 else -2
+        return attention(
+            q[:, :, start:],
+            k,
+            v,
+            scheme=self.scheme,
+            positions=ids.narrow(axis, start, ids.shape[axis] - start),
+            key_positions=ids,
+            mask=mask,
+            state=self.scheme.token_state(x),
+        )
 
     def decode(
         self, x: Tensor, positions: Tensor, steps: list[int], mask: Mask = CAUSAL

@@ -54,9 +54,13 @@ class Geometry:
     lengths: Lengths = "scaled"
 
     def __post_init__(self) -> None:
-        if self.head_dim == 0 and self.heads > 0:
+        self._check("model_dim", "heads", "length")
+        if self.head_dim == 0:
             object.__setattr__(self, "head_dim", self.model_dim // self.heads)
-        for name in ("model_dim", "heads", "head_dim", "length"):
+        self._check("head_dim")
+
+    def _check(self, *names: str) -> None:
+        for name in names:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise ConfigError(

@@ -1,5 +1,6 @@
 """What the doors of a scheme must return, checked where they are called."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,6 +77,85 @@ def ask_offsets(
         shape = (heads, len(offsets))
         check_returned(scheme, "offset_bias", values, shape, offsets)
     return values
+
+
+def ask_scale(scheme: Scheme, head_dim: int) -> float:
+    """Return the factor of every product of query and key.
+
+    Raises:
+        DoorError: if it is no finite positive number.
+    """
+    got: object = scheme.scale(head_dim)
+    if (
+        isinstance(got, int | float)
+        and not isinstance(got, bool)
+        and 0 < got < math.inf
+    ):
+        return got
+    raise DoorError(
+        f"{scheme.name}: scale must return a finite positive number, got {_short(got)}"
+    )
+
+
+def ask_positions(
+    scheme: Scheme, ids: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """Return where a scheme places tokens, in the shape of their ids.
+
+    Raises:
+        DoorError: if that is no tensor of real numbers of this shape.
+    """
+    got: object = scheme.positions(ids, generator)
+    fits = isinstance(got, Tensor) and got.shape == ids.shape
+    if isinstance(got, Tensor) and fits and not (got.is_complex() or _is_bool(got)):
+        return got
+    raise DoorError(
+        f"{scheme.name}: positions must return {tuple(ids.shape)}, got {_short(got)}"
+    )
+
+
+def ask_draw(
+    scheme: Scheme, ids: Tensor, generator: torch.Generator | None
+) -> Tensor | None:
+    """Return what a scheme draws for a pass.
+
+    Raises:
+        DoorError: if that is neither a tensor nor None.
+    """
+    got: object = scheme.draw(ids, generator)
+    if got is None or isinstance(got, Tensor):
+        return got
+    raise DoorError(
+        f"{scheme.name}: draw must return a tensor or None, got {_short(got)}"
+    )
+
+
+def ask_state(
+    scheme: Scheme, x: Tensor, past: Tensor | None, keys: int
+) -> Tensor | None:
+    """Return the state of all tokens so far, `(batch, keys, ...)`, or None.
+
+    Raises:
+        DoorError: if it is anything else.
+    """
+    got: object = scheme.token_state(x, past)
+    if got is None or (isinstance(got, Tensor) and got.shape[:2] == (len(x), keys)):
+        return got
+    raise DoorError(
+        f"{scheme.name}: token_state must return ({len(x)}, {keys}, ...) or None, "
+        f"got {_short(got)}"
+    )
+
+
+def _is_bool(x: Tensor) -> bool:
+    return x.dtype == torch.bool
+
+
+def _short(got: object) -> str:
+    """Return the shape and dtype of a tensor, or what else came in a few letters."""
+    if isinstance(got, Tensor):
+        return f"{tuple(got.shape)} of {got.dtype}"
+    return f"{type(got).__name__} {got!r:.40}"
 
 
 def check_returned(

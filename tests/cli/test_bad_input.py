@@ -43,12 +43,26 @@ def refused(done: Any, code: int = 2) -> str:
 # --- numbers ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [*SIZES, "positions", "seeds", "threads", "workers"])
+@pytest.mark.parametrize("size", [*SIZES, "positions", "threads", "workers"])
 @pytest.mark.parametrize("value", ["-1", str(2**63), "1.5", "true", "x", "", "nan"])
 def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -> None:
     line = refused(posenc(*DRY, f"--{size}={value}"))
     assert f"{size.replace('-', '_')} must be a whole number from " in line
     assert f"got {value}" in line or f"got {value!r}" in line
+
+
+@pytest.mark.parametrize("value", ["-1", str(2**63), "1.5", "true", "", "9-3"])
+def test_seeds_are_a_number_of_them_or_their_names(posenc, value: str) -> None:
+    line = refused(posenc(*DRY, f"--seeds={value}"))
+    assert "seeds must be from 1 to 10000, as a number of them or which" in line
+    assert f"got {value!r}" in line
+
+
+def test_seeds_that_are_named_are_planned(posenc) -> None:
+    words = ["measure", "--dry-run", "--format", "json", "--schemes", "rope"]
+    words += ["--measures", "smoothness,portrait", "--seeds", "100-102,7"]
+    planned = json.loads(posenc(*words).stdout)
+    assert sorted(cell["seed"] for cell in planned) == [7, 7, 100, 101, 102]
 
 
 @pytest.mark.parametrize(
@@ -312,7 +326,7 @@ def test_cells_that_are_named_twice_are_computed_once(posenc) -> None:
 def test_ten_million_cells_are_counted_and_refused(posenc) -> None:
     words = ["measure", "--schemes", MANY, "--measures", "all", "--seeds", "10000"]
     line = refused(posenc(*words, "--dry-run"))
-    assert "at most 100000 cells, got 10000125" in line  # portrait: one seed
+    assert "at most 100000 cells, got 13750125" in line  # portrait: one seed
     assert "`--yes` would compute them all" in line
 
 

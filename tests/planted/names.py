@@ -75,7 +75,7 @@ FAULTS = [
     Fault(
         "registry.py",
         "facts that are no literals",
-        "word.arg is None or word.arg in needed",
+        "word.arg is None or word.arg in typed",
         "word.arg is None",
         f"{REGISTRY}facts_that_are_planned_with_are_written_out",
     ),

@@ -81,6 +81,13 @@ FAULTS = [
     ),
     Fault("sources.py", "any depth", "if level:", "if False:", PLUGINS),
     fault(
+        "analysis/engine/compute",
+        "a row that hides another",
+        "elif place in seen:",
+        "elif False:",
+        f"{RECORDS}rows_that_tables_cannot_show_are_a_failure_of_one_line",
+    ),
+    fault(
         "analysis/records/cells",
         "threads left out",
         "            self.threads,\n",

@@ -12,8 +12,6 @@ from posenc_compare.schemes.fox import Fox
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.schemes.wrapper import Wrapper
 
-SOURCE = "nobody 2026"
-
 
 class Distance(Scheme):
     """Subtract a tenth of the distance, as a subclass bends it."""
@@ -37,7 +35,7 @@ class Distance(Scheme):
         return distance
 
 
-@register("faulty_row", family="contextual", source=SOURCE)
+@register("faulty_row", family="contextual", source="nobody 2026")
 class Row(Distance):
     """Count the keys in the segments of the first row, for all rows."""
 
@@ -47,7 +45,7 @@ class Row(Distance):
         return logits - gates
 
 
-@register("faulty_first_decodes", family="bias", source=SOURCE)
+@register("faulty_first_decodes", family="bias", source="nobody 2026")
 class FirstDecodes(Distance):
     """Decode every row at the positions of the first."""
 
@@ -55,7 +53,7 @@ class FirstDecodes(Distance):
         return super().ids(ids[:1] if call.past else ids, call)
 
 
-@register("faulty_overhears", family="contextual", source=SOURCE)
+@register("faulty_overhears", family="contextual", source="nobody 2026")
 class Overhears(Distance):
     """Let the second head hear the first, and say nothing of it."""
 
@@ -64,7 +62,7 @@ class Overhears(Distance):
         return torch.cat([logits[:, :1], logits[:, 1:] + other], 1)
 
 
-@register("faulty_keys", family="contextual", source=SOURCE)
+@register("faulty_keys", family="contextual", source="nobody 2026")
 class Keys(Distance):
     """Weigh the distance by the keys of all heads."""
 
@@ -73,7 +71,7 @@ class Keys(Distance):
         return lambda b, h, i, j: bias(b, h, i, j) * weight[b, j]
 
 
-@register("faulty_third_head", family="bias", source=SOURCE)
+@register("faulty_third_head", family="bias", source="nobody 2026")
 class ThirdHead(Distance):
     """Let the third head look at the position of the query."""
 
@@ -81,7 +79,7 @@ class ThirdHead(Distance):
         return distance + (head > 1) * q / 64
 
 
-@register("faulty_far", family="bias", source=SOURCE)
+@register("faulty_far", family="bias", source="nobody 2026")
 class Far(Distance):
     """Grow with the position at distances beyond twenty."""
 
@@ -89,7 +87,7 @@ class Far(Distance):
         return distance * torch.where(distance > 20, 1 + q / 64, 1.0)
 
 
-@register("faulty_beyond", family="bias", source=SOURCE)
+@register("faulty_beyond", family="bias", source="nobody 2026")
 class Beyond(Distance):
     """Clamp positions at the length it is built for."""
 
@@ -97,7 +95,7 @@ class Beyond(Distance):
         return super().ids(ids, call).clamp(max=self.geometry.length - 1)
 
 
-@register("faulty_remembers", family="rotary", source=SOURCE)
+@register("faulty_remembers", family="rotary", source="nobody 2026")
 class Remembers(Rope):
     """Turn more slowly once it has seen a position beyond those it is built for."""
 
@@ -109,7 +107,7 @@ class Remembers(Rope):
         return super().angles(positions) / max(1, self.longest / self.geometry.length)
 
 
-@register("faulty_caches", family="absolute", source=SOURCE)
+@register("faulty_caches", family="absolute", source="nobody 2026")
 class Caches(Scheme):
     """Keep the codes of positions in the dtype that asks for them first."""
 
@@ -122,7 +120,7 @@ class Caches(Scheme):
         return x + self.codes.setdefault(str(positions.tolist()), code)
 
 
-@register("faulty_half", family="bias", source=SOURCE)
+@register("faulty_half", family="bias", source="nobody 2026")
 class Half(Distance):
     """Keep distances in bfloat16, whatever it is given."""
 
@@ -130,7 +128,7 @@ class Half(Distance):
         return distance.bfloat16().double()
 
 
-@register("faulty_seeds", family="bias", source=SOURCE)
+@register("faulty_seeds", family="bias", source="nobody 2026")
 class Seeds(Alibi):
     """Seed torch when it is built."""
 
@@ -139,7 +137,7 @@ class Seeds(Alibi):
         super().__init__(geometry)
 
 
-@register("faulty_seeds_python", family="bias", source=SOURCE)
+@register("faulty_seeds_python", family="bias", source="nobody 2026")
 class SeedsPython(Alibi):
     """Seed Python in every call."""
 
@@ -148,7 +146,7 @@ class SeedsPython(Alibi):
         return super().offset_bias(offsets)
 
 
-@register("faulty_default", family="bias", source=SOURCE)
+@register("faulty_default", family="bias", source="nobody 2026")
 class Default(Alibi):
     """Change the default dtype when it is built."""
 
@@ -157,7 +155,7 @@ class Default(Alibi):
         torch.set_default_dtype(torch.float64)
 
 
-@register("faulty_once", family="bias", source=SOURCE)
+@register("faulty_once", family="bias", source="nobody 2026")
 class Once(Alibi):
     """Change the default dtype when it is built the first time."""
 
@@ -170,7 +168,7 @@ class Once(Alibi):
         Once.built = True
 
 
-@register("faulty_writes", family="rotary", source=SOURCE)
+@register("faulty_writes", family="rotary", source="nobody 2026")
 class Writes(Rope):
     """Write the rotated queries over those it is given."""
 
@@ -179,7 +177,7 @@ class Writes(Rope):
         return rotated if q.requires_grad else q.copy_(rotated)
 
 
-@register("faulty_empties", family="contextual", source=SOURCE)
+@register("faulty_empties", family="contextual", source="nobody 2026")
 class Empties(Fox):
     """Empty the state of earlier tokens when it has read it."""
 
@@ -190,7 +188,7 @@ class Empties(Fox):
         return state
 
 
-@register("faulty_moves", family="bias", source=SOURCE)
+@register("faulty_moves", family="bias", source="nobody 2026")
 class Moves(Distance):
     """Move the positions of the keys in place while decoding."""
 
@@ -201,7 +199,7 @@ class Moves(Distance):
         return q, k
 
 
-@register("faulty_leaks", family="contextual", source=SOURCE)
+@register("faulty_leaks", family="contextual", source="nobody 2026")
 class Leaks(Fox):
     """Take the mean of a long text from its tokens."""
 
@@ -210,7 +208,7 @@ class Leaks(Fox):
         return super().token_state(x - mean, past)
 
 
-@register("faulty_index", family="bias", source=SOURCE)
+@register("faulty_index", family="bias", source="nobody 2026")
 class Index(Distance):
     """Take indices for positions beyond twenty tokens."""
 
@@ -218,7 +216,7 @@ class Index(Distance):
         return torch.where(steps.abs() > 20, steps.abs(), distance)
 
 
-@register("faulty_late", family="bias", source=SOURCE)
+@register("faulty_late", family="bias", source="nobody 2026")
 class Late(Distance):
     """Decode with the first slope after sixteen tokens."""
 
@@ -232,7 +230,7 @@ class Late(Distance):
         return lambda b, h, i, j: bias(b, h, i, j) * slope[h]
 
 
-@register("faulty_unmasked", family="contextual", source=SOURCE)
+@register("faulty_unmasked", family="contextual", source="nobody 2026")
 class Unmasked(Scheme):
     """Take the mean of a row over other documents too, where there is no mask."""
 
@@ -243,7 +241,7 @@ class Unmasked(Scheme):
         return logits - mean * ids.abs()[:, None]
 
 
-@register("faulty_padded", family="bias", source=SOURCE)
+@register("faulty_padded", family="bias", source="nobody 2026")
 class Padded(Distance):
     """Divide the distance by the place of the query among all tokens of its row."""
 
@@ -252,7 +250,7 @@ class Padded(Distance):
         return lambda b, h, i, j: bias(b, h, i, j) / (1 + i + call.past)
 
 
-@register("faulty_last", family="bias", source=SOURCE)
+@register("faulty_last", family="bias", source="nobody 2026")
 class Last(Distance):
     """Count queries from the first key where there is no mask."""
 
@@ -261,14 +259,14 @@ class Last(Distance):
         return (q if call.causal else k[:, : q.shape[1]]), k
 
 
-@register("faulty_order", family="bias", source=SOURCE)
+@register("faulty_order", family="bias", source="nobody 2026")
 class Order(Distance):
     """Look at positions, and claim to count tokens."""
 
     facts = Facts(by_order=True)
 
 
-@register("faulty_rate", family="bias", source=SOURCE)
+@register("faulty_rate", family="bias", source="nobody 2026")
 class Rate(Scheme):
     """Take the logarithm of what training may make negative."""
 
@@ -280,7 +278,7 @@ class Rate(Scheme):
         return -(self.rate[:, None] * offsets.abs().double()).log1p()
 
 
-@register("faulty_gradient", family="rotary", source=SOURCE)
+@register("faulty_gradient", family="rotary", source="nobody 2026")
 class Gradient(Rope):
     """Cut the queries off from their gradient, but for one part in two."""
 
@@ -288,7 +286,7 @@ class Gradient(Rope):
         return super().query(q / 2 + q.detach() / 2, positions, call)
 
 
-@register("faulty_misspelt", family="bias", source=SOURCE)
+@register("faulty_misspelt", family="bias", source="nobody 2026")
 class Misspelt(Scheme):
     """Override no door, for it is misspelt."""
 
@@ -296,12 +294,12 @@ class Misspelt(Scheme):
         return -offsets.abs().double().expand(self.geometry.heads, -1)
 
 
-@register("faulty_doorless", family="bias", source=SOURCE)
+@register("faulty_doorless", family="bias", source="nobody 2026")
 class Doorless(Scheme):
     """Override no door."""
 
 
-@register("faulty_raises", family="absolute", source=SOURCE)
+@register("faulty_raises", family="absolute", source="nobody 2026")
 class Raises(Scheme):
     """Raise an error of many lines."""
 
@@ -309,7 +307,7 @@ class Raises(Scheme):
         raise IndexError("too many\nlines " + "and words " * 100)
 
 
-@register("faulty_unbuilt", family="bias", source=SOURCE)
+@register("faulty_unbuilt", family="bias", source="nobody 2026")
 class Unbuilt(Scheme):
     """Cannot be built, and mixes heads."""
 
@@ -325,7 +323,7 @@ class Claims(Scheme):
     facts = Facts(mixes_heads=True, known_faults={"C05": "it says so"})
 
 
-@register("faulty_wraps", family="contextual", source=SOURCE)
+@register("faulty_wraps", family="contextual", source="nobody 2026")
 class Wraps(Wrapper):
     """Claim what the scheme inside claims."""
 

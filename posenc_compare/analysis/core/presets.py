@@ -3,7 +3,7 @@
 from posenc_compare.analysis.core.settings import Training
 
 PRESETS: dict[str, tuple[Training, int]] = {
-    "quick": (Training(steps=200, test_bytes=16_384), 3),
+    "quick": (Training(steps=200, test_bytes=8192), 3),
     "standard": (
         Training(layers=4, length=128, steps=2000, batch=8, test_bytes=65_536),
         5,

@@ -15,7 +15,7 @@ from posenc_compare.analysis.core.seeds import named_seeds
 from posenc_compare.analysis.core.settings import ProbeSetting, Training, sides_of
 from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_choice
+from posenc_compare.validate import check_choice, check_text
 
 
 class SettingChoices(TypedDict, total=False):
@@ -119,6 +119,7 @@ class Work:
         """Return the statuses of records that count as missing."""
         if self.overwrite:
             return RETRY
+        check_text("retry", self.retry, "failed,lost")
         asked = tuple(filter(None, self.retry.replace(" ", "").split(",")))
         for status in asked:
             check_choice("retry", status, RETRY[:2])

@@ -182,10 +182,10 @@ def plan_comparison(
         ConfigError: if a name or a value cannot be used, or a cell does not fit.
     """
     _check_known(choices)
-    if isinstance(plugins, str | Path):
+    if isinstance(plugins, str | Path) or not isinstance(plugins, Iterable):
         raise ConfigError(
             f"plugins must be a list of files or modules, got {str(plugins)!r}; "
-            f"[{str(plugins)!r}] would work"
+            f"[{str(plugins or 'my_scheme.py')!r}] would work"
         )
     own = {field.name for field in fields(Work)}
     chosen: dict[str, Any] = dict(choices)

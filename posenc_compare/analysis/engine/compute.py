@@ -3,6 +3,7 @@
 Whatever a scheme does in Python, raising what it likes, becomes a record that says so.
 """
 
+import contextlib
 import datetime
 import math
 import resource
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.quantities import Array
+from posenc_compare.analysis.core.quantities import Array, Curve
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.memory import out_of_memory
@@ -103,14 +104,63 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
     given = GIVEN[cell.setting.kind](cell.setting)
     result = measure.compute(cell.variant, given, progress)
     names = {q.name for q in result.quantities} or measure.quantities.keys()
+    rows = [_plain(row, measure) for row in result.rows]
+    _check_rows(rows, measure)
+    if measure.quantities and not (rows or result.arrays):
+        raise ConfigError(f"{measure.name}: must return rows or arrays, got neither")
     return replace(
         record,
         quantities={n: q for n, q in measure.quantities.items() if n in names},
         views={n: view for n, view in measure.views.items() if n in names},
-        rows=tuple(_finite(row, cell.setting.dtype) for row in result.rows),
+        rows=tuple(_finite(row, cell.setting.dtype) for row in rows),
         arrays={name: rounded(array) for name, array in result.arrays.items()},
         corpus={**corpus},
     )
+
+
+def _plain(row: Row, measure: Measure) -> Row:
+    """Return a row with numbers of Python's own, as records keep them.
+
+    Raises:
+        ConfigError: if one is no real number.
+    """
+
+    def number(name: str, value: Any) -> float | None:
+        if value is None or type(value) in (int, float):
+            return value
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            if not isinstance(value, str | bytes):
+                return float(value)
+        raise ConfigError(
+            f"{measure.name}: {name} of a row must be a number, got {value!r:.40}"
+        )
+
+    return replace(row, value=number("value", row.value), x=number("x", row.x))
+
+
+def _check_rows(rows: list[Row], measure: Measure) -> None:
+    """Refuse rows that a table could not tell apart, or has no place for.
+
+    Raises:
+        ConfigError: if there is one.
+    """
+    seen: set[object] = set()
+    for row in rows:
+        place = (row.quantity, row.case, row.x)
+        curve = isinstance(measure.views.get(row.quantity), Curve)
+        if row.quantity not in measure.quantities:
+            fault = "be of a quantity of the measure"
+        elif (row.x is None and curve) or not math.isfinite(row.x or 0):
+            fault = "have a finite x on a curve"
+        elif place in seen:
+            fault = "be there once, not twice"
+        else:
+            seen.add(place)
+            continue
+        raise ConfigError(
+            f"{measure.name}: row {row.quantity!r:.80}, case {row.case!r:.80}, x "
+            f"{row.x} must {fault}"
+        )
 
 
 def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:

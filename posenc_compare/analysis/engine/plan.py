@@ -20,6 +20,7 @@ from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.validate import check_text
 from posenc_compare.variants import Variant
 
 MANY = 100_000  # cells that nobody plans by intention
@@ -141,6 +142,7 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     Raises:
         ConfigError: if `shard` does not read so.
     """
+    check_text("shard", shard, "1/4")
     match = SHARD.fullmatch(shard)
     mine, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= mine <= count:

@@ -71,6 +71,10 @@ def order_sensitivity(variant: Variant, probe: Probe, progress: Progress) -> Res
             continue
         straight = _last(scheme, probe, x, causal)
         shuffled = _last(scheme, probe, x[:, order], causal)
+        if not straight.any():
+            note = "a LayerNorm leaves nothing of the output"
+            rows.append(Row(SENSITIVITY.name, None, case=case, note=note))
+            continue
         change = float((shuffled - straight).norm() / straight.norm())
         note = rounding_note(change, 1.0, probe)
         rows.append(Row(SENSITIVITY.name, change, case=case, note=note))
