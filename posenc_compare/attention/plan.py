@@ -221,8 +221,7 @@ def turns_alike(scheme: Scheme) -> bool:
     turns = all(_known_to_turn(part) for part in parts if doors_on_heads(part))
     turns = turns and doors_on_heads(scheme) <= {"query", "key"}
     turns = turns and next(scheme.parameters(), None) is None
-    turns = turns and not scheme.acts_at("token_state")
-    return turns and len({part.geometry.heads for part in parts}) == 1
+    return turns and not scheme.acts_at("token_state")
 
 
 def _known_to_turn(part: Scheme) -> bool:
