@@ -187,11 +187,11 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
         ),
         (
             lambda r: create(7),
-            "name of a scheme must be text, got 7; 'alibi' would work",
+            "name of a scheme must be text, got 7; '",
         ),
         (
             lambda r: create(["rope"]),
-            "name of a scheme must be text, got ['rope']; 'alibi' would work",
+            "name of a scheme must be text, got ['rope']; '",
         ),
         (
             lambda r: create("rope", heads="4"),

@@ -39,10 +39,11 @@ def test_variants_with_options(conform) -> None:
     conform()
 
 
-# Of the comparisons of record, beside the schemes with their defaults.
+# Of the comparisons of record, beside the schemes with their defaults. Raw integers
+# are not among them: they overflow float16, and beside them tokens lose their digits.
 @parametrize_schemes(
     "rope:base=128,rope:fraction=0.25,path:forget=true,fox:bias=5,"
-    "integer:normalised=false,randomized:scheme=alibi,deberta:reach=16,mix:every=2"
+    "randomized:scheme=alibi,deberta:reach=16,mix:every=2"
 )
 def test_variants_of_record(conform) -> None:
     conform()

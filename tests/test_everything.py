@@ -112,6 +112,7 @@ def test_records_show_the_task_without_a_corpus(finished) -> None:
     assert (trained["status"], trained["corpus"]) == ("ok", None)
     assert set(trained["quantities"]) == {
         "accuracy",
+        "floor_accuracy",
         "read_accuracy",
         "training_bits_per_token",
     }

@@ -747,7 +747,7 @@ def test_any_change_of_any_field_changes_the_key(
 
 
 def test_the_fields_of_a_key_are_these() -> None:
-    assert len(FIELDS) == 17
+    assert len(FIELDS) == 18
     assert ("scheme", "options", "base") in FIELDS
 
 

@@ -440,7 +440,7 @@ def test_presets_are_as_large_as_promised() -> None:
     )
     standard, seeds = PRESETS["standard"]
     assert (standard.layers, standard.length, standard.steps, seeds) == (
-        (4, 128, 2000, 5)
+        (2, 128, 3000, 6)
     )
     gpu, seeds = PRESETS["gpu"]
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype, seeds) == (

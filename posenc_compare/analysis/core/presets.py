@@ -5,8 +5,8 @@ from posenc_compare.analysis.core.settings import Training
 PRESETS: dict[str, tuple[Training, int]] = {
     "quick": (Training(steps=200, test_bytes=8192), 3),
     "standard": (
-        Training(layers=4, length=128, steps=2000, batch=8, test_bytes=65_536),
-        5,
+        Training(length=128, steps=3000, batch=16, test_bytes=65_536),
+        6,
     ),
     "gpu": (
         Training(

@@ -10,6 +10,7 @@ rows are multiplied by sqrt(width). The rule asks what a parameter does, not whi
 it is part of. No parameter of a scheme is decayed: no paper of theirs decays one.
 """
 
+import copy
 from typing import Literal
 
 import torch
@@ -33,20 +34,19 @@ def acts_on(scheme: Scheme) -> dict[nn.Parameter, Target]:
         return {}
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(1, TOKENS, scheme.geometry.model_dim, generator=draw)
-    found = zip(
-        parameters,
-        _felt(scheme, parameters, x.to(parameters[0])),
-        _felt(scheme, parameters, torch.zeros_like(x).to(parameters[0])),
-        strict=True,
-    )
+    x = x.to(parameters[0])
+    twin = copy.deepcopy(scheme)  # what a scheme counts is its own
+    felt, left = _felt(twin, x), _felt(twin, torch.zeros_like(x))
+    found = zip(parameters, felt, left, strict=True)
     return {
         parameter: "activations" if (felt & ~left).any() else "tokens or logits"
         for parameter, felt, left in found
     }
 
 
-def _felt(scheme: Scheme, parameters: list[nn.Parameter], x: Tensor) -> list[Tensor]:
-    """Return which numbers of each parameter change tokens or their state."""
+def _felt(scheme: Scheme, x: Tensor) -> list[Tensor]:
+    """Return which numbers of each trained parameter change tokens or their state."""
+    parameters = [p for p in scheme.parameters() if p.requires_grad]
     positions = torch.arange(TOKENS, device=x.device)
     made = [scheme.embed(x, positions), scheme.token_state(x)]
     total = sum(

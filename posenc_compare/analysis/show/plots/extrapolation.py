@@ -25,6 +25,7 @@ from posenc_compare.analysis.show.plots.panels import (
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
+    MIDDLE,
     Look,
     looks,
     mark_training,
@@ -38,7 +39,7 @@ LABELS = ("test length (bytes)", "bits per byte")
     "extrapolation",
     order=10,
     caption="Bits per byte against the test length: means over seeds with their 95% "
-    "intervals.",
+    "intervals. Grey: n-gram models of the same training bytes.",
 )
 def draw_extrapolation(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds as a line and its interval as a shade.
@@ -46,10 +47,12 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     A line that ends at a bar belongs to a scheme that defines no further positions;
     where all schemes share a panel, the legend says how many it does. A panel of a
     family is as high as its own lines need: what is there to compare with may leave it.
+    Grey lines are models without a scheme, where they are in sight.
     """
     styles = looks(records)
     chosen = usable(records, "extrapolation")
     rows = means_table(chosen, styles)
+    floors = rows[(rows["quantity"] == "floor_bits_per_byte") & rows["x"].gt(0)]
     rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
     if rows["value"].isna().all():
         return None
@@ -65,12 +68,33 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
         name_axes(axes, rows, chosen)
         if len(panels) > 1:
             _fit_own(axes, here, styles, handles[-1])
+        draw_floors(axes, floors)
     common = _say_why(handles[0], notes) if len(panels) == 1 else []
     if len(panels) > 1 and notes:
         common.append(ended("no further positions"))
     add_legends(figure, panels, handles, [*common, *shade(rows)])
     outer_labels(panels, *LABELS)
     return figure
+
+
+def draw_floors(axes: Axes, floors: Frame) -> None:
+    """Draw the means of simple models in grey, with their names, within the axes."""
+    low, high = axes.get_ylim()
+    for case, curve in floors.groupby("case"):
+        points = curve.groupby("x")["value"].mean()
+        if not low < points.iloc[-1] < high:
+            continue
+        axes.plot(points.index, points, color=MIDDLE, linewidth=0.7, zorder=2)
+        axes.annotate(
+            str(case),
+            (points.index[0], points.iloc[0]),
+            (2, 1.5),
+            textcoords="offset points",
+            color=MIDDLE,
+            fontsize=6,
+            zorder=2,
+        )
+    axes.set_ylim(low, high)
 
 
 def _fit_own(
