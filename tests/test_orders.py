@@ -9,6 +9,7 @@ import pytest
 from conftest import Command
 from support.records import curve, record, row, stored
 
+from posenc_compare.analysis.engine.compute import rounded
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.format import Table, as_latex, as_markdown
 from posenc_compare.analysis.show.results import Tables
@@ -167,6 +168,17 @@ def test_an_interval_covers_the_documents_too() -> None:
         [crossed_half_width(scores[:, i], owners) for i in range(2)]
     )
     assert "over 3 seeds and 5 documents;" in table(records).title
+
+
+def test_windows_of_five_digits_are_those_of_a_number_with_all() -> None:
+    scores = 3 + RNG.random(size=(3, 2, 8))
+    records = with_windows(scores, [[*range(8)]] * 3)
+    for made in records:
+        made["arrays"]["document_bits"] = rounded(made["arrays"]["document_bits"])
+    assert "over 3 seeds and 8 documents;" in table(records).title
+    assert intervals(records) == pytest.approx(
+        [crossed_half_width(scores[:, i], range(8)) for i in range(2)], rel=1e-3
+    )
 
 
 def test_seeds_that_read_other_documents_keep_their_own_interval() -> None:

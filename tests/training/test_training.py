@@ -446,7 +446,7 @@ def test_presets_are_as_large_as_promised() -> None:
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype, seeds) == (
         (6, 384, 512, "bfloat16", 10)
     )
-    assert quick.test_lengths == [64, 128, 256, 512, 1024]
+    assert quick.test_lengths == [64, 128, 256, 512]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.stats.documents import crossed_half_width
 
 SCORES, OWNERS = DOCUMENTS
-SAME = 1e-6  # relative; a mean of windows and a number of a table round differently
+SAME = 1e-4  # relative; records keep five digits of a window, and all of their mean
 Place = tuple[str, float]
 """Quantity and x of a point of a curve."""
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.means import means_of
 from posenc_compare.analysis.show.plots.style import Look, safe
+from posenc_compare.stats.intervals import half_width
 
 Frame = Any  # a pandas table; type checkers lose its methods after one step
 COLUMNS = ["scheme", "quantity", "case", "x", "value", "half_width", "note"]
@@ -41,7 +42,8 @@ def means_table(records: list[Record], styles: dict[str, Look]) -> Frame:
     """Return the means over seeds of records in long form, in the order of legends.
 
     A value that is missing is NaN, and so is the half width of the 95 % interval of a
-    single seed. `scheme` is the text of its look.
+    single seed. It is over seeds alone: the lines of a plot are read beside each other,
+    and all of them have read the same text. `scheme` is the text of its look.
     """
     place = {label: i for i, label in enumerate(styles)}
     means = sorted(means_of(records), key=lambda mean: place[mean.scheme])
@@ -53,7 +55,7 @@ def means_table(records: list[Record], styles: dict[str, Look]) -> Frame:
                 safe(mean.case),
                 mean.x,
                 mean.mean,
-                mean.half_width,
+                half_width([*mean.values.values()]),
                 safe(mean.note),
             )
             for mean in means
