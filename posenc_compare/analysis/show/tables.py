@@ -33,7 +33,8 @@ from posenc_compare.errors import StoreError
 from posenc_compare.stats.intervals import LEVEL
 
 COLUMNS = 4  # quantities side by side in one displayed table
-TITLES = {"probe": "Measures without training", "training": "Measures with training"}
+# By kind of setting, in the order of display.
+TITLES = {"training": "Measures with training", "probe": "Measures without training"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ def _views(records: list[Record]) -> Views:
         for record in records
         for name, view in record.views.items()
     }
-    return {place: found[place] for place in sorted(found)}
+    rank = {kind: number for number, kind in enumerate(TITLES)}
+    order = sorted(found, key=lambda place: (rank.get(place[0], len(rank)), place))
+    return {place: found[place] for place in order}
 
 
 def _table_of(
