@@ -234,9 +234,11 @@ def test_a_turn_that_is_the_same_for_all_heads_sees_the_heads_of_the_keys() -> N
     seen: list[int] = []
 
     class Counts(Rope):
-        def rotated(self, x: Tensor, *given: Any) -> Tensor:
+        def rotated(
+            self, x: Tensor, positions: Tensor, call: Any, phasors: Any
+        ) -> Tensor:
             seen.append(x.shape[1])
-            return super().rotated(x, *given)
+            return super().rotated(x, positions, call, phasors)
 
     scheme = Counts(make("nope").geometry)
     attention(*leaves(KEYS, 2), **given(scheme, Mask(), KEYS))

@@ -455,7 +455,7 @@ def test_as_trained_is_of_the_quantity_that_is_read() -> None:
         ]
         made.append(one)
     tables = {table.title.split(",")[0]: table for table in display_tables(vet(made))}
-    assert dict(map(tuple, tables["read"].body)) == {
+    assert {row[0]: row[1] for row in tables["read"].body} == {
         "alibi + pi": "1.000",
         "alibi, as trained": "3.000",
         "rope + pi": "1.000",

@@ -63,7 +63,7 @@ Plugins = Annotated[
 Command = TypeVar("Command", bound=Callable[..., Any])
 CHOICES = get_type_hints(Choices, include_extras=True)
 DEFAULTS = {field.name: field.default for field in fields(Work)}
-METAVARS = {int: "INTEGER", float: "FLOAT", "grid": "ROWSxCOLUMNS"}
+METAVARS = {int: "INTEGER", float: "FLOAT", "seeds": "SEEDS", "grid": "ROWSxCOLUMNS"}
 
 
 def with_choices(
@@ -97,7 +97,9 @@ def _option(name: str, default: object, flag: str | None) -> inspect.Parameter:
     kind, help = get_args(CHOICES[name])
     facts: dict[str, Any] = {"metavar": METAVARS.get(name, METAVARS.get(kind))}
     flag = flag or f"--{name.replace('_', '-')}"
-    if get_origin(kind) is Literal:
+    if kind == int | str:
+        kind = str  # what it reads as is found out later
+    elif get_origin(kind) is Literal:
         kind, facts = str, {"metavar": f"[{'|'.join(get_args(kind))}]"}
     elif kind in (int, float):  # other text is left for a later check
         facts["parser"] = lambda text: number(text, kind)

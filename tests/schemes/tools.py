@@ -54,7 +54,7 @@ def build(
     options: Mapping[str, Any] | None = None,
     *,
     seed: int = 0,
-    **sizes: int,
+    **sizes: Any,
 ) -> AnyScheme:
     """Create a scheme of that class in float64; its draws depend on the seed."""
     with torch.random.fork_rng(devices=[]):

@@ -24,7 +24,7 @@ class SettingChoices(TypedDict, total=False):
     preset: Annotated[Literal["quick", "standard", "gpu"], "quick by default."]
     task: Annotated[str, "What networks are trained on: language."]
     corpus: Annotated[str, "File or folder of text; default: stdlib."]
-    seeds: Annotated[str, "How many paired seeds, or which: 3, 100-109, 5,7,9."]
+    seeds: Annotated[int | str, "How many paired seeds, or which: 3, 100-109, 5,7,9."]
     layers: Annotated[int, "Layers of the decoder."]
     width: Annotated[int, "Channels of a token."]
     heads: Annotated[int, "Attention heads."]
