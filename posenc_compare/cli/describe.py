@@ -1,7 +1,7 @@
 """The command that describes a scheme, a measure, a task or a plot."""
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -128,7 +128,7 @@ def _describe_measure(name: str) -> None:
         show("Quantities", ["quantity", "unit", "better", "0 means"], body)
 
 
-def _describe_other(name: str, registry: Registry[Any]) -> None:
+def _describe_other(name: str, registry: Registry[object]) -> None:
     """Print what a task or a plot is, with the facts that it is registered with."""
     thing = registry.get(name)
     texts = [inspect.getdoc(part) or "" for part in (inspect.getmodule(thing), thing)]

@@ -1,7 +1,7 @@
 """The command that computes one record again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,7 @@ def rerun(
         "stdlib"
     ),
     plugin: Plugins = None,
-    **chosen: Any,
+    **chosen: float,
 ) -> int:
     """Compute one record again and say whether the result is the same."""
     from posenc_compare.analysis.engine.comparison import Work, recompute
@@ -34,7 +34,8 @@ def rerun(
     shown = _record(key, folder)
     stored = Store(folder).read(shown.key)  # before its text was cleaned
     old = Record.from_json(stored) if stored else shown
-    new = recompute(old, corpus, plugin or [], Work(workers=1, **chosen))
+    work = Work(workers=1, timeout=chosen["timeout"], memory=chosen["memory"])
+    new = recompute(old, corpus, plugin or [], work)
     if isinstance(new, str):
         say(f"stopped by {new}")
         return 130

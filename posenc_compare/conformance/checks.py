@@ -110,8 +110,8 @@ def count(number: int, thing: str = "token") -> str:
 def check(
     code: str,
     title: str,
-    *ladder: Any,
-    say: Callable[[Any], str] = count,
+    *ladder: object,
+    say: Callable[..., str] = count,
     not_for: Callable[[Facts], str] = lambda facts: "",
 ) -> Callable[[Run], Run]:
     """Register a check under its code; by default a rung is a number of tokens."""

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TypedDict
 
 from posenc_compare.conformance.checks import ContractError, expect
 from posenc_compare.conformance.harness import Layer, Subject, tokens
@@ -32,33 +32,51 @@ print(json.dumps(found))
 TIMEOUT = 120.0  # seconds that the process may take
 
 
-def elsewhere(subject: Subject) -> dict[str, Any]:
-    """Import and build a scheme in a fresh process.
+class Request(TypedDict):
+    """What a fresh process is asked to import and to build."""
 
-    Returns:
-        Seconds and audited events of the import, threads after it, the changes of the
-        global state by the import and by the first build, and a digest of the outputs,
-        "" if they cannot be computed.
+    path: list[str]
+    plugin: str
+    labels: list[str]
+    lengths: Lengths
+
+
+class Found(TypedDict):
+    """What a fresh process saw of one scheme.
+
+    Attributes:
+        seconds: that the import took.
+        acts: audited events of the import.
+        threads: after the import.
+        imported: parts of the global state that the import changed.
+        built: those that the first build changed.
+        digest: of the outputs; "" if they cannot be computed.
     """
+
+    seconds: float
+    acts: list[str]
+    threads: int
+    imported: list[str]
+    built: list[str]
+    digest: str
+
+
+def elsewhere(subject: Subject) -> Found:
+    """Import and build a scheme in a fresh process, and return what it saw."""
     label = subject.variant.label
     return _elsewhere(subject.plugin, label, subject.lengths)[label]
 
 
 @functools.cache
-def _elsewhere(plugin: str, label: str, lengths: Lengths) -> dict[str, dict[str, Any]]:
+def _elsewhere(plugin: str, label: str, lengths: Lengths) -> dict[str, Found]:
     """Return the findings by label; the built-in schemes share a process."""
     names = [label] if plugin else dict.fromkeys([*built_in(), label])
-    request = json.dumps(
-        {
-            "path": search_path(),
-            "plugin": plugin,
-            "labels": [*names],
-            "lengths": lengths,
-        }
+    request = Request(
+        path=search_path(), plugin=plugin, labels=[*names], lengths=lengths
     )
     try:
         done = subprocess.run(
-            python(SCRIPT, request),
+            python(SCRIPT, json.dumps(request)),
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -81,11 +99,11 @@ def built_in() -> list[str]:
     return [name for name, e in entries.items() if e.module.startswith(package)]
 
 
-def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def look_from_inside(request: Request) -> dict[str, Found]:
     """Import and build schemes in this process; `elsewhere` calls it in a fresh one."""
     acts: list[str] = []
 
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
         writes = event == "open" and set(str(arguments[1] or "r")) & set("wax+")
         if writes or event in ACTS:
             acts.append(event)
@@ -93,7 +111,7 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
     sys.addaudithook(watch)
     if request["plugin"]:
         add_plugin(request["plugin"])
-    found = {}
+    found: dict[str, Found] = {}
     for label in request["labels"]:
         (variant,) = parse_variants(label)
         subject = Subject(variant, lengths=request["lengths"])
@@ -102,13 +120,18 @@ def look_from_inside(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
             acts.clear()
             start = time.monotonic()
             SCHEMES.get(variant.name)
-            facts: dict[str, Any] = {"seconds": time.monotonic() - start}
-            facts |= {"acts": list(acts), "threads": threading.active_count()}
-            facts |= {"import": changes(before), "digest": ""}
+            facts = Found(
+                seconds=time.monotonic() - start,
+                acts=list(acts),
+                threads=threading.active_count(),
+                imported=changes(before),
+                built=[],
+                digest="",
+            )
             before = process_state()
             with suppress(Exception):  # other checks report failures
                 subject.build()
-            facts["build"] = changes(before)
+            facts["built"] = changes(before)
             with suppress(Exception):
                 facts["digest"] = digest(subject)
             found[label] = facts

@@ -164,6 +164,6 @@ def _import_has_no_side_effects(subject: Subject, _: None) -> None:
     expect(facts["seconds"] <= IMPORT, f"at most {IMPORT:g} s", facts["seconds"])
     expect(not facts["acts"], "no file, process or connection", facts["acts"])
     expect(facts["threads"] == 1, "one thread", facts["threads"])
-    for step in ("import", "build"):
-        changed = ", ".join(facts[step])
+    for step, parts in (("import", facts["imported"]), ("build", facts["built"])):
+        changed = ", ".join(parts)
         expect(not changed, f"no change of the process by its {step}", changed)

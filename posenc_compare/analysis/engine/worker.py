@@ -17,12 +17,17 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, REGISTRIES, add_plugin
 from posenc_compare.sources import OURS, PlannedFinder, keep
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.core.progress import Progress
+    from posenc_compare.analysis.records.cells import Cell
+    from posenc_compare.analysis.training.checkpoints import Checkpoints
 
 OFTEN = 0.2  # seconds between two reports of progress
 PROTOCOL = 70  # exit code of a worker that could not answer
@@ -54,7 +59,7 @@ def main() -> None:
     while True:
         request = requests.get()
         token = request["token"]
-        cell, progress = _task(request, pipe)
+        cell, progress, checkpoints = _task(request, pipe)
         with contextlib.suppress(Exception):  # `compute` tells what is wrong with it
             MEASURES.get(cell.measure)
             cell.spec()  # which reads and hashes all source, once
@@ -66,7 +71,7 @@ def main() -> None:
             _answer(pipe, {"token": token, "stopped": True})
             os._exit(0)
         except StoreError as error:
-            size = progress.checkpoints.size
+            size = checkpoints.size
             _answer(pipe, {"token": token, "store": str(error), "size": size})
             os._exit(0)
         body = record.to_json()
@@ -123,7 +128,7 @@ def _import_plugins(finder: PlannedFinder) -> None:
                     registry.get(name)
 
 
-def _task(request: Body, pipe: int) -> Any:
+def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
     from posenc_compare.analysis.core.progress import Progress
     from posenc_compare.analysis.records.cells import cell_of
     from posenc_compare.analysis.records.record import Fields, Spec
@@ -143,7 +148,8 @@ def _task(request: Body, pipe: int) -> Any:
         folder, request["interval"], STOP.is_set, run=request["run"]
     )
     spec = Spec.from_json(Fields(request["spec"], "spec"))
-    return cell_of(spec, request["corpus"]), Progress(advance, checkpoints)
+    cell = cell_of(spec, request["corpus"])
+    return cell, Progress(advance, checkpoints), checkpoints
 
 
 def _answer(pipe: int, message: Body) -> None:

@@ -2,13 +2,13 @@
 
 import math
 import textwrap
-from typing import Any
 
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
+from pandas import Series
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, means_table, usable
@@ -137,7 +137,7 @@ def _value_axis(axes: Axes, panel: Frame, name: str, unit: str) -> None:
     axes.set_xlabel("\n".join(textwrap.wrap(safe(unit, 72), 24)))
 
 
-def _log_axis(axes: Axes, values: Any, least: int) -> None:
+def _log_axis(axes: Axes, values: Series, least: int) -> None:
     """Make the axis logarithmic from `10 ** least`, and linear down to 0 below."""
     most = math.ceil(math.log10(values.abs().max()))
     powers = [10.0**i for i in range(least, most + 1, max(1, (most - least + 3) // 3))]
