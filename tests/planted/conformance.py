@@ -56,8 +56,8 @@ FAULTS = [
     fault(
         "fresh_process",
         "import unseen",
-        '{"import": changes(before),',
-        '{"import": [],',
+        "imported=changes(before),",
+        "imported=[],",
         "an_import_that_changes_the_process_is_found",
     ),
     fault(
