@@ -97,8 +97,8 @@ def _run(comparison: "Comparison", out: Path | None, format: str, dry_run: bool)
     from posenc_compare.analysis.records.store import Store
 
     store = Store(out or Path("runs") / comparison.name)
-    for line in comparison.left_out:
-        say(f"left out: {line}")
+    for line in comparison.remarks:
+        say(line)
     if dry_run:
         _show_plan(comparison, store, format)
         return 0

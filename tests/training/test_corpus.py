@@ -1,11 +1,13 @@
 """The corpus: real bytes, split by document, drawn without state."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
+from posenc_compare.analysis.training.pinned import OF, other_text
 from posenc_compare.errors import ConfigError
 
 
@@ -79,7 +81,7 @@ def test_test_windows_lie_in_one_held_out_document_each(folder: Path) -> None:
 
 def test_windows_share_out_a_document_to_its_last_byte() -> None:
     documents = (bytes(range(3 * 16 + 1)), bytes(range(100, 100 + 2 * 16 + 1)))
-    corpus = Corpus("made", "0", np.zeros(1, np.uint8), (), documents)
+    corpus = Corpus("made", "0", {}, np.zeros(1, np.uint8), (), documents)
     windows = corpus.windows("test", 16, 5 * 16)[0]
     starts = [0, 16, 32, 100, 116]
     wanted = [list(range(start, start + 17)) for start in starts]
@@ -90,7 +92,7 @@ def test_windows_share_out_a_document_to_its_last_byte() -> None:
 
 @pytest.mark.parametrize("spare", [0, 1, 2])
 def test_a_batch_may_begin_at_every_byte_that_has_a_whole_window(spare: int) -> None:
-    corpus = Corpus("made", "0", np.arange(17 + spare, dtype=np.uint8), (), ())
+    corpus = Corpus("made", "0", {}, np.arange(17 + spare, dtype=np.uint8), (), ())
     batch = corpus.batch(64, 16, seed=0, step=0)
     assert set(batch[:, 0].tolist()) == set(range(spare + 1))
     assert (batch == batch[:, :1] + np.arange(17)).all()
@@ -138,3 +140,19 @@ def test_settings_are_chosen_on_other_windows_than_those_of_tests(folder: Path) 
         assert len(set(numbers)) > 1
         for window, number in zip(windows, numbers, strict=True):
             assert bytes(window.tolist()) in documents[number]
+
+
+def test_the_default_corpus_is_pinned_by_the_hashes_of_its_files() -> None:
+    corpus = load_corpus("stdlib")
+    if not corpus.name.startswith(OF):
+        assert other_text(corpus)
+        return
+    assert other_text(corpus) == []
+    files = {**corpus.files, "abc.py": "0" * 64, "new.py": "1" * 64}
+    del files["ast.py"]
+    (line,) = other_text(replace(corpus, files=files))
+    assert f"3 of {len(files) + 1} files differ, such as abc.py" in line
+
+
+def test_the_default_corpus_has_no_file_that_each_build_writes() -> None:
+    assert not [name for name in load_corpus("stdlib").files if "_sysconfig" in name]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.core.settings import STDLIB, ProbeSetting
 from posenc_compare.analysis.engine.choices import Choices, Work, settle
 from posenc_compare.analysis.engine.machine import check_memory, limits_of
 from posenc_compare.analysis.engine.plan import (
@@ -39,6 +39,8 @@ from posenc_compare.analysis.records.cells import (
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.analysis.training.pinned import other_text
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.validate import hint
@@ -90,7 +92,7 @@ class Comparison:
         plugins: files and modules that workers take schemes from.
         retry: statuses of records that are computed again.
         name: of the folder that a run goes to by default.
-        left_out: lines that say what was asked for and has no place here.
+        remarks: lines that a reader must know before it runs.
     """
 
     cells: list[Cell]
@@ -98,7 +100,7 @@ class Comparison:
     plugins: list[str]
     retry: tuple[str, ...] = ()
     name: str = ""
-    left_out: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def missing(self, store: Store) -> dict[str, Cell]:
         """Return by key the cells that a run would compute."""
@@ -194,7 +196,7 @@ def plan_comparison(
     sources = [str(plugin) for plugin in plugins]
     for source in sources:
         add_plugin(source)
-    variants, names, left_out = _fitting(schemes, measures, settings.probe)
+    variants, names, remarks = _fitting(schemes, measures, settings.probe)
     _check_files(variants, names)
     planned = plan(
         variants,
@@ -208,7 +210,9 @@ def plan_comparison(
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)
     check_memory(cells, limits.memory)
-    return Comparison(cells, limits, sources, retry, settings.name, tuple(left_out))
+    if any(c.setting.reads_corpus and c.setting.corpus == STDLIB for c in planned):
+        remarks += other_text(load_corpus(STDLIB))
+    return Comparison(cells, limits, sources, retry, settings.name, tuple(remarks))
 
 
 def compare(
@@ -244,8 +248,8 @@ def compare(
         Results(2 of 2 cells ok)
     """
     comparison = plan_comparison(schemes, measures, plugins=plugins, **choices)
-    for line in comparison.left_out:
-        warnings.warn(f"left out: {line}", stacklevel=2)
+    for line in comparison.remarks:
+        warnings.warn(line, stacklevel=2)
     folder = Path(out or tempfile.mkdtemp(prefix="posenc-compare-"))
     try:
         store = Store(folder)
@@ -339,7 +343,7 @@ def _fitting(
             f"measures on {place} must be without training, got {measures[:80]!r}; "
             f"`--measures untrained` would work"
         )
-    left_out = []
+    remarks = []
     if others:
         names = ", ".join(variant.label for variant in others)
         if len(others) > SHOWN:
@@ -347,10 +351,10 @@ def _fitting(
         why = "have several axes, a text has one; `--grid 16x16` compares those of two"
         if probe.grid:
             why = f"do not have the {axes} axes of {place}"
-        left_out.append(f"{names}; their positions {why}")
+        remarks.append(f"left out: {names}; their positions {why}")
     if probe.grid and trained:
-        left_out.append(f"{', '.join(trained)}; networks are trained on text")
-    return variants, chosen, left_out
+        remarks.append(f"left out: {', '.join(trained)}; networks are trained on text")
+    return variants, chosen, remarks
 
 
 def _axes(count: int) -> str:

@@ -23,6 +23,7 @@ from posenc_compare.validate import read_regular
 HELD_OUT = 0.1  # least fraction of all bytes in each of the sets held out
 # Folders of generated code or tests, or that differ between installations.
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"}
+BUILT = "_sysconfigdata_"  # how a file begins that every build writes anew
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Corpus:
     Attributes:
         name: name of the file or folder, or the standard library with its version.
         sha256: hash of all documents, in order, each with its length.
+        files: hash of each document by its name, sorted by name.
         train: training documents joined by one zero byte, `(byte,)` uint8.
         validation: documents by which settings are chosen.
         test: documents for the figures that are told.
@@ -39,6 +41,7 @@ class Corpus:
 
     name: str
     sha256: str
+    files: dict[str, str]
     train: NDArray[np.uint8]
     validation: tuple[bytes, ...]
     test: tuple[bytes, ...]
@@ -128,7 +131,9 @@ def load_corpus(source: str) -> Corpus:
         whole.update(len(text).to_bytes(8, "little") + text)
     train, validation, test = _split(list(documents.values()))
     joined = np.frombuffer(b"\0".join(train), np.uint8)
-    return Corpus(name, whole.hexdigest(), joined, tuple(validation), tuple(test))
+    files = {name: hashlib.sha256(text).hexdigest() for name, text in documents.items()}
+    held_out = tuple(validation), tuple(test)
+    return Corpus(name, whole.hexdigest(), files, joined, *held_out)
 
 
 def _read(source: str) -> tuple[str, dict[str, bytes]]:
@@ -143,6 +148,7 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
             path
             for path in folder.rglob("*.py")
             if not NOT_LIBRARY.intersection(path.relative_to(folder).parts)
+            and not path.name.startswith(BUILT)
         ]
     else:
         if not source:

@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.tasks.task import Batch
 
-TEST_TOKENS = 16_384  # tokens in one forward pass of a test
+TEST_TOKENS = 8192  # in one forward pass of a test, which has one draw of random ids
 
 
 @torch.no_grad()
