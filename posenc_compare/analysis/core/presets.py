@@ -5,7 +5,7 @@ from posenc_compare.analysis.core.settings import Training
 PRESETS: dict[str, tuple[Training, int]] = {
     "quick": (Training(steps=150, longest=8, test_bytes=4096), 3),
     "standard": (
-        Training(length=128, steps=3000, batch=16, test_bytes=65_536),
+        Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536),
         6,
     ),
     "gpu": (
