@@ -27,6 +27,7 @@ from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
 from posenc_compare.cli.run import measure, run
+from posenc_compare.cli.sensitivity import sensitivity
 from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
@@ -107,6 +108,7 @@ for command in (
     plot,
     report,
     predict,
+    sensitivity,
     status,
     rerun,
     diff,

@@ -436,11 +436,11 @@ def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None
 def test_presets_are_as_large_as_promised() -> None:
     quick, seeds = PRESETS["quick"]
     assert (quick.layers, quick.width, quick.length, quick.steps, seeds) == (
-        (2, 128, 64, 200, 3)
+        (2, 128, 64, 150, 3)
     )
     standard, seeds = PRESETS["standard"]
     assert (standard.layers, standard.length, standard.steps, seeds) == (
-        (2, 128, 3000, 6)
+        (2, 128, 1500, 6)
     )
     gpu, seeds = PRESETS["gpu"]
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype, seeds) == (

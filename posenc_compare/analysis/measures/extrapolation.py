@@ -28,14 +28,13 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
-from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.evaluation import by_place, counted
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.tested import Tests
-from posenc_compare.analysis.training.trainer import Recipe, Trainer
+from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.registry import TASKS
-from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 
 
@@ -157,43 +156,16 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
         every test window of the longest length, and `window_documents`, which document
         each is from.
     """
-    facts = TASKS.entry(setting.task).facts
-    task = TASKS.get(setting.task)(setting)
-    geometry = Geometry(
-        model_dim=setting.width,
-        heads=setting.heads,
-        length=setting.length,
-        lengths=setting.lengths,
-    )
-    model = Decoder(
-        variant,
-        setting.layers,
-        geometry,
-        setting.seed,
-        facts["vocabulary"],
-        setting.norm,
-    )
-    model.to(setting.device)
-    recipe = Recipe(
-        setting.steps,
-        setting.length,
-        setting.learning_rate,
-        setting.weight_decay,
-        setting.scheme_rate,
-        setting.dtype == "bfloat16",
-        setting.compiled,
-    )
-    trainer = Trainer(model, task, recipe, setting.seed)
+    score: str = TASKS.entry(setting.task).facts["score"]
+    trainer = trainer_of(variant, setting)
+    task, model = trainer.task, trainer.model
     contexts = _contexts(setting)
     tests = Tests(
-        trainer,
-        facts["score"],
-        setting.test_bytes,
-        {*contexts, *setting.test_lengths},
+        trainer, score, setting.test_bytes, {*contexts, *setting.test_lengths}
     )
     tests.resume(progress)
     losses = trainer.train(progress)
-    scoring = SCORINGS[facts["score"]]
+    scoring = SCORINGS[score]
     last = losses[-max(1, len(losses) // 10) :]
     rows = [Row(scoring.trained.name, sum(last) / len(last))]
     scores, notes = Scores(setting.length), dict[int, str]()
@@ -218,7 +190,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     _slide(scores, task, setting, tests, model.own, progress)
     rows += scores.rows(notes)
     arrays: dict[str, Any] = {
-        f"position_{facts['score'].removesuffix('_per_byte')}": at_places,
+        f"position_{score.removesuffix('_per_byte')}": at_places,
         "training_bits": losses,
     }
     if task.documents:

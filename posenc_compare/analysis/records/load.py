@@ -9,19 +9,22 @@ differs from the others.
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.record import Facts, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
+from posenc_compare.validate import hint
 
 Warn = Callable[[str], object]
 
 HASHES = ("source", "corpus_sha256")
+HASHED = {"corpus": "corpus_sha256"}  # the setting behind a name that readers use
 # Facts of where a record was made that change its numbers: by the name of a setting,
 # where the fact stands, and what it is for records of before it was kept.
 MADE = {
@@ -53,6 +56,62 @@ def load_records(
     Raises:
         ConfigError: if the folder holds no records.
     """
+    return tell_apart(_read(folder, warn, arrays=arrays), warn)
+
+
+def load_by(
+    folders: Iterable[Path], names: Sequence[str], warn: Warn = warnings.warn
+) -> dict[str, list[Record]]:
+    """Return the sound records of trainings in folders, by the value of a setting.
+
+    Args:
+        folders: of runs.
+        names: of the settings of a training; `corpus` is its text. Of several settings
+            the values stand together.
+        warn: as in `load_records`.
+
+    Returns:
+        Records by value, numbers in order; labels tell other settings apart.
+
+    Raises:
+        ConfigError: if a folder holds no records, a setting is not one of a training or
+            has one value in all of them.
+    """
+    trained = [
+        record
+        for folder in folders
+        for record in _read(folder, warn, arrays=False)
+        if record.spec.kind == "training"
+    ]
+    known = {name for record in trained for name in record.spec.setting}
+    for name in names:
+        if HASHED.get(name, name) not in known:
+            raise ConfigError(f"by {name!r}: must be a setting{hint(name, known)}")
+    groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
+    for record in trained:
+        groups[tuple(_value(record, name) for name in names)].append(record)
+    if len(groups) < 2:
+        found = ", ".join(map(_words, groups)) or "none"
+        raise ConfigError(
+            f"by {','.join(names)}: must have two values or more in the records of "
+            f"trainings, got {found}"
+        )
+    order = sorted(groups, key=lambda value: [(isinstance(v, str), v) for v in value])
+    return {_words(value): tell_apart(groups[value], warn) for value in order}
+
+
+def _value(record: Record, name: str) -> Scalar:
+    if name in HASHED:
+        return str(record.corpus.get("name", ""))
+    return record.spec.setting.get(name, "")
+
+
+def _words(value: Iterable[Scalar]) -> str:
+    return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
+
+
+def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
+    """Return the sound records of a folder, with the labels that they were given."""
     store = Store(folder)
     records = sound(store.records(), warn, arrays=arrays)
     if store.damaged:
@@ -66,7 +125,7 @@ def load_records(
             f"{folder}: must hold records of a run (cells/*.json, or packed in "
             f"cells.jsonl.xz), and holds none"
         )
-    return tell_apart(records, warn)
+    return records
 
 
 def sound(

@@ -14,10 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.optimiser import groups
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.errors import NonFiniteError
+from posenc_compare.registry import TASKS
+from posenc_compare.schemes import Geometry, Variant
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,41 @@ class Trainer:
 
     def _named(self) -> list[tuple[str, Tensor]]:
         return [*self.model.named_parameters(), *self.model.named_buffers()]
+
+
+def trainer_of(variant: Variant, setting: Training) -> Trainer:
+    """Return the trainer of a new decoder with a scheme, as a setting has it.
+
+    Raises:
+        ConfigError: if the scheme or the task refuses the setting.
+    """
+    facts = TASKS.entry(setting.task).facts
+    task = TASKS.get(setting.task)(setting)
+    geometry = Geometry(
+        model_dim=setting.width,
+        heads=setting.heads,
+        length=setting.length,
+        lengths=setting.lengths,
+    )
+    model = Decoder(
+        variant,
+        setting.layers,
+        geometry,
+        setting.seed,
+        facts["vocabulary"],
+        setting.norm,
+    )
+    model.to(setting.device)
+    recipe = Recipe(
+        setting.steps,
+        setting.length,
+        setting.learning_rate,
+        setting.weight_decay,
+        setting.scheme_rate,
+        setting.dtype == "bfloat16",
+        setting.compiled,
+    )
+    return Trainer(model, task, recipe, setting.seed)
 
 
 def _loss(logits: Tensor, batch: Batch) -> Tensor:

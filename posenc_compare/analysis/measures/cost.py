@@ -1,0 +1,115 @@
+"""Cost: what a scheme adds to the parameters, the time and the memory of a step.
+
+A few steps of the training that `extrapolation` does are taken, and timed. Nothing else
+computes beside them.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.measures.measure import (
+    Headline,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.training.trainer import trainer_of
+from posenc_compare.schemes import Variant
+
+WARM, TIMED = 3, 12  # steps
+PARAMETERS = Quantity(
+    "scheme_parameters",
+    unit="numbers",
+    better="lower",
+    zero="the scheme learns nothing",
+    title="parameters of the scheme",
+)
+SECONDS = Quantity(
+    "step_seconds",
+    unit="seconds",
+    better="lower",
+    zero="a step of training takes no time",
+    title="seconds a step",
+    repeatable=False,
+)
+MEMORY = Quantity(
+    "step_memory",
+    unit="MiB",
+    better="lower",
+    zero="a step allocates nothing",
+    title="MiB a step",
+    repeatable=False,
+)
+
+
+@register_measure(
+    "cost",
+    quantities=(PARAMETERS, SECONDS, MEMORY),
+    views=(Headline(PARAMETERS), Headline(SECONDS), Headline(MEMORY)),
+    setting="training",
+    once=True,
+    exclusive=True,
+)
+def cost(variant: Variant, setting: Training, progress: Progress) -> Result:
+    """Parameters of a scheme, and time and memory of a step of training with it.
+
+    Args:
+        variant: the scheme under test.
+        setting: network, training and task; a few of the steps are taken.
+        progress: called after every step.
+
+    Returns:
+        Three rows: the trained parameters of the scheme, the median time of a step,
+        and the most memory that a step holds beyond weights and batch, with gradients
+        and the moments of the optimiser. Memory is that of tensors on the device.
+    """
+    some = replace(setting, steps=WARM + TIMED)
+    trainer = trainer_of(variant, some)
+    own = {
+        id(parameter): parameter.numel()
+        for scheme in trainer.model.own
+        for parameter in scheme.parameters()
+    }
+    peak = _peak(variant, replace(setting, steps=1))
+    ends: list[float] = []
+
+    def end(units: int) -> None:
+        if setting.device != "cpu":
+            torch.cuda.synchronize(setting.device)
+        ends.append(time.perf_counter())
+        progress(units)
+
+    trainer.train(Progress(end))
+    seconds = float(np.median(np.diff(ends[WARM - 1 :])))
+    return Result(
+        [
+            Row(PARAMETERS.name, sum(own.values())),
+            Row(SECONDS.name, seconds),
+            Row(MEMORY.name, peak / 2**20),
+        ]
+    )
+
+
+def _peak(variant: Variant, setting: Training) -> int:
+    """Return the most bytes that the first step of a training holds at a time."""
+    trainer = trainer_of(variant, setting)
+    if setting.device != "cpu":
+        before = torch.cuda.memory_allocated(setting.device)
+        torch.cuda.reset_peak_memory_stats(setting.device)
+        trainer.train(Progress())
+        return torch.cuda.max_memory_allocated(setting.device) - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        trainer.train(Progress())
+    events = found.profiler.kineto_results.events()
+    events = sorted(
+        (event for event in events if event.name() == "[memory]"),
+        key=lambda event: event.start_ns(),
+    )
+    return int(np.max(np.cumsum([0, *(event.nbytes() for event in events)])))

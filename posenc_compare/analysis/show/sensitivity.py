@@ -1,0 +1,268 @@
+"""What becomes of an order if a setting changes: a budget, a norm, a rate or a text.
+
+Every outcome of trained networks has a table: schemes down, values of the setting
+across. Beneath it stand the order under each value, and the pairs of schemes of which
+one value claims an order and another has the opposite sign: these are undecided.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.show.listing import by_family
+from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.analysis.show.orders import Column, order_lines
+from posenc_compare.registry import SCORES
+from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.pairs import ALPHA, adjusted_p
+
+WIDE = 4  # values that have a column each
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A number of trained networks under every value of a setting.
+
+    Attributes:
+        heading: of the quantity, and where on its curve.
+        higher: whether the greater number is the better.
+        columns: means by scheme, by value of the setting.
+    """
+
+    heading: str
+    higher: bool
+    columns: dict[str, Column]
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the schemes that have a number under some value, by family."""
+        families = {
+            label: mean.family
+            for column in self.columns.values()
+            for label, mean in column.items()
+            if mean.values
+        }
+        return sorted(families, key=lambda label: by_family(families[label], label))
+
+    def array(self, value: str, labels: list[str]) -> np.ndarray:
+        """Return the numbers under a value, `(schemes, seeds)`; NaN where none is."""
+        seeds = sorted(
+            {
+                s
+                for c in self.columns.values()
+                for mean in c.values()
+                for s in mean.values
+            }
+        )
+        column = self.columns[value]
+        found = np.full((len(labels), len(seeds)), math.nan)
+        for place, label in enumerate(labels):
+            if label in column:
+                values = column[label].values
+                found[place] = [values.get(seed, math.nan) for seed in seeds]
+        return found
+
+
+def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Table]:
+    """Return a table for every outcome of trained networks.
+
+    Args:
+        by: names of the setting that changes, for the titles.
+        groups: records by the value of the setting that changes; labels in a group
+            tell all other settings apart.
+    """
+    return [
+        _best(by, outcome)
+        if len(outcome.columns) > WIDE
+        else _side_by_side(by, outcome)
+        for outcome in _outcomes(groups)
+        if outcome.labels
+    ]
+
+
+def _outcomes(groups: Mapping[str, list[Record]]) -> Iterator[Outcome]:
+    """Yield the scores at the shortest and the longest length, then the headlines."""
+    means = {value: means_of(records) for value, records in groups.items()}
+    views = {
+        (record.measure, name): view
+        for records in groups.values()
+        for record in records
+        if record.spec.kind == "training"
+        for name, view in record.views.items()
+    }
+    places = sorted(
+        views, key=lambda place: (not isinstance(views[place], Curve), place)
+    )
+    for place in places:
+        view, measure = views[place], place[0]
+        quantity = view.quantity
+        if isinstance(view, Curve) and quantity.name in SCORES:
+            for x in _ends(measure, quantity, means):
+                heading = f"{quantity.heading} at {x:g}"
+                yield _outcome(heading, measure, quantity, "", x, means)
+        elif isinstance(view, Headline) and quantity.better != "neither":
+            yield _outcome(
+                quantity.heading, measure, quantity, view.case, view.x, means
+            )
+
+
+def _ends(
+    measure: str, quantity: Quantity, means: Mapping[str, list[Mean]]
+) -> list[float]:
+    """Return the first and the last point of a curve that all values have."""
+    points = [
+        {m.x for m in some if (m.measure, m.quantity) == (measure, quantity.name)}
+        for some in means.values()
+    ]
+    common = sorted(set.intersection(*points))
+    return [*dict.fromkeys(common[:1] + common[-1:])]
+
+
+def _outcome(
+    heading: str,
+    measure: str,
+    quantity: Quantity,
+    case: str,
+    x: float | None,
+    means: Mapping[str, list[Mean]],
+) -> Outcome:
+    wanted = (measure, quantity.name, case, x)
+    columns = {
+        value: {
+            m.scheme: m
+            for m in some
+            if (m.measure, m.quantity, m.case, None if math.isnan(m.x) else m.x)
+            == wanted
+        }
+        for value, some in means.items()
+    }
+    return Outcome(heading, quantity.better == "higher", columns)
+
+
+def _side_by_side(by: str, outcome: Outcome) -> Table:
+    """Return a table with a column for each value, and the change between two."""
+    values, labels = list(outcome.columns), outcome.labels
+    head = ["scheme", *values]
+    rows: list[list[str | Cell]] = [
+        [label, *(_cell(outcome.columns[value], label) for value in values)]
+        for label in labels
+    ]
+    if len(values) == 2:
+        head.append("change")
+        first, last = (outcome.array(value, labels) for value in values)
+        for row, change in zip(rows, last - first, strict=True):
+            row.append(_mean(change))
+    columns = [
+        {k: m for k, m in column.items() if m.values}
+        for column in outcome.columns.values()
+    ]
+    end = "higher" if outcome.higher else "lower"
+    lines = [*order_lines(values, columns, [end] * len(values)), *_undecided(outcome)]
+    return Table(_title(by, outcome), head, rows, _seeds(outcome), tuple(lines))
+
+
+def _best(by: str, outcome: Outcome) -> Table:
+    """Return a table of the best value of each scheme, beside one that all share."""
+    labels = outcome.labels
+    sign = -1 if outcome.higher else 1
+    means = {
+        value: sign * _means(outcome.array(value, labels)) for value in outcome.columns
+    }
+    whole = {value: some for value, some in means.items() if not np.isnan(some).any()}
+    if not whole:
+        return Table(_title(by, outcome), ["scheme"], [[label] for label in labels])
+    shared = min(whole, key=lambda value: float(whole[value].mean()))
+    table = np.array([*means.values()])
+    own = np.nanmin(table, axis=0)
+    best = [list(means)[place] for place in np.nanargmin(table, axis=0)]
+    before, after = _places(whole[shared]), _places(own)
+    common = outcome.columns[shared]
+    rows: list[list[str | Cell]] = [
+        [
+            label,
+            _cell(common, label),
+            _cell(outcome.columns[best[i]], label),
+            best[i],
+            f"{before[i]}" if before[i] == after[i] else f"{before[i]} to {after[i]} *",
+        ]
+        for i, label in enumerate(labels)
+    ]
+    rows.sort(key=lambda row: before[labels.index(str(row[0]))])
+    line = (
+        f"best on average over schemes: {shared}; * the place changes if each scheme "
+        f"has its own best value"
+    )
+    head = ["scheme", shared, "own best", "at", "place"]
+    return Table(_title(by, outcome), head, rows, _seeds(outcome), (line,))
+
+
+def _undecided(outcome: Outcome) -> list[str]:
+    """Return a line on pairs whose order one value claims and another turns round."""
+    common = set.intersection(*({*column} for column in outcome.columns.values()))
+    labels = [label for label in outcome.labels if label in common]
+    claims, signs = [], []
+    for value in outcome.columns:
+        array = outcome.array(value, labels)
+        p, means = adjusted_p(array), _means(array)
+        sign = np.sign(means[:, None] - means)
+        signs.append(sign)
+        claims.append(np.where(np.nan_to_num(p, nan=1.0) <= ALPHA, sign, 0))
+    claimed = sum(map(np.abs, claims)) > 0
+    if not claimed.any():
+        return []
+    turned = claimed & (np.min(signs, axis=0) < 0) & (np.max(signs, axis=0) > 0)
+    pairs = [
+        f"{labels[i]} and {labels[j]}"
+        for i, j in zip(*np.nonzero(np.triu(turned)), strict=True)
+    ]
+    of = int(np.triu(claimed).sum())
+    if not pairs:
+        return [f"no pair is undecided, of {of} that differ under some value"]
+    return [
+        f"undecided, for the sign changes ({len(pairs)} of {of}): {', '.join(pairs)}"
+    ]
+
+
+def _cell(column: Column, label: str) -> Cell:
+    return column[label].cell if label in column else Cell()
+
+
+def _mean(values: np.ndarray) -> Cell:
+    """Return the mean of paired differences over the seeds that have one."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return Cell()
+    half = half_width(known)
+    return Cell(float(known.mean()), None if math.isnan(half) else half, len(known))
+
+
+def _means(array: np.ndarray) -> np.ndarray:
+    """Return the mean over the seeds that are there, NaN where none is."""
+    there = np.isfinite(array)
+    counts = there.sum(axis=1)
+    totals = np.where(there, array, 0.0).sum(axis=1)
+    return np.where(counts > 0, totals / np.maximum(counts, 1), math.nan)
+
+
+def _places(numbers: np.ndarray) -> list[int]:
+    """Return the place of each number, 1 for the smallest."""
+    return (np.argsort(np.argsort(numbers, kind="stable")) + 1).tolist()
+
+
+def _seeds(outcome: Outcome) -> int:
+    return max(
+        (len(m.values) for c in outcome.columns.values() for m in c.values()), default=1
+    )
+
+
+def _title(by: str, outcome: Outcome) -> str:
+    seeds = _seeds(outcome)
+    if seeds < 2:
+        return f"{outcome.heading} by {by} (1 seed)"
+    spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
+    return f"{outcome.heading} by {by} ({spread})"

@@ -1,0 +1,35 @@
+"""The command that says what becomes of an order if a setting changes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc_compare.cli.console import NUMBERS, say, show_parts
+from posenc_compare.cli.options import Format, Formats
+from posenc_compare.errors import ConfigError
+
+
+def sensitivity(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
+    by: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated settings of a training whose values are compared: "
+            "steps, norm, heads, learning_rate, corpus, ..."
+        ),
+    ],
+    format: Formats = Format.table,
+) -> None:
+    """Show what becomes of trained scores and their order if a setting changes."""
+    from posenc_compare.analysis.records.load import load_by
+    from posenc_compare.analysis.show.sensitivity import sensitivity_tables
+
+    if format in NUMBERS:
+        raise ConfigError(
+            f"format must be table, md or tex, got {format.value}; `table DIR --format "
+            f"{format.value}` writes every number"
+        )
+    names = [name.strip() for name in by.split(",")]
+    groups = load_by(folders, names, say)
+    show_parts(sensitivity_tables(", ".join(names), groups), format)
