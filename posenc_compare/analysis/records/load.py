@@ -38,7 +38,8 @@ TOLD = {
     "package": "several versions of this package",
     "cpu": "processors that calculate differently",
 }
-DOCUMENTS = ("document_bits", "window_documents")  # arrays that tables need too
+DOCUMENTS = ("document_bits", "window_documents")  # by document
+TABLED = (*DOCUMENTS, "training_bits")  # arrays that tables need too
 HELD = 1 << 26  # numbers in the arrays of all records of a folder
 
 
@@ -145,7 +146,7 @@ def sound(
             key = clean(str(key), 40)
             warn(clean(f"record {key}: left out: {error}", 200))
             continue
-        wanted = {n: a for n, a in record.arrays.items() if arrays or n in DOCUMENTS}
+        wanted = {n: a for n, a in record.arrays.items() if arrays or n in TABLED}
         held += sum(map(_count, wanted.values()))
         if wanted and held > HELD:
             key = clean(record.key, 40)

@@ -89,10 +89,12 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number to three significant digits, four from 1000 on."""
+    """Write a number to three digits behind the point, or to four significant ones."""
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.1e}"
-    return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
+    if abs(value) < 10:
+        return f"{value:.3f}"
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

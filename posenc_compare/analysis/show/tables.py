@@ -29,6 +29,7 @@ from posenc_compare.analysis.show.listing import alike, by_family, same_lines
 from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import Mean, means_of, summary
 from posenc_compare.analysis.show.orders import may_rank, order_lines
+from posenc_compare.analysis.show.seconds import seconds_tables
 from posenc_compare.errors import StoreError
 from posenc_compare.stats.intervals import LEVEL
 
@@ -73,6 +74,8 @@ def display_tables(records: list[Record]) -> list[Table]:
         for i in range(0, len(columns), COLUMNS):
             title_here = f"{title}{_grid(records, kind)}"
             tables.append(_layout(title_here, columns[i : i + COLUMNS], records))
+        if kind == "training":
+            tables += seconds_tables(records)
     return tables
 
 

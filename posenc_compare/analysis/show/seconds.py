@@ -1,0 +1,79 @@
+"""Training at equal seconds beside training at equal steps.
+
+A scheme that costs more a step has had fewer steps when the quickest has done all of
+its own. What each predicted then is in the record of its training. The learning rate
+of the slower ones had not fallen as far at that time, which is to their disadvantage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.show.listing import by_family
+from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.analysis.show.orders import order_lines
+from posenc_compare.stats.intervals import LEVEL, half_width
+
+LAST = 0.1  # of the steps done, over which training bits are averaged
+
+
+def seconds_tables(records: list[Record]) -> list[Table]:
+    """Return a table if two schemes or more have a cost and a training, else none."""
+    trained: dict[str, dict[int, Sequence[float]]] = {}
+    for record in records:
+        losses = record.arrays.get("training_bits")
+        if record.status == "ok" and isinstance(losses, Sequence):
+            of_seeds = trained.setdefault(record.label, {})
+            of_seeds[record.spec.seed] = np.array(losses, float).tolist()
+    means = means_of(records)
+    cost = {m.scheme: m for m in means if m.quantity == "step_seconds" and m.values}
+    plain = {m.scheme: m for m in means if m.quantity == "training_bits"}
+    labels = [label for label in trained if label in cost and label in plain]
+    if len(labels) < 2:
+        return []
+    labels.sort(key=lambda label: by_family(plain[label].family, label))
+    whole = {
+        label: cost[label].mean * min(map(len, trained[label].values()))
+        for label in labels
+    }
+    limit = min(whole.values())
+    steps = {
+        label: min(int(limit / cost[label].mean), *map(len, trained[label].values()))
+        for label in labels
+    }
+    bits = {
+        label: _after(plain[label], trained[label], steps[label]) for label in labels
+    }
+    columns = [{label: plain[label] for label in labels}, bits]
+    head = ["after all steps", f"after {limit:.3g} s"]
+    rows: list[list[str | Cell]] = [
+        [
+            label,
+            cost[label].cell,
+            str(steps[label]),
+            plain[label].cell,
+            bits[label].cell,
+        ]
+        for label in labels
+    ]
+    seeds = max(len(mean.values) for column in columns for mean in column.values())
+    spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
+    return [
+        Table(
+            f"training bits at equal steps and at equal seconds ({spread})",
+            ["scheme", "seconds a step", f"steps in {limit:.3g} s", *head],
+            rows,
+            seeds,
+            tuple(order_lines(head, columns, ["lower", "lower"])),
+        )
+    ]
+
+
+def _after(plain: Mean, trained: dict[int, Sequence[float]], steps: int) -> Mean:
+    """Return the bits of a training after some of its steps."""
+    last = slice(steps - max(1, int(LAST * steps)), steps)
+    values = {seed: float(np.mean(losses[last])) for seed, losses in trained.items()}
+    return replace(plain, values=values, half_width=half_width([*values.values()]))

@@ -1,0 +1,92 @@
+"""What a scheme costs: parameters, time and memory of a step."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from torch import Tensor
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.measures.cost import TIMED, WARM, cost
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.analysis.training.trainer import trainer_of
+from posenc_compare.registry import MEASURES
+from posenc_compare.schemes.shared import rotation
+from posenc_compare.variants import parse_variants
+
+SMALL = Training(layers=1, width=32, heads=2, length=16, steps=2, batch=2)
+
+
+@pytest.fixture(scope="module")
+def setting() -> Training:
+    return replace(SMALL, corpus_sha256=load_corpus("stdlib").sha256)
+
+
+def numbers(label: str, setting: Training) -> dict[str, float]:
+    (variant,) = parse_variants(label)
+    found = cost(variant, setting, Progress()).rows
+    return {row.quantity: row.value for row in found if row.value is not None}
+
+
+@pytest.mark.parametrize(
+    ("label", "count"), [("rope", 0), ("learned", 16 * 32), ("kerple_log", 2 * 2)]
+)
+def test_parameters_are_those_of_the_scheme_each_once(
+    setting: Training, label: str, count: int
+) -> None:
+    assert numbers(label, setting)["scheme_parameters"] == count
+    many = numbers(label, replace(setting, layers=3))["scheme_parameters"]
+    assert many == count * (1 if label == "learned" else 3)
+
+
+def test_the_time_is_that_of_a_step_and_not_of_the_first_ones(
+    setting: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, clock, steps = rotation.rotate, [0.0], []
+
+    def slow(*given: object, **named: object) -> Tensor:
+        clock[0] += 50.0 if len(steps) < WARM else 1.0
+        return plain(*given, **named)  # type: ignore[arg-type]
+
+    def passed(units: int) -> None:
+        steps.append(units)
+
+    monkeypatch.setattr(rotation, "rotate", slow)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    (variant,) = parse_variants("rope")
+    rows = cost(variant, setting, Progress(passed)).rows
+    assert {row.quantity: row.value for row in rows}["step_seconds"] == 2  # q and k
+    assert len(steps) == WARM + TIMED
+
+
+def test_memory_grows_with_the_batch_and_with_what_a_scheme_keeps(
+    setting: Training,
+) -> None:
+    plain, large = (
+        numbers("nope", replace(setting, batch=batch))["step_memory"]
+        for batch in (8, 16)
+    )
+    trainer = trainer_of(parse_variants("nope")[0], setting)
+    weights = 4 * sum(p.numel() for p in trainer.model.parameters()) / 2**20
+    logits = 4 * 8 * 16 * 256 / 2**20
+    assert plain > 2 * weights + logits  # gradients and activations at the least
+    # What a step holds besides is in proportion to the batch.
+    assert logits < large - plain < plain
+    assert numbers("shaw", replace(setting, batch=8))["step_memory"] > plain
+
+
+def test_it_runs_alone_and_once() -> None:
+    facts = MEASURES.entry("cost").facts
+    assert (facts["exclusive"], facts["once"], facts["setting"]) == (
+        (True, True, "training")
+    )
+    repeatable = {
+        name: quantity.repeatable
+        for name, quantity in MEASURES.get("cost").quantities.items()
+    }
+    assert repeatable == {
+        "scheme_parameters": True,
+        "step_seconds": False,
+        "step_memory": False,
+    }

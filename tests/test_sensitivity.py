@@ -1,0 +1,230 @@
+"""What becomes of an order if a setting changes: from records to command and plot."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Command
+from scipy import stats
+from support.records import curve, fact, record, row, stored
+
+from posenc_compare.analysis.records.load import load_by, sound, tell_apart
+from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.show.seconds import seconds_tables
+from posenc_compare.analysis.show.sensitivity import sensitivity_tables
+from posenc_compare.registry import PLOTS
+
+# Means at the training length by steps: a and b change places, c is always last.
+MEANS = {"a": {10: 2.0, 40: 1.9}, "b": {10: 2.5, 40: 1.5}, "c": {10: 4.0, 40: 3.5}}
+NOISE = np.random.default_rng(0).normal(0, 0.01, (3, 2, 6))
+
+
+def trained(label: str, seed: int, bits: float, **setting: Any) -> dict[str, Any]:
+    """Return a record of a training whose score at the length 8 is `bits`."""
+    made = curve(label, [bits, bits + 1], seed=seed, **setting)
+    made["quantities"]["bits_per_byte"] = {
+        **made["quantities"].pop("gain"),
+        "name": "bits_per_byte",
+        "title": "bits",
+    }
+    for point in made["rows"]:
+        point["quantity"] = "bits_per_byte"
+    return made
+
+
+def made(seeds: int = 6) -> list[dict[str, Any]]:
+    return [
+        trained(label, seed, bits + NOISE[i, j, seed], steps=steps)
+        for i, (label, of) in enumerate(MEANS.items())
+        for j, (steps, bits) in enumerate(of.items())
+        for seed in range(seeds)
+    ]
+
+
+def tables(folder: Path, by: str = "steps") -> dict[str, Table]:
+    """Return the tables of a folder by the first words of their titles."""
+    found = sensitivity_tables(by, load_by([folder], by.split(","), print))
+    return {table.title.partition(" by ")[0]: table for table in found}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("one") / "run", made())
+
+
+def test_two_values_stand_side_by_side_with_the_paired_change(run: Path) -> None:
+    found = tables(run)
+    assert list(found) == ["bits at 8", "bits at 16"]
+    table = found["bits at 8"]
+    assert "by steps (mean ± half width of the 95% interval over 6" in table.title
+    assert table.head == ["scheme", "10", "40", "change"]
+    (row_of_a,) = [cells for cells in table.rows if cells[0] == "a"]
+    before, after, change = row_of_a[1:]
+    assert isinstance(before, Cell)
+    assert isinstance(after, Cell)
+    assert isinstance(change, Cell)
+    assert before.mean == pytest.approx(2.0 + NOISE[0, 0].mean())
+    paired = 1.9 - 2.0 + NOISE[0, 1] - NOISE[0, 0]
+    assert change.mean == pytest.approx(paired.mean())
+    width = stats.t.ppf(0.975, 5) * paired.std(ddof=1) / np.sqrt(6)
+    assert change.half_width == pytest.approx(width)
+
+
+def test_a_pair_whose_sign_changes_is_undecided(run: Path) -> None:
+    lines = tables(run)["bits at 8"].lines
+    assert lines == (
+        "10: a < b < c (n = 6; 3 of 3 pairs differ)",
+        "40: b < a < c (n = 6; 3 of 3 pairs differ)",
+        "undecided, for the sign changes (1 of 3): a and b",
+    )
+
+
+def test_a_claim_turns_even_where_the_other_value_claims_nothing(
+    tmp_path: Path,
+) -> None:
+    records = made()
+    for one in records:  # the difference at 40 steps is noise, and b is lower
+        if one["label"] == "a" and one["spec"]["setting"]["steps"] == 40:
+            seed = one["spec"]["setting"]["seed"]
+            one["rows"][0]["value"] = 1.5 + (0.5 if seed % 2 else -0.45)
+    lines = tables(stored(tmp_path / "run", records))["bits at 8"].lines
+    assert "{b, a" in lines[1]
+    assert lines[2] == "undecided, for the sign changes (1 of 3): a and b"
+
+
+def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -> None:
+    steady = [one for one in made() if one["label"] != "b"]
+    lines = tables(stored(tmp_path / "steady", steady))["bits at 8"].lines
+    assert lines[2] == "no pair is undecided, of 1 that differ under some value"
+    few = tables(stored(tmp_path / "few", made(5)))["bits at 8"].lines
+    assert few == ("no order: 5 seeds, 6 are needed",)
+
+
+def test_of_many_values_the_best_of_each_scheme_is_shown(tmp_path: Path) -> None:
+    bits = {
+        "a": {1e-3: 2.0, 2e-3: 1.5, 4e-3: 1.8},
+        "b": {1e-3: 2.2, 2e-3: 1.6, 4e-3: 1.4},
+    }
+    records = [
+        trained(label, seed, value + multiple / 100, learning_rate=rate, scheme_rate=s)
+        for label, of in bits.items()
+        for rate, value in of.items()
+        for s, multiple in ((0.0, 0.0), (3.0, 1.0 if label == "b" else -1.0))
+        for seed in range(2)
+        if label == "b" or s == 0.0
+    ]
+    folder = stored(tmp_path / "run", records)
+    table = tables(folder, "learning_rate,scheme_rate")["bits at 8"]
+    assert "by learning_rate,scheme_rate" in table.title
+    assert table.head == ["scheme", "0.002, 0", "own best", "at", "place"]
+    assert [cells[0] for cells in table.rows] == ["a", "b"]
+    assert [cells[3] for cells in table.rows] == ["0.002, 0", "0.004, 0"]
+    assert [cells[4] for cells in table.rows] == ["1 to 2 *", "2 to 1 *"]
+    assert table.lines[0].startswith("best on average over schemes: 0.002, 0; *")
+
+
+def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
+    records = made()
+    for one in records:
+        for name, better in (("reach", "higher"), ("kind", "neither")):
+            one["quantities"][name] = {
+                **fact(["", None], better=better, title=f"the {name}"),
+                "name": name,
+            }
+            value = one["spec"]["setting"]["steps"] + one["spec"]["setting"]["seed"]
+            one["rows"].append(row(float(value), quantity=name))
+    found = tables(stored(tmp_path / "run", records))
+    assert list(found) == ["bits at 8", "bits at 16", "the reach"]
+
+
+def test_a_text_is_named(tmp_path: Path) -> None:
+    records = [trained("a", 0, 2.0), trained("a", 0, 3.0)]
+    for one, name in zip(records, ("prose", "code"), strict=True):
+        one["spec"]["setting"]["corpus_sha256"] = name * 3
+        one["key"] = name.ljust(32, "0")
+        one["corpus"] = {"name": name}
+    table = tables(stored(tmp_path / "run", records), "corpus")["bits at 8"]
+    assert table.head == ["scheme", "code", "prose", "change"]
+    assert "(1 seed)" in table.title
+
+
+def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
+    done = posenc("sensitivity", run, "--by", "steps")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "undecided, for the sign changes (1 of 3): a and b" in done.stdout
+    latex = posenc("sensitivity", run, "--by", "steps", "--format", "tex").stdout
+    assert latex.count(r"\begin{tabular}") == 2
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("step", "by 'step': must be a setting; did you mean steps or seed?"),
+        ("length", "by length: must have two values or more in the records of"),
+    ],
+)
+def test_a_setting_that_does_not_change_is_refused_in_one_line(
+    posenc: Command, run: Path, by: str, message: str
+) -> None:
+    done = posenc("sensitivity", run, "--by", by)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_programs_are_sent_to_the_numbers(posenc: Command, run: Path) -> None:
+    done = posenc("sensitivity", run, "--by", "steps", "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "`table DIR --format json` writes every number" in done.stderr
+
+
+def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
+    records = [
+        trained(label, seed, 2.0 + rate, learning_rate=rate, scheme_rate=multiple)
+        for label in ("a", "b")
+        for rate in (1.0, 2.0)
+        for multiple in ((0.0, 3.0) if label == "a" else (0.0,))
+        for seed in range(2)
+    ]
+    figure = PLOTS.get("sensitivity")(tell_apart(sound(records), print))
+    assert figure is not None
+    figure.draw_without_rendering()
+    assert [axes.get_title(loc="right") for axes in figure.axes] == ["a", "b"]
+    assert [len(axes.lines) for axes in figure.axes] == [2, 1]
+    assert figure.axes[1].lines[0].get_ydata() == pytest.approx([0, 1])
+    one = [r for r in records if r["spec"]["setting"]["learning_rate"] == 1.0]
+    assert PLOTS.get("sensitivity")(tell_apart(sound(one), print)) is None
+    assert PLOTS.get("sensitivity")([]) is None
+
+
+def costed(label: str, seconds: float, losses: list[float]) -> list[dict[str, Any]]:
+    """Return a record of what a step costs, and six of trainings."""
+    cost = record(label, "cost", corpus_sha256="1", length=8)
+    cost["quantities"] = {"step_seconds": {**fact(["", None]), "name": "step_seconds"}}
+    cost["rows"] = [row(seconds, quantity="step_seconds")]
+    found = [cost]
+    for seed in range(6):
+        one = trained(label, seed, 2.0)
+        one["quantities"]["training_bits"] = {**fact(), "name": "training_bits"}
+        bits = [loss + 0.001 * seed for loss in losses]
+        one["rows"].append(row(bits[-1], quantity="training_bits"))
+        one["arrays"] = {"training_bits": bits}
+        found.append(one)
+    return found
+
+
+def test_trainings_are_compared_after_the_same_time() -> None:
+    quick = costed("quick", 0.5, [4.0, 3.0, 2.0, 1.5])
+    slow = costed("slow", 1.0, [3.9, 2.5, 1.4, 1.0])
+    records = tell_apart(sound(quick + slow), print)
+    (table,) = seconds_tables(records)
+    assert table.head[2:] == ["steps in 2 s", "after all steps", "after 2 s"]
+    rows = {str(cells[0]): cells for cells in table.rows}
+    assert (rows["quick"][2], rows["slow"][2]) == ("4", "2")
+    after = rows["slow"][4]
+    assert isinstance(after, Cell)
+    assert after.mean == pytest.approx(2.5 + 0.0025)
+    assert table.lines[0].startswith("after all steps: slow < quick")
+    assert table.lines[1].startswith("after 2 s: quick < slow")
+    assert seconds_tables(tell_apart(sound(quick), print)) == []
