@@ -30,14 +30,20 @@ def numbers(label: str, setting: Training) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("label", "count"), [("rope", 0), ("learned", 16 * 32), ("kerple_log", 2 * 2)]
+    ("label", "one", "three"),
+    [
+        ("rope", 0, 0),
+        ("learned", 16 * 32, 16 * 32),
+        ("kerple_log", 2 * 2, 2 * 2),  # its layers share it
+        ("fox", 2 * 32 + 2, 3 * (2 * 32 + 2)),
+    ],
 )
 def test_parameters_are_those_of_the_scheme_each_once(
-    setting: Training, label: str, count: int
+    setting: Training, label: str, one: int, three: int
 ) -> None:
-    assert numbers(label, setting)["scheme_parameters"] == count
-    many = numbers(label, replace(setting, layers=3))["scheme_parameters"]
-    assert many == count * (1 if label == "learned" else 3)
+    assert numbers(label, setting)["scheme_parameters"] == one
+    many = numbers(label, replace(setting, layers=3))
+    assert many["scheme_parameters"] == three
 
 
 def test_the_time_is_that_of_a_step_and_not_of_the_first_ones(
