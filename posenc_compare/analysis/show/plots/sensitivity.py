@@ -53,8 +53,10 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.grid(axis="y", color="0.92")
-    figure.supxlabel("peak rate", fontsize=7)
-    figure.supylabel("bits per byte above the best of the scheme", fontsize=7)
+    for axes in figure.axes[-ACROSS:]:
+        axes.set_xlabel("peak rate")
+    for axes in figure.axes[::ACROSS]:
+        axes.set_ylabel("bits above the best")
     add_legend(
         figure,
         [
