@@ -380,7 +380,7 @@ TASKS: Registry[Any] = Registry(
     group="posenc_compare.tasks",
     groups={score: ("score", (score,)) for score in SCORES},
     literal={"vocabulary": int, "score": str, "chance": float},
-    optional={"corpus": bool},
+    optional={"corpus": bool, "axes": int},
 )
 """Classes of tasks, which networks are trained on."""
 

@@ -12,6 +12,12 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.measures.accuracy import (
+    ACCURACY_QUANTITIES,
+    ACCURACY_VIEWS,
+    EXACT,
+    accuracy_rows,
+)
 from posenc_compare.analysis.measures.context import (
     CONTEXT_QUANTITIES,
     CONTEXT_VIEWS,
@@ -28,7 +34,7 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
-from posenc_compare.analysis.training.evaluation import by_place, counted
+from posenc_compare.analysis.training.evaluation import by_place, counted, exact_match
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.tested import Tests
 from posenc_compare.analysis.training.trainer import trainer_of
@@ -102,7 +108,7 @@ ACCURACY = Scoring(
         better="higher",
         zero="no token that counts is foreseen",
         x="test length, in tokens",
-        title="accuracy of trained networks, read under a scaling",
+        title="accuracy of trained networks under other conditions",
     ),
     Quantity(
         "floor_accuracy",
@@ -118,6 +124,7 @@ ACCURACY = Scoring(
         better="lower",
         zero="every training token is foreseen (mean of the last tenth of the steps)",
     ),
+    ACCURACY_QUANTITIES,
 )
 SCORINGS = {scoring.score.name: scoring for scoring in (BITS, ACCURACY)}
 
@@ -133,6 +140,7 @@ SCORINGS = {scoring.score.name: scoring for scoring in (BITS, ACCURACY)}
         Curve(ACCURACY.score),
         ByCase(ACCURACY.read, of=ACCURACY.score),
         Floor(ACCURACY.floor, of=ACCURACY.score),
+        *ACCURACY_VIEWS,
     ),
     version=2,
     setting="training",
@@ -169,6 +177,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     last = losses[-max(1, len(losses) // 10) :]
     rows = [Row(scoring.trained.name, sum(last) / len(last))]
     scores, notes = Scores(setting.length), dict[int, str]()
+    means: dict[int, float | None] = {}
     at_places: list[float] = []
     for length in setting.test_lengths:
         batch = task.test(length)
@@ -184,11 +193,19 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
             rows.append(Row(quantity.name, value, length, case, note))
             if not case:
                 scores.full[length], notes[length] = found, note
+                means[length] = value
+                if scoring is ACCURACY:
+                    exact = None if found is None else exact_match(found, batch)
+                    rows.append(Row(EXACT.name, exact, length, note=note))
+        for case, other in task.variations(length).items():
+            found, note = _tested(tests, other, case, model.own, progress)
+            value = None if found is None else float(by_place(found, other).mean())
+            rows.append(Row(scoring.read.name, value, length, case, note))
         for name, floor in task.floors(length).items():
             value = float(by_place(floor, batch).mean())
             rows.append(Row(scoring.floor.name, value, length, name))
     _slide(scores, task, setting, tests, model.own, progress)
-    rows += scores.rows(notes)
+    rows += scores.rows(notes) if scoring is BITS else accuracy_rows(means)
     arrays: dict[str, Any] = {
         f"position_{score.removesuffix('_per_byte')}": at_places,
         "training_bits": losses,

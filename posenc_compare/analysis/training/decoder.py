@@ -64,6 +64,7 @@ class Decoder(nn.Module):
         seed: of the initial weights.
         vocabulary: number of different tokens.
         norm: LayerNorm or RMSNorm.
+        axes: that positions may have; a scheme of one axis is always welcome.
     """
 
     def __init__(
@@ -74,13 +75,15 @@ class Decoder(nn.Module):
         seed: int,
         vocabulary: int = BYTES,
         norm: Norm = "layer",
+        axes: int = 1,
     ) -> None:
         super().__init__()
         width = geometry.model_dim
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(stream_seed("scheme", seed))
             schemes = [variant.build(replace(geometry, layers=layers))]
-            check_axes(schemes[0])
+            if schemes[0].facts.axes != 1:
+                check_axes(schemes[0], axes)
             if schemes[0].facts.per_layer:
                 schemes += [
                     variant.build(replace(geometry, layer=layer, layers=layers))
@@ -96,6 +99,11 @@ class Decoder(nn.Module):
         )
         self.final_norm = NORMS[norm](width)
         self._initialise(seed)
+
+    @property
+    def axes(self) -> int:
+        """Return how many coordinates a position has."""
+        return self.own[0].facts.axes
 
     @contextmanager
     def use_schemes(self, schemes: Sequence[Scheme]) -> Iterator[None]:
@@ -138,7 +146,7 @@ class Decoder(nn.Module):
 
         Args:
             tokens: `(batch, seq)` int64.
-            positions: `(seq,)` int64.
+            positions: `(seq,)` int64, or `(seq, axes)`.
             generator: of position ids, where the scheme draws them.
 
         Returns:

@@ -30,7 +30,7 @@ def evaluate(
     model.eval()
     device = model.embedding.weight.device
     count, length = batch.tokens.shape
-    positions = torch.arange(length, device=device)
+    positions = batch.positions_for(model.axes).to(device)
     size = max(1, TEST_TOKENS // length)
     found: list[Tensor] = []
     for start in range(0, count, size):
@@ -61,3 +61,16 @@ def by_place(scores: Tensor, batch: Batch) -> Tensor:
 def counted(scores: Tensor, batch: Batch) -> Tensor:
     """Return the scores of the tokens that count, in the order of their sequences."""
     return scores if batch.weights is None else scores[batch.weights > 0]
+
+
+def exact_match(scores: Tensor, batch: Batch) -> float:
+    """Return the share of sequences of which every token that counts is right.
+
+    Args:
+        scores: accuracy of every token.
+        batch: its sequences.
+    """
+    right = scores > 0
+    if batch.weights is not None:
+        right |= batch.weights == 0
+    return float(right.all(dim=1).double().mean())

@@ -80,25 +80,24 @@ class Trainer:
             NonFiniteError: if a loss or a gradient is not a finite number.
             Stopped: if the run was asked to stop.
         """
-        device = self.model.embedding.weight.device
-        positions = torch.arange(self.recipe.length, device=device)
         run = torch.compile(self.model) if self.recipe.compiled else self.model
         self.model.train()
         for step in range(len(self.losses), self.recipe.steps):
-            self._step(run, positions, step)
+            self._step(run, step)
             progress(1)
             if progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
         return (torch.stack(self.losses).cpu() / math.log(2)).tolist()
 
-    def _step(self, run: Callable[..., Tensor], positions: Tensor, step: int) -> None:
+    def _step(self, run: Callable[..., Tensor], step: int) -> None:
         recipe = self.recipe
-        device = positions.device
+        device = self.model.embedding.weight.device
         rate = recipe.learning_rate * _schedule(step, recipe.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate"]
         batch = self.task.batch(step, self.seed)
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.autocast):
+            positions = batch.positions_for(self.model.axes).to(device)
             ids = ids_of(self.seed, step)
             logits = run(batch.tokens.to(device), positions, ids)
         loss = _loss(logits.float(), batch)
@@ -211,6 +210,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.seed,
         facts["vocabulary"],
         setting.norm,
+        facts.get("axes", 1),
     )
     model.to(setting.device)
     recipe = Recipe(

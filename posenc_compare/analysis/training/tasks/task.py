@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.settings import Training
@@ -25,11 +26,23 @@ class Batch:
         targets: `(sequence, length)` int64.
         weights: `(sequence, length)` floating point, how much each place counts; None
             if all count alike.
+        positions: `(length,)` int64, or `(length, axes)` of a task of several axes;
+            None if they count the places.
     """
 
     tokens: Tensor
     targets: Tensor
     weights: Tensor | None = None
+    positions: Tensor | None = None
+
+    def positions_for(self, axes: int) -> Tensor:
+        """Return the positions that a scheme of so many axes reads.
+
+        A scheme of one axis counts the places of a task of several.
+        """
+        if self.positions is None or self.positions.dim() > axes:
+            return torch.arange(self.tokens.shape[1])
+        return self.positions
 
 
 class Task(ABC):
@@ -56,6 +69,10 @@ class Task(ABC):
     def test(self, length: int) -> Batch:
         """Return the test sequences of a length; none of them was trained on."""
 
+    def variations(self, length: int) -> dict[str, Batch]:
+        """Return other tests of a length by their names, such as a harder one."""
+        return {}
+
     def sliding(self, context: int, stride: int) -> Batch | None:
         """Return windows that slide over the longest test sequences, if that can be.
 
@@ -77,7 +94,13 @@ T = TypeVar("T", bound=type[Task])
 
 
 def register_task(
-    name: str, *, vocabulary: int, score: str, chance: float, corpus: bool = False
+    name: str,
+    *,
+    vocabulary: int,
+    score: str,
+    chance: float,
+    corpus: bool = False,
+    axes: int = 1,
 ) -> Callable[[T], T]:
     """File a task class under a name and return it unchanged.
 
@@ -88,6 +111,7 @@ def register_task(
             says which direction is better.
         chance: the score of a uniform guess.
         corpus: whether it reads the corpus of the setting.
+        axes: of its positions; schemes of one axis count the places.
 
     Raises:
         ConfigError: if the score is unknown, or the name is taken or not valid.
@@ -104,6 +128,7 @@ def register_task(
             "score": score,
             "chance": chance,
             "corpus": corpus,
+            "axes": axes,
         }
         TASKS.add(name, task, task.__module__, summary, facts)
         return task

@@ -1,0 +1,17 @@
+"""Parity: a state of one bit over all that was read."""
+
+import numpy as np
+
+from posenc_compare.analysis.training.tasks.drawn import Drawn, Sequence
+from posenc_compare.analysis.training.tasks.task import register_task
+
+
+@register_task("parity", vocabulary=2, score="accuracy", chance=0.5)
+class Parity(Drawn):
+    """Say after each bit whether the ones so far are odd in number."""
+
+    def sequence(
+        self, length: int, rng: np.random.Generator, *, largest: bool
+    ) -> Sequence:
+        bits = rng.integers(2, size=length)
+        return Sequence(bits, np.cumsum(bits) % 2, np.ones(length))

@@ -1,0 +1,14 @@
+"""Sort: say a list of symbols in order, after a mark."""
+
+import numpy as np
+
+from posenc_compare.analysis.training.tasks.copy import Copy
+from posenc_compare.analysis.training.tasks.task import register_task
+
+
+@register_task("sort", vocabulary=18, score="accuracy", chance=0.0625)
+class Sort(Copy):
+    """Say a list of symbols in ascending order, each as often as it came."""
+
+    def said(self, symbols: np.ndarray) -> np.ndarray:
+        return np.sort(symbols)
