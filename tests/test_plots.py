@@ -38,8 +38,9 @@ from posenc_compare.analysis.show.plots.style import (
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import FAMILIES, PLOTS
 
-# What correlates schemes needs many of them; `test_predictions.py` draws it.
-NAMES = [entry.name for entry in in_order() if entry.name != "prediction"]
+# These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
+OTHERS = {"prediction", "sensitivity"}
+NAMES = [entry.name for entry in in_order() if entry.name not in OTHERS]
 HOSTILE = [
     "a$b_{",
     "$\\frac{1}{2}$",

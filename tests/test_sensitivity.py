@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import Command
 from scipy import stats
-from support.records import curve, fact, record, row, stored
+from support.records import HOSTILE, curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import load_by, sound, tell_apart
 from posenc_compare.analysis.show.format import Cell, Table
@@ -228,3 +228,14 @@ def test_trainings_are_compared_after_the_same_time() -> None:
     assert table.lines[0].startswith("after all steps: slow < quick")
     assert table.lines[1].startswith("after 2 s: quick < slow")
     assert seconds_tables(tell_apart(sound(quick), print)) == []
+
+
+def test_a_hostile_name_is_drawn_as_text() -> None:
+    records = [
+        trained(HOSTILE[i], 0, 2.0, learning_rate=rate)
+        for i in range(len(HOSTILE))
+        for rate in (1.0, 2.0)
+    ]
+    figure = PLOTS.get("sensitivity")(tell_apart(sound(records, print), print))
+    assert figure is not None
+    figure.draw_without_rendering()

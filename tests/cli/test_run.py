@@ -110,15 +110,24 @@ def test_integer_trains_to_the_same_network_as_nope(finished) -> None:
             assert value == pytest.approx(bits["nope", x, seed], abs=1e-4)
 
 
-def test_a_second_run_computes_nothing(finished, posenc_process) -> None:
-    out, words, _ = finished
-    before = {path: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
-    words = [*words[:2], "ramp,rope,rope:layout=half", *words[3:]]
-    first, again = posenc_process(*words), posenc_process(*words)
-    for done in (first, again):
-        assert " 0 to compute" in done.stderr
+def test_a_second_run_computes_nothing(
+    finished, posenc_process, tmp_path: Path
+) -> None:
+    _, words, _ = finished
+    words = [*words[:2], "ramp,rope,rope:layout=half", *words[3:], "--out", tmp_path]
+    first = posenc_process(*words)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "cells").iterdir()}
+    again = posenc_process(*words)
+    assert " 0 to compute" in again.stderr
     assert again.stdout == first.stdout
-    assert {p: p.stat().st_mtime_ns for p in (out / "cells").iterdir()} == before
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "cells").iterdir()} == before
+
+
+def test_the_whole_run_leaves_nothing_to_compute(finished, posenc) -> None:
+    _, words, _ = finished
+    done = posenc(*words, "--dry-run")
+    assert done.returncode == 0
+    assert "to compute" not in done.stdout
 
 
 def test_a_broken_plugin_fails_alone(finished, posenc_process, tmp_path: Path) -> None:
@@ -155,7 +164,7 @@ def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None
     why = "their positions do not have the 2 axes of a grid of 4x5"
     assert lines[:2] == [
         f"left out: rope; {why}",
-        "left out: extrapolation; networks are trained on text",
+        "left out: cost, extrapolation; networks are trained on text",
     ]
     assert "has no code of a position" in done.stdout
     assert "Measures without training on a grid of 4x5 (" in done.stdout

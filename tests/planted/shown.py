@@ -15,6 +15,7 @@ TABLES = "tests/test_tables.py::test_"
 ORDERS = "tests/test_orders.py::test_"
 PREDICTIONS = "tests/test_predictions.py::test_"
 RECORDS = "tests/test_records.py::test_"
+SENSITIVITY = "tests/test_sensitivity.py::test_"
 
 
 def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
@@ -23,6 +24,27 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 
 FAULTS = [
+    fault(
+        "analysis/show/sensitivity",
+        "claims alone may turn",
+        "turned = claimed & (np.min(signs, axis=0) < 0) & (np.max(signs, axis=0) > 0)",
+        "turned = (np.min(claims, axis=0) < 0) & (np.max(claims, axis=0) > 0)",
+        f"{SENSITIVITY}a_claim_turns_even_where_the_other_value_claims_nothing",
+    ),
+    fault(
+        "analysis/show/sensitivity",
+        "a shared value that not all have",
+        "if not np.isnan(some).any()}",
+        "if not np.isnan(some).all()}",
+        f"{SENSITIVITY}of_many_values_the_best_of_each_scheme_is_shown",
+    ),
+    fault(
+        "analysis/show/seconds",
+        "the slowest sets the time",
+        "limit = min(whole.values())",
+        "limit = max(whole.values())",
+        f"{SENSITIVITY}trainings_are_compared_after_the_same_time",
+    ),
     fault(
         "analysis/show/tables",
         "reasons alone in a curve",

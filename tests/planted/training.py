@@ -9,6 +9,7 @@ FILES = (
     "analysis/training/evaluation.py",
     "analysis/training/ngrams.py",
     "analysis/training/optimiser.py",
+    "analysis/training/pinned.py",
     "analysis/training/tasks/*.py",
     "analysis/training/tested.py",
     "analysis/training/trainer.py",
@@ -34,6 +35,13 @@ def forged(name: str, old: str, new: str) -> Fault:
 
 
 FAULTS = [
+    Fault(
+        "analysis/training/pinned.py",
+        "new files unseen",
+        "either = pinned.keys() | corpus.files.keys()",
+        "either = pinned.keys()",
+        CORPUS + "the_default_corpus_is_pinned_by_the_hashes_of_its_files",
+    ),
     # Ids
     fault(
         "analysis/training/evaluation",

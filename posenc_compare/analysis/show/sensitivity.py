@@ -6,6 +6,7 @@ one value claims an order and another has the opposite sign: these are undecided
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -40,14 +41,15 @@ class Outcome:
 
     @property
     def labels(self) -> list[str]:
-        """Return the schemes that have a number under some value, by family."""
-        families = {
-            label: mean.family
-            for column in self.columns.values()
-            for label, mean in column.items()
-            if mean.values
-        }
-        return sorted(families, key=lambda label: by_family(families[label], label))
+        """Return the schemes that have numbers under two values or more, by family."""
+        families: dict[str, str] = {}
+        count: Counter[str] = Counter()
+        for column in self.columns.values():
+            for label, mean in column.items():
+                families[label] = mean.family
+                count[label] += bool(mean.values)
+        labels = [label for label in families if count[label] > 1]
+        return sorted(labels, key=lambda label: by_family(families[label], label))
 
     def array(self, value: str, labels: list[str]) -> np.ndarray:
         """Return the numbers under a value, `(schemes, seeds)`; NaN where none is."""
@@ -158,7 +160,7 @@ def _side_by_side(by: str, outcome: Outcome) -> Table:
         for row, change in zip(rows, last - first, strict=True):
             row.append(_mean(change))
     columns = [
-        {k: m for k, m in column.items() if m.values}
+        {k: m for k, m in column.items() if m.values and k in labels}
         for column in outcome.columns.values()
     ]
     end = "higher" if outcome.higher else "lower"
