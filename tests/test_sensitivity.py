@@ -230,6 +230,15 @@ def test_trainings_are_compared_after_the_same_time() -> None:
     assert seconds_tables(tell_apart(sound(quick), print)) == []
 
 
+def test_a_scheme_that_has_not_done_a_step_has_no_number() -> None:
+    records = costed("quick", 0.1, [4.0, 3.0]) + costed("slow", 1.0, [3.9, 2.5])
+    (table,) = seconds_tables(tell_apart(sound(records), print))
+    rows = {str(cells[0]): cells for cells in table.rows}
+    after = rows["slow"][4]
+    assert isinstance(after, Cell)
+    assert (rows["slow"][2], after.mean, after.note) == ("0", None, "no step is done")
+
+
 def test_a_hostile_name_is_drawn_as_text() -> None:
     records = [
         trained(HOSTILE[i], 0, 2.0, learning_rate=rate)
