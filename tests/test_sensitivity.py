@@ -248,3 +248,28 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
     figure = PLOTS.get("sensitivity")(tell_apart(sound(records, print), print))
     assert figure is not None
     figure.draw_without_rendering()
+
+
+def test_values_are_compared_with_all_other_settings_equal(
+    posenc: Command, tmp_path: Path
+) -> None:
+    records = made()
+    for one in records:
+        setting = one["spec"]["setting"]
+        if setting["steps"] == 40:
+            setting["width"] = 64
+    done = posenc("sensitivity", stored(tmp_path / "run", records), "--by", "steps")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "with all other settings equal, got a [width=32], a [width=64]" in (
+        done.stderr
+    )
+
+
+def test_the_sign_of_a_pair_is_that_of_the_seeds_both_have(tmp_path: Path) -> None:
+    records = made()
+    # One more seed of `a` alone, under one value, turns the plain means round.
+    records.append(trained("a", 6, 90.0, steps=10))
+    steady = [one for one in records if one["label"] != "b"]
+    lines = tables(stored(tmp_path / "run", steady))["bits at 8"].lines
+    assert lines[-1] == "no pair is undecided, of 1 that differ under some value"
