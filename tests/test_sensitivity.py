@@ -198,6 +198,24 @@ def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
     assert PLOTS.get("sensitivity")([]) is None
 
 
+def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
+    records = [
+        trained("a", 0, 2.0 + rate, learning_rate=rate, scheme_rate=0.0, steps=steps)
+        for rate in (1.0, 2.0)
+        for steps in (10, 40)
+    ]
+    undefined = trained("b", 0, 2.0, learning_rate=1.0, scheme_rate=0.0, steps=10)
+    for point in undefined["rows"]:
+        point |= {"value": None, "note": "not defined beyond 4"}
+    figure = PLOTS.get("sensitivity")(tell_apart(sound([*records, undefined]), print))
+    assert figure is not None
+    figure.draw_without_rendering()
+    assert [axes.get_title(loc="right") for axes in figure.axes] == [
+        "a [steps=10]",
+        "a [steps=40]",
+    ]
+
+
 def costed(label: str, seconds: float, losses: list[float]) -> list[dict[str, Any]]:
     """Return a record of what a step costs, and six of trainings."""
     cost = record(label, "cost", corpus_sha256="1", length=8)
