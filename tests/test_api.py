@@ -22,7 +22,6 @@ from posenc_compare.analysis.engine.comparison import Event, plan_comparison
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.analysis.training.pinned import other_text
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.sources import closure
@@ -287,7 +286,6 @@ def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
 
 
 def test_another_default_corpus_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{other_text.__module__}.OF", "Python 2.7")
     monkeypatch.setattr(f"{plan_comparison.__module__}.other_text", lambda c: [c.name])
     found = plan_comparison("rope", "extrapolation", seeds=1)
     assert found.remarks == (load_corpus("stdlib").name,)

@@ -198,6 +198,24 @@ def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
     assert PLOTS.get("sensitivity")([]) is None
 
 
+def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
+    records = [
+        trained("a", 0, 2.0 + rate, learning_rate=rate, scheme_rate=0.0, steps=steps)
+        for rate in (1.0, 2.0)
+        for steps in (10, 40)
+    ]
+    undefined = trained("b", 0, 2.0, learning_rate=1.0, scheme_rate=0.0, steps=10)
+    for point in undefined["rows"]:
+        point |= {"value": None, "note": "not defined beyond 4"}
+    figure = PLOTS.get("sensitivity")(tell_apart(sound([*records, undefined]), print))
+    assert figure is not None
+    figure.draw_without_rendering()
+    assert [axes.get_title(loc="right") for axes in figure.axes] == [
+        "a [steps=10]",
+        "a [steps=40]",
+    ]
+
+
 def costed(label: str, seconds: float, losses: list[float]) -> list[dict[str, Any]]:
     """Return a record of what a step costs, and six of trainings."""
     cost = record(label, "cost", corpus_sha256="1", length=8)
@@ -230,6 +248,15 @@ def test_trainings_are_compared_after_the_same_time() -> None:
     assert seconds_tables(tell_apart(sound(quick), print)) == []
 
 
+def test_a_scheme_that_has_not_done_a_step_has_no_number() -> None:
+    records = costed("quick", 0.1, [4.0, 3.0]) + costed("slow", 1.0, [3.9, 2.5])
+    (table,) = seconds_tables(tell_apart(sound(records), print))
+    rows = {str(cells[0]): cells for cells in table.rows}
+    after = rows["slow"][4]
+    assert isinstance(after, Cell)
+    assert (rows["slow"][2], after.mean, after.note) == ("0", None, "no step is done")
+
+
 def test_a_hostile_name_is_drawn_as_text() -> None:
     records = [
         trained(HOSTILE[i], 0, 2.0, learning_rate=rate)
@@ -239,3 +266,28 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
     figure = PLOTS.get("sensitivity")(tell_apart(sound(records, print), print))
     assert figure is not None
     figure.draw_without_rendering()
+
+
+def test_values_are_compared_with_all_other_settings_equal(
+    posenc: Command, tmp_path: Path
+) -> None:
+    records = made()
+    for one in records:
+        setting = one["spec"]["setting"]
+        if setting["steps"] == 40:
+            setting["width"] = 64
+    done = posenc("sensitivity", stored(tmp_path / "run", records), "--by", "steps")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "with all other settings equal, got a [width=32], a [width=64]" in (
+        done.stderr
+    )
+
+
+def test_the_sign_of_a_pair_is_that_of_the_seeds_both_have(tmp_path: Path) -> None:
+    records = made()
+    # One more seed of `a` alone, under one value, turns the plain means round.
+    records.append(trained("a", 6, 90.0, steps=10))
+    steady = [one for one in records if one["label"] != "b"]
+    lines = tables(stored(tmp_path / "run", steady))["bits at 8"].lines
+    assert lines[-1] == "no pair is undecided, of 1 that differ under some value"

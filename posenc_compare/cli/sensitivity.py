@@ -32,4 +32,11 @@ def sensitivity(
         )
     names = [name.strip() for name in by.split(",")]
     groups = load_by(folders, names, say)
-    show_parts(sensitivity_tables(", ".join(names), groups), format)
+    tables = sensitivity_tables(", ".join(names), groups)
+    if not tables:
+        labels = sorted({record.label for some in groups.values() for record in some})
+        raise ConfigError(
+            f"by {by}: a scheme must have two values or more with all other settings "
+            f"equal, got {', '.join(labels[:4])}{', ...' * (len(labels) > 4)}"
+        )
+    show_parts(tables, format)

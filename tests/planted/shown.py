@@ -33,9 +33,9 @@ FAULTS = [
     ),
     fault(
         "analysis/show/sensitivity",
-        "a shared value that not all have",
-        "if not np.isnan(some).any()}",
-        "if not np.isnan(some).all()}",
+        "the worst value for all",
+        "shared = min(whole, key",
+        "shared = max(whole, key",
         f"{SENSITIVITY}of_many_values_the_best_of_each_scheme_is_shown",
     ),
     fault(

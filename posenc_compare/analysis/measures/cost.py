@@ -107,9 +107,9 @@ def _peak(variant: Variant, setting: Training) -> int:
         return torch.cuda.max_memory_allocated(setting.device) - before
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
         trainer.train(Progress())
-    events = found.profiler.kineto_results.events()
+    events = found.profiler.kineto_results.events()  # type: ignore[union-attr]
     events = sorted(
         (event for event in events if event.name() == "[memory]"),
         key=lambda event: event.start_ns(),
     )
-    return int(np.max(np.cumsum([0, *(event.nbytes() for event in events)])))
+    return int(np.max(np.cumsum([0, *(event.nbytes() for event in events)])))  # type: ignore[attr-defined]

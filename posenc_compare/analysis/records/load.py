@@ -9,7 +9,7 @@ differs from the others.
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def load_by(
         warn: as in `load_records`.
 
     Returns:
-        Records by value, numbers in order; labels tell other settings apart.
+        Records by value, numbers in order. Labels tell all other settings apart, in
+        whatever group they differ, so that a label stands for the same setting in each.
 
     Raises:
         ConfigError: if a folder holds no records, a setting is not one of a training or
@@ -89,7 +90,7 @@ def load_by(
         if HASHED.get(name, name) not in known:
             raise ConfigError(f"by {name!r}: must be a setting{hint(name, known)}")
     groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
-    for record in trained:
+    for record in tell_apart(trained, warn, {HASHED.get(n, n) for n in names}):
         groups[tuple(_value(record, name) for name in names)].append(record)
     if len(groups) < 2:
         found = ", ".join(map(_words, groups)) or "none"
@@ -98,7 +99,7 @@ def load_by(
             f"trainings, got {found}"
         )
     order = sorted(groups, key=lambda value: [(isinstance(v, str), v) for v in value])
-    return {_words(value): tell_apart(groups[value], warn) for value in order}
+    return {_words(value): groups[value] for value in order}
 
 
 def _value(record: Record, name: str) -> Scalar:
@@ -168,14 +169,26 @@ def _count(array: Array) -> int:
     return sum(map(_count, array)) + len(array) if isinstance(array, list) else 1
 
 
-def tell_apart(records: list[Record], warn: Warn = warnings.warn) -> list[Record]:
+def tell_apart(
+    records: list[Record],
+    warn: Warn = warnings.warn,
+    but: Collection[str] = (),
+) -> list[Record]:
     """Return the records with differing settings appended to their labels.
 
     Settings are compared among all records of one kind of setting; the version and the
     code of a measure among its records; a scheme among those of one label.
+
+    Args:
+        records: to be told apart.
+        warn: called with a line for each kind of code or processor that differs.
+        but: names of settings that may differ unsaid.
     """
     ages = _ages(records)
-    settings = [_settings(r, age) for r, age in zip(records, ages, strict=True)]
+    settings = [
+        {group: v for group, v in _settings(r, age).items() if group[-1] not in but}
+        for r, age in zip(records, ages, strict=True)
+    ]
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for known in settings:
         for group, value in known.items():

@@ -5,6 +5,7 @@ its own. What each predicted then is in the record of its training. The learning
 of the slower ones had not fallen as far at that time, which is to their disadvantage.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -73,7 +74,9 @@ def seconds_tables(records: list[Record]) -> list[Table]:
 
 
 def _after(plain: Mean, trained: dict[int, Sequence[float]], steps: int) -> Mean:
-    """Return the bits of a training after some of its steps."""
+    """Return the bits of a training after some of its steps; none after no step."""
+    if not steps:
+        return replace(plain, values={}, half_width=math.nan, note="no step is done")
     last = slice(steps - max(1, int(LAST * steps)), steps)
     values = {seed: float(np.mean(losses[last])) for seed, losses in trained.items()}
     return replace(plain, values=values, half_width=half_width([*values.values()]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
+from posenc_compare.analysis.core.quantities import Better, Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
@@ -134,7 +134,7 @@ def _outcome(
     means: Mapping[str, list[Mean]],
 ) -> Outcome:
     wanted = (measure, quantity.name, case, x)
-    columns = {
+    columns: dict[str, Column] = {
         value: {
             m.scheme: m
             for m in some
@@ -163,8 +163,8 @@ def _side_by_side(by: str, outcome: Outcome) -> Table:
         {k: m for k, m in column.items() if m.values and k in labels}
         for column in outcome.columns.values()
     ]
-    end = "higher" if outcome.higher else "lower"
-    lines = [*order_lines(values, columns, [end] * len(values)), *_undecided(outcome)]
+    ends: list[Better] = ["higher" if outcome.higher else "lower"] * len(values)
+    lines = [*order_lines(values, columns, ends), *_undecided(outcome)]
     return Table(_title(by, outcome), head, rows, _seeds(outcome), tuple(lines))
 
 
@@ -210,11 +210,12 @@ def _undecided(outcome: Outcome) -> list[str]:
     claims, signs = [], []
     for value in outcome.columns:
         array = outcome.array(value, labels)
-        p, means = adjusted_p(array), _means(array)
-        sign = np.sign(means[:, None] - means)
+        p = adjusted_p(array)
+        # Over the seeds that both schemes of a pair have, as in the test.
+        sign = np.sign(np.nansum(array[:, None] - array, axis=2))
         signs.append(sign)
         claims.append(np.where(np.nan_to_num(p, nan=1.0) <= ALPHA, sign, 0))
-    claimed = sum(map(np.abs, claims)) > 0
+    claimed = np.abs(claims).sum(axis=0) > 0
     if not claimed.any():
         return []
     turned = claimed & (np.min(signs, axis=0) < 0) & (np.max(signs, axis=0) > 0)

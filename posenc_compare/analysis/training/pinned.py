@@ -16,7 +16,8 @@ def other_text(corpus: Corpus) -> list[str]:
     Args:
         corpus: the default corpus on this machine.
     """
-    lines = (files(__package__) / "stdlib.sha256").read_text("utf-8").splitlines()
+    place = files("posenc_compare.analysis.training") / "stdlib.sha256"
+    lines = place.read_text("utf-8").splitlines()
     pinned = {name: sha256 for sha256, name in (line.split("  ", 1) for line in lines)}
     either = pinned.keys() | corpus.files.keys()
     unlike = sorted(n for n in either if pinned.get(n) != corpus.files.get(n))

@@ -19,6 +19,7 @@ from posenc_compare.analysis.show.plots.style import (
 )
 
 ACROSS, HEIGHT = 4, 1.35  # panels side by side; inches of each
+RATES = ("learning_rate", "scheme_rate")
 COLUMNS = ["scheme", "rate", "multiple", "seed", "bits"]
 
 
@@ -53,8 +54,9 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.grid(axis="y", color="0.92")
-    for axes in figure.axes[-ACROSS:]:
+    for axes in figure.axes[-ACROSS:]:  # the lowest of each column
         axes.set_xlabel("peak rate")
+        axes.tick_params(labelbottom=True)
     for axes in figure.axes[::ACROSS]:
         axes.set_ylabel("bits above the best")
     add_legend(
@@ -102,12 +104,23 @@ def _rows(records: list[Record]) -> Frame:
         points = [
             (row.x, row.value)
             for row in record.rows
-            if row.quantity == "bits_per_byte" and row.x is not None
+            if row.quantity == "bits_per_byte" and None not in (row.x, row.value)
         ]
         if not points:
             continue
         setting = record.spec.setting
-        label = safe(record.label.partition(" [")[0])
-        rates = (setting.get("learning_rate"), setting.get("scheme_rate", 0.0))
+        label = safe(_without_rates(record.label))
+        rates = (setting.get(RATES[0]), setting.get(RATES[1], 0.0))
         found.append((label, *rates, record.spec.seed, min(points)[1]))
     return pd.DataFrame(found, columns=COLUMNS)
+
+
+def _without_rates(label: str) -> str:
+    """Return a label that tells all other settings apart."""
+    name, _, told = label.partition(" [")
+    others = [
+        part
+        for part in told.removesuffix("]").split(", ")
+        if part and part.partition("=")[0] not in RATES
+    ]
+    return f"{name} [{', '.join(others)}]" if others else name
