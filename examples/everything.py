@@ -1,6 +1,6 @@
 """One plugin file with a scheme, a measure, a task and a plot.
 
-    posenc-compare run --plugin examples/everything.py --task repeat \
+    posenc-compare run --plugin examples/everything.py --tasks repeat \
         --schemes alibi,gentle_alibi --measures parameters,extrapolation
 
 Source: own example; no paper, and no claim that any of it helps.

@@ -345,6 +345,7 @@ def _import(entry: Entry) -> None:
 
 
 SCORES = ("bits_per_byte", "accuracy")
+TASK_SIZES = {"length": int, "steps": int, "batch": int, "learning_rate": float}
 FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
 
 SCHEMES: Registry[Any] = Registry(
@@ -380,7 +381,7 @@ TASKS: Registry[Any] = Registry(
     group="posenc_compare.tasks",
     groups={score: ("score", (score,)) for score in SCORES},
     literal={"vocabulary": int, "score": str, "chance": float},
-    optional={"corpus": bool, "axes": int},
+    optional={"corpus": bool, "needs_file": bool, "axes": int, **TASK_SIZES},
 )
 """Classes of tasks, which networks are trained on."""
 

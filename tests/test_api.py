@@ -110,8 +110,8 @@ def test_a_key_covers_what_is_taken_from_the_package_itself(
 
 def test_every_choice_has_its_place() -> None:
     own = {"seed", "device", "corpus_sha256"}  # a run sets these itself
-    training = {field.name for field in fields(Training)} - own
-    beside = {"preset", "seeds", "positions", "probe_dtype", "grid"}
+    training = {field.name for field in fields(Training)} - own - {"task"}
+    beside = {"preset", "tasks", "seeds", "positions", "probe_dtype", "grid"}
     assert set(SettingChoices.__annotations__) == training | beside
     work = {field.name for field in fields(Work)}
     assert set(Choices.__annotations__) == training | beside | work
@@ -162,7 +162,10 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
     [
         (lambda r: r.plot("uniquenes"), "unknown plot 'uniquenes'; did you mean uniq"),
         (lambda r: r.plot("extrapolation"), "plot extrapolation: must have records"),
-        (lambda r: r.table("uniquenes"), "no record is of 'uniquenes'; did you mean"),
+        (
+            lambda r: r.table("uniquenes"),
+            "no record is of measure 'uniquenes'; did you mean",
+        ),
         (lambda r: pc.compare("rop"), "unknown scheme 'rop'; did you mean rope"),
         (lambda r: compare("rope", step=3), "unknown setting 'step'; did you mean"),
         (lambda r: compare("rope", seeds="x"), "seeds must be from 1 to 10000"),

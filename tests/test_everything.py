@@ -23,7 +23,7 @@ KINDS = {
     "repeat": "task",
 }
 SMALL = """
-task = "repeat"
+tasks = "repeat"
 steps = 3
 layers = 1
 width = 16
@@ -112,7 +112,10 @@ def test_records_show_the_task_without_a_corpus(finished) -> None:
     assert (trained["status"], trained["corpus"]) == ("ok", None)
     assert set(trained["quantities"]) == {
         "accuracy",
+        "accuracy_area",
+        "exact_match",
         "floor_accuracy",
+        "mastered_length",
         "read_accuracy",
         "training_bits_per_token",
     }
@@ -212,9 +215,9 @@ def test_facts_that_are_needed_before_a_run_are_written_out(
 
 
 def test_an_unknown_task_suggests_the_nearest(posenc) -> None:
-    with pytest.raises(ConfigError, match="task must be language, got 'langage'; did"):
+    with pytest.raises(ConfigError, match="unknown task 'langage'; did you mean"):
         Training(task="langage")
-    done = posenc("run", "--task", "langage", "--dry-run")
+    done = posenc("run", "--tasks", "langage", "--dry-run")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 

@@ -320,7 +320,9 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
         length=8, longest=2, test_bytes=64, corpus=str(path), width=16, heads=2
     )
     variants = [Variant("rope"), Variant("nope")]
-    cells = plan(variants, ["smoothness", "extrapolation"], PROBE, training, (0, 1), 1)
+    cells = plan(
+        variants, ["smoothness", "extrapolation"], PROBE, [training], (0, 1), 1
+    )
     assert len(cells) == 8
     assert [cell.setting.seed for cell in cells] == [0] * 4 + [1] * 4
     path.write_bytes(b"abc")
@@ -328,13 +330,13 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
 
     load_corpus.cache_clear()
     with pytest.raises(ConfigError, match="must hold out"):
-        plan(variants, ["extrapolation"], PROBE, training, (0,), 1)
+        plan(variants, ["extrapolation"], PROBE, [training], (0,), 1)
 
 
 def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
     variants = [Variant("rope"), Variant("nope")]
     cells = plan(
-        variants, ["portrait", "smoothness"], PROBE, Training(), (0, 1, 2), 1, many=8
+        variants, ["portrait", "smoothness"], PROBE, [Training()], (0, 1, 2), 1, many=8
     )
     planned = [(cell.measure, cell.setting.seed) for cell in cells]
     ranking = [("smoothness", seed) for seed in (0, 0, 1, 1, 2, 2)]
@@ -344,7 +346,7 @@ def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
             variants,
             ["portrait", "smoothness"],
             PROBE,
-            Training(),
+            [Training()],
             (0, 1, 2),
             1,
             many=7,

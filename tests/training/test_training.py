@@ -434,18 +434,14 @@ def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None
 
 
 def test_presets_are_as_large_as_promised() -> None:
-    quick, seeds = PRESETS["quick"]
-    assert (quick.layers, quick.width, quick.length, quick.steps, seeds) == (
-        (2, 128, 64, 150, 3)
-    )
-    standard, seeds = PRESETS["standard"]
-    assert (standard.layers, standard.length, standard.steps, seeds) == (
-        (2, 128, 1500, 6)
-    )
-    gpu, seeds = PRESETS["gpu"]
-    assert (gpu.layers, gpu.width, gpu.length, gpu.dtype, seeds) == (
-        (6, 384, 512, "bfloat16", 10)
-    )
+    seeds = {name: preset.seeds for name, preset in PRESETS.items()}
+    assert seeds == {"quick": 3, "standard": 6, "gpu": 10}
+    quick = PRESETS["quick"].training
+    assert (quick.layers, quick.width, quick.length, quick.steps) == (2, 128, 64, 150)
+    standard = PRESETS["standard"].training
+    assert (standard.layers, standard.length, standard.steps) == (2, 128, 1500)
+    gpu = PRESETS["gpu"].training
+    assert (gpu.layers, gpu.width, gpu.length, gpu.dtype) == (6, 384, 512, "bfloat16")
     assert quick.test_lengths == [64, 128, 256, 512]
 
 

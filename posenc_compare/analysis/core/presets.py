@@ -1,14 +1,34 @@
 """Named presets of sizes for a comparison."""
 
+from dataclasses import dataclass
+
 from posenc_compare.analysis.core.settings import Training
 
-PRESETS: dict[str, tuple[Training, int]] = {
-    "quick": (Training(steps=150, longest=8, test_bytes=4096), 3),
-    "standard": (
-        Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536),
-        6,
+
+@dataclass(frozen=True)
+class Preset:
+    """Sizes by one name.
+
+    Attributes:
+        training: the setting of trained measures.
+        seeds: how many.
+        by_task: whether a task that states sizes of its own is trained with those.
+    """
+
+    training: Training
+    seeds: int
+    by_task: bool = True
+
+
+PRESETS: dict[str, Preset] = {
+    "quick": Preset(
+        Training(steps=150, longest=8, test_bytes=4096), seeds=3, by_task=False
     ),
-    "gpu": (
+    "standard": Preset(
+        Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536),
+        seeds=6,
+    ),
+    "gpu": Preset(
         Training(
             layers=6,
             width=384,
@@ -21,7 +41,6 @@ PRESETS: dict[str, tuple[Training, int]] = {
             dtype="bfloat16",
             compiled=True,
         ),
-        10,
+        seeds=10,
     ),
 }
-"""Training setting and number of seeds by preset."""

@@ -94,6 +94,10 @@ class Setting(Protocol):
         """Return whether its cells read the corpus."""
         ...
 
+    def takes(self, axes: int) -> bool:
+        """Return whether it has positions for a scheme of so many axes."""
+        ...
+
     @property
     def work(self) -> int:
         """Return the units of progress that one cell counts for."""
@@ -183,6 +187,10 @@ class ProbeSetting:
     def sides(self) -> tuple[int, ...]:
         """Return the sizes of the grid, or the length of the sequence."""
         return sides_of(self.grid) if self.grid else (self.positions,)
+
+    def takes(self, axes: int) -> bool:
+        """Return whether a scheme has as many axes as the grid, or one of a text."""
+        return axes == len(self.sides)
 
     @property
     def memory(self) -> int:
@@ -279,7 +287,7 @@ class Training:
     resumes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_choice("task", self.task, tuple(TASKS.entries()))
+        TASKS.entry(self.task)
         check_whole("layers", self.layers, 1, 1000)
         check_whole("width", self.width, 1, 1 << 16)
         check_whole("heads", self.heads, 1, 1024)
@@ -326,7 +334,12 @@ class Training:
     @property
     def reads_corpus(self) -> bool:
         """Return whether the task reads the corpus."""
-        return TASKS.entry(self.task).facts.get("corpus", False)
+        facts = TASKS.entry(self.task).facts
+        return facts.get("corpus", False) or facts.get("needs_file", False)
+
+    def takes(self, axes: int) -> bool:
+        """Return whether a scheme has the axes of the task, or one, which counts."""
+        return axes in (1, TASKS.entry(self.task).facts.get("axes", 1))
 
     @property
     def test_lengths(self) -> list[int]:

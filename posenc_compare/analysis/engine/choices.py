@@ -12,9 +12,15 @@ from typing import Annotated, Literal, TypedDict
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.seeds import named_seeds
-from posenc_compare.analysis.core.settings import ProbeSetting, Training, sides_of
+from posenc_compare.analysis.core.settings import (
+    STDLIB,
+    ProbeSetting,
+    Training,
+    sides_of,
+)
 from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.errors import ConfigError
+from posenc_compare.registry import TASK_SIZES, TASKS
 from posenc_compare.validate import check_choice, check_text
 
 
@@ -22,7 +28,10 @@ class SettingChoices(TypedDict, total=False):
     """What numbers depend on, beside schemes and measures."""
 
     preset: Annotated[Literal["quick", "standard", "gpu"], "quick by default."]
-    task: Annotated[str, "What networks are trained on: language."]
+    tasks: Annotated[
+        str,
+        "What networks are trained on: comma-separated, or `all`; default: language.",
+    ]
     corpus: Annotated[str, "File or folder of text; default: stdlib."]
     seeds: Annotated[int | str, "How many paired seeds, or which: 3, 100-109, 5,7,9."]
     layers: Annotated[int, "Layers of the decoder."]
@@ -81,6 +90,7 @@ class Choices(SettingChoices, WorkChoices, total=False):
     """All choices of a comparison beside schemes, measures and folder."""
 
 
+TEXTS = {"tasks", "corpus"}
 ON_GRID = {"width", "heads", "lengths", "positions", "probe_dtype"}
 RETRY = ("failed", "lost", "unsupported", "ok")
 
@@ -132,15 +142,17 @@ class Settings:
 
     Attributes:
         preset: that they started from.
-        training: of trained measures.
+        trainings: of trained measures, one for each task.
         probe: of all other measures.
         seeds: which.
+        left_out: tasks that need a file, where there is none.
     """
 
     preset: str
-    training: Training
+    trainings: tuple[Training, ...]
     probe: ProbeSetting
     seeds: tuple[int, ...]
+    left_out: list[str]
 
     @property
     def name(self) -> str:
@@ -161,12 +173,14 @@ def settle(chosen: Body, device: str) -> Settings:
     chosen = dict(chosen)
     preset = chosen.pop("preset", "quick")
     check_choice("preset", preset, tuple(PRESETS))
-    training, seeds = PRESETS[preset]
-    seeds = named_seeds(chosen.pop("seeds", seeds))
+    training = PRESETS[preset].training
+    seeds = named_seeds(chosen.pop("seeds", PRESETS[preset].seeds))
     grid = chosen.pop("grid", None)
     for name in chosen.keys() - ON_GRID if grid is not None else ():
         raise ConfigError(f"{name} must be left out on a grid, where none is trained")
     cells = 0 if grid is None else math.prod(sides_of(grid))
+    tasks, left_out = _tasks(**{n: chosen[n] for n in TEXTS & chosen.keys()})
+    chosen.pop("tasks", None)
     probe = ProbeSetting(
         positions=chosen.pop("positions", cells or ProbeSetting.positions),
         tokens=cells or ProbeSetting.tokens,
@@ -178,4 +192,33 @@ def settle(chosen: Body, device: str) -> Settings:
         device=resolve_device(device, on_gpu=ProbeSetting.on_gpu),
     )
     place = resolve_device(device, on_gpu=Training.on_gpu)
-    return Settings(preset, replace(training, **chosen, device=place), probe, seeds)
+    trainings = tuple(
+        replace(
+            training, **{**_sizes(preset, task), **chosen, "task": task}, device=place
+        )
+        for task in tasks
+    )
+    return Settings(preset, trainings, probe, seeds, left_out)
+
+
+def _tasks(tasks: str = Training.task, corpus: str = STDLIB) -> tuple[list[str], ...]:
+    """Return the tasks of a text, and those that a group has and no file is for.
+
+    Raises:
+        ConfigError: if a task is unknown, or is named and needs a file.
+    """
+    found, without = TASKS.select_all(tasks), []
+    if corpus == STDLIB:
+        without = [name for name in found if TASKS.entry(name).facts.get("needs_file")]
+    for name in without:
+        if len(without) == len(found) or name in tasks.replace(" ", "").split(","):
+            raise ConfigError(
+                f"task {name}: must have a file, got none; `--corpus FILE` would work"
+            )
+    return [name for name in found if name not in without], without
+
+
+def _sizes(preset: str, task: str) -> Body:
+    """Return the sizes that a task states, if the preset takes them."""
+    facts = TASKS.entry(task).facts if PRESETS[preset].by_task else {}
+    return {name: facts[name] for name in TASK_SIZES if name in facts}

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from posenc_compare.analysis.core.settings import STDLIB, ProbeSetting
-from posenc_compare.analysis.engine.choices import Choices, Work, settle
+from posenc_compare.analysis.engine.choices import Choices, Settings, Work, settle
 from posenc_compare.analysis.engine.machine import check_memory, limits_of
 from posenc_compare.analysis.engine.plan import (
     MANY,
     axes_of,
-    by_axes,
     here,
     in_shard,
     missing,
@@ -196,13 +195,13 @@ def plan_comparison(
     sources = [str(plugin) for plugin in plugins]
     for source in sources:
         add_plugin(source)
-    variants, names, remarks = _fitting(schemes, measures, settings.probe)
+    variants, names, remarks = _fitting(schemes, measures, settings)
     _check_files(variants, names)
     planned = plan(
         variants,
         names,
         settings.probe,
-        settings.training,
+        settings.trainings,
         settings.seeds,
         work.threads,
         sys.maxsize if work.yes else MANY,
@@ -322,19 +321,11 @@ def _check_files(variants: list[Variant], measures: list[str]) -> None:
 
 
 def _fitting(
-    schemes: str, measures: str, probe: ProbeSetting
+    schemes: str, measures: str, settings: Settings
 ) -> tuple[list[Variant], list[str], list[str]]:
     """Return the variants and measures for a text, or a grid, and what is left out."""
-    axes, chosen = len(probe.sides), MEASURES.select_all(measures)
-    variants, others = by_axes(parse_variants(schemes), axes)
+    probe, chosen = settings.probe, MEASURES.select_all(measures)
     place = f"a grid of {probe.grid}" if probe.grid else "a text"
-    if not variants:
-        others = parse_variants(schemes)
-        found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
-        raise ConfigError(
-            f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
-            f"{_place_for(axes_of(others[0]))} would work"
-        )
     trained = [m for m in chosen if setting_of(m) is not ProbeSetting]
     if probe.grid:
         chosen = [measure for measure in chosen if measure not in trained]
@@ -342,6 +333,19 @@ def _fitting(
         raise ConfigError(
             f"measures on {place} must be without training, got {measures[:80]!r}; "
             f"`--measures untrained` would work"
+        )
+    kinds = {setting_of(measure).kind for measure in chosen}
+    used = [s for s in (probe, *settings.trainings) if s.kind in kinds]
+    variants, others = [], []
+    for variant in parse_variants(schemes):
+        fits = any(setting.takes(axes_of(variant)) for setting in used)
+        (variants if fits else others).append(variant)
+    axes = len(probe.sides)
+    if not variants:
+        found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
+        raise ConfigError(
+            f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
+            f"{_place_for(axes_of(others[0]))} would work"
         )
     remarks = []
     if others:
@@ -352,6 +356,9 @@ def _fitting(
         if probe.grid:
             why = f"do not have the {axes} axes of {place}"
         remarks.append(f"left out: {names}; their positions {why}")
+    if settings.left_out:
+        names = ", ".join(settings.left_out)
+        remarks.append(f"left out: {names}; `--corpus FILE` names the file for it")
     if probe.grid and trained:
         remarks.append(f"left out: {', '.join(trained)}; networks are trained on text")
     return variants, chosen, remarks

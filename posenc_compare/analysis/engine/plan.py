@@ -32,7 +32,7 @@ def plan(
     variants: list[Variant],
     measures: list[str],
     probe: ProbeSetting,
-    training: Training,
+    trainings: Sequence[Training],
     seeds: Sequence[int],
     threads: int,
     many: int = MANY,
@@ -43,7 +43,7 @@ def plan(
         variants: rows of the comparison.
         measures: registry names.
         probe: setting of measures without training; its seed is replaced.
-        training: setting of trained measures; its seed is replaced.
+        trainings: settings of trained measures; their seed is replaced.
         seeds: the same for every variant.
         threads: of the machine, for each cell.
         many: cells that are not more than wanted.
@@ -54,31 +54,29 @@ def plan(
     """
     kinds = {name: setting_of(name).kind for name in measures}
     once = {name for name in measures if MEASURES.entry(name).facts.get("once")}
-    count = len(variants) * (len(once) + len(seeds) * (len(measures) - len(once)))
+    asked = [s for s in (probe, *trainings) if s.kind in kinds.values()]
+    fitting = [[v for v in variants if s.takes(axes_of(v))] for s in asked]
+    count = sum(
+        len(fit) * (1 if name in once else len(seeds))
+        for name in measures
+        for setting, fit in zip(asked, fitting, strict=True)
+        if setting.kind == kinds[name]
+    )
     if count > many:
         raise ConfigError(
             f"the comparison must have at most {many} cells, got {count}: "
-            f"{len(variants)} variants, {len(measures)} measures, {len(seeds)} seeds; "
-            f"`--yes` would compute them all the same"
+            f"{len(variants)} variants, {len(measures)} measures, {len(trainings)} "
+            f"tasks, {len(seeds)} seeds; `--yes` would compute them all the same"
         )
-    given: tuple[Setting, ...] = (probe, training)
-    settings = {
-        setting.kind: setting.resolve(load_corpus)
-        for setting in given
-        if setting.kind in kinds.values()
-    }
+    settings = [setting.resolve(load_corpus) for setting in asked]
     return [
-        Cell(
-            variant,
-            name,
-            replace(settings[kinds[name]], seed=seed),
-            threads,
-            graphics_of(settings[kinds[name]]),
-        )
+        Cell(variant, name, replace(setting, seed=seed), threads, graphics_of(setting))
         for seed in seeds
         for name in sorted(measures, key=lambda name: ORDER.index(kinds[name]))
         if seed == seeds[0] or name not in once
-        for variant in variants
+        for setting, fit in zip(settings, fitting, strict=True)
+        if setting.kind == kinds[name]
+        for variant in fit
     ]
 
 
@@ -101,13 +99,6 @@ def here(cell: Cell) -> Cell:
         ConfigError: if the machine lacks the cell's device.
     """
     return replace(cell, graphics=graphics_of(cell.setting))
-
-
-def by_axes(variants: list[Variant], axes: int) -> tuple[list[Variant], list[Variant]]:
-    """Return the variants whose positions have so many axes, and the others."""
-    own = [axes_of(variant) == axes for variant in variants]
-    fit = [variant for variant, fits in zip(variants, own, strict=True) if fits]
-    return fit, [v for v, fits in zip(variants, own, strict=True) if not fits]
 
 
 def axes_of(variant: Variant) -> int:

@@ -3,7 +3,7 @@
 A folder may be a stranger's: records that do not have their shape are left out, and
 all text is cleaned here, once. Numbers made under different settings never share a
 row: where a folder holds several, the label of a record says in which settings it
-differs from the others.
+differs from the others of its task.
 """
 
 import json
@@ -176,8 +176,9 @@ def tell_apart(
 ) -> list[Record]:
     """Return the records with differing settings appended to their labels.
 
-    Settings are compared among all records of one kind of setting; the version and the
-    code of a measure among its records; a scheme among those of one label.
+    Settings are compared among all records of one kind of setting and one task, which
+    no label says; the version and the code of a measure among its records; a scheme
+    among those of one label.
 
     Args:
         records: to be told apart.
@@ -251,11 +252,12 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
         },
     }
     del settings["seed"]
+    settings.pop("task", None)
     if settings.get("grid"):  # says as much as these
         settings |= {"positions": "", "tokens": ""}
     scheme = [spec.scheme.name, record.family, spec.scheme.options]
     return {
-        **{(spec.kind, name): str(value) for name, value in settings.items()},
+        **{(record.task, spec.kind, name): str(v) for name, v in settings.items()},
         (record.measure, "version"): str(spec.measure.version),
         (record.measure, "code"): age,
         (record.label, "scheme"): json.dumps(scheme, sort_keys=True),

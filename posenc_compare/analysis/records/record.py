@@ -191,6 +191,12 @@ class Record:
         return self.spec.measure.name
 
     @property
+    def task(self) -> str:
+        """Return what its network was trained on; empty where none was trained."""
+        trained = self.spec.kind == "training"
+        return str(self.spec.setting.get("task", "language")) if trained else ""
+
+    @property
     def repeatable_rows(self) -> list[Row]:
         """Return the rows that the same cell must have again."""
         return [row for row in self.rows if self.quantities[row.quantity].repeatable]

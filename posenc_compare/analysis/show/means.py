@@ -19,6 +19,7 @@ SUMMARY = [
     "scheme",
     "family",
     "measure",
+    "task",
     "quantity",
     "case",
     "x",
@@ -53,6 +54,7 @@ class Mean:
         family: of the scheme.
         source: paper of the scheme.
         measure: its name.
+        task: that networks were trained on; empty where none was.
         quantity: its name; empty where a whole measure failed, and `note` says why.
         case: the condition it was measured under.
         x: where on a curve; NaN off it.
@@ -68,6 +70,7 @@ class Mean:
     family: str
     source: str
     measure: str
+    task: str
     quantity: str
     case: str
     x: float
@@ -104,9 +107,10 @@ def means_of(records: Iterable[Record]) -> list[Mean]:
 
     A record without a result has one without values that says why.
     """
-    behind: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    behind: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda r: r.spec.seed):  # for the last digit
-        behind[record.label, record.family, record.measure].append(record)
+        place = (record.label, record.family, record.measure, record.task)
+        behind[place].append(record)
     found = [mean for some in behind.values() for mean in _of_measure(some)]
     return sorted(found, key=_place)
 
@@ -143,7 +147,7 @@ def _entries(record: Record) -> Iterator[tuple[Group, "Entry"]]:
 
 
 def _of_measure(records: list[Record]) -> Iterator[Mean]:
-    """Yield the means of records of one scheme and measure, given by seed."""
+    """Yield the means of records of one scheme, measure and task, given by seed."""
     windows = Windows(record for record in records if record.status == "ok")
     groups: dict[Group, list[Entry]] = defaultdict(list)
     for record in records:
@@ -159,6 +163,7 @@ def _of_measure(records: list[Record]) -> Iterator[Mean]:
             first.family,
             first.source,
             first.measure,
+            first.task,
             quantity,
             case,
             place[1],
@@ -179,6 +184,7 @@ def _place(mean: Mean) -> tuple[object, ...]:
         mean.scheme,
         mean.family,
         mean.measure,
+        mean.task,
         mean.quantity,
         mean.case,
         not on_curve,

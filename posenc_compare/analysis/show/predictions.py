@@ -20,6 +20,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import alike
 from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.registry import SCORES
 from posenc_compare.stats.correlation import Correlation, correlation, holm
 
@@ -61,7 +62,7 @@ class Trained:
     """The trained curve of every scheme.
 
     Attributes:
-        heading: of its quantity.
+        heading: of its task and quantity.
         schemes: labels; of schemes alike the one published first.
         absolute: 1 for an absolute scheme, else 0.
         families: of the schemes.
@@ -95,14 +96,17 @@ def predictions(records: Iterable[Record]) -> list[Prediction]:
     few schemes have is left out.
     """
     records = list(records)
-    means = means_of(records)
+    probed = [record for record in records if not record.task]
     found: list[Prediction] = []
-    for quantity, measure in _curves(records):
-        trained = _trained(quantity, measure, means)
-        if trained is not None:
-            measures = dict(_measures(records, means, trained.schemes))
-            for outcome, values in trained.outcomes().items():
-                found += _of_outcome(outcome, values, measures, trained)
+    for task, some in by_task(records).items():
+        means = means_of(some)
+        for quantity, measure in _curves(some):
+            heading = f"{prefix(task)}{quantity.heading}"
+            trained = _trained(heading, quantity, measure, means)
+            if trained is not None:
+                measures = dict(_measures(probed, trained.schemes))
+                for outcome, values in trained.outcomes().items():
+                    found += _of_outcome(outcome, values, measures, trained)
     return found
 
 
@@ -131,12 +135,14 @@ def _curves(records: list[Record]) -> list[tuple[Quantity, str]]:
         (record.measure, name): (view.quantity, record.measure)
         for record in records
         for name, view in record.views.items()
-        if record.spec.kind == "training" and isinstance(view, Curve) and name in SCORES
+        if isinstance(view, Curve) and name in SCORES
     }
     return [found[key] for key in sorted(found)]
 
 
-def _trained(quantity: Quantity, measure: str, means: list[Mean]) -> Trained | None:
+def _trained(
+    heading: str, quantity: Quantity, measure: str, means: list[Mean]
+) -> Trained | None:
     """Return the curve of a quantity, or None if it has fewer than two lengths."""
     mine = [m for m in means if (m.measure, m.quantity) == (measure, quantity.name)]
     lengths = sorted({mean.x for mean in mine if mean.values})
@@ -149,7 +155,7 @@ def _trained(quantity: Quantity, measure: str, means: list[Mean]) -> Trained | N
     labels = [label for label in labels if label not in same]
     family = {mean.scheme: mean.family for mean in mine}
     return Trained(
-        quantity.heading,
+        heading,
         labels,
         np.array([float(family[label] == "absolute") for label in labels]),
         [family[label] for label in labels],
@@ -158,15 +164,14 @@ def _trained(quantity: Quantity, measure: str, means: list[Mean]) -> Trained | N
     )
 
 
-def _measures(
-    records: list[Record], means: list[Mean], schemes: list[str]
-) -> Iterator[tuple[str, Floats]]:
+def _measures(probed: list[Record], schemes: list[str]) -> Iterator[tuple[str, Floats]]:
     """Yield every headline quantity without training, for every scheme."""
+    means = means_of(probed)
     views = {
         (record.measure, name): view
-        for record in records
+        for record in probed
         for name, view in record.views.items()
-        if record.spec.kind == "probe" and isinstance(view, Headline)
+        if isinstance(view, Headline)
     }
     for (measure, name), view in sorted(views.items(), key=lambda item: item[0]):
         of = {

@@ -17,7 +17,12 @@ from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Facts, Record, Scalar
 from posenc_compare.analysis.show.plots import images
-from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
+from posenc_compare.analysis.show.tables import (
+    coverage,
+    display_tables,
+    task_tables,
+    without_result,
+)
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import PLOTS
 
@@ -65,6 +70,7 @@ def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> s
         plots: PNG files by name.
     """
     source = files("posenc_compare.analysis.show").joinpath("report.html")
+    tasks = task_tables(records)
     page = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     ).from_string(source.read_text(encoding="utf-8"))
@@ -72,6 +78,7 @@ def report_html(records: list[Record], title: str, plots: dict[str, bytes]) -> s
         title=clean(title),
         coverage=coverage(records),
         tables=display_tables(records),
+        tasks=tasks if len(tasks) > 1 else {},
         figures=[
             (base64.b64encode(data).decode(), _caption(name.removesuffix(".png")))
             for name, data in plots.items()

@@ -69,19 +69,20 @@ class Results:
         """Return the records of cells that failed or were lost."""
         return [r for r in self.records if r.status in ("failed", "lost")]
 
-    def table(self, measure: str | None = None) -> Tables:
-        """Return the tables of all measures, or of one.
+    def table(self, measure: str | None = None, task: str | None = None) -> Tables:
+        """Return the tables of all measures and tasks, or of one.
 
         Raises:
-            ConfigError: if no record is of that measure.
+            ConfigError: if no record is of that measure or task.
         """
         records = self.records
-        if measure is not None:
-            records = [r for r in records if r.measure == measure]
-            if not records:
-                known = sorted({r.measure for r in self.records})
-                near = hint(measure, known) or f"; there are {', '.join(known)}"
-                raise ConfigError(f"no record is of {measure!r}{near}")
+        for wanted, name in ((measure, "measure"), (task, "task")):
+            if wanted is not None:
+                known = sorted({getattr(r, name) for r in records} - {""})
+                records = [r for r in records if getattr(r, name) == wanted]
+                if not records:
+                    near = hint(wanted, known) or f"; there are {', '.join(known)}"
+                    raise ConfigError(f"no record is of {name} {wanted!r}{near}")
         return Tables(display_tables(records) + without_result(records))
 
     def plot(self, name: str) -> Figure:

@@ -18,6 +18,7 @@ from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import Mean, means_of
 from posenc_compare.analysis.show.orders import Column, order_lines
+from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.registry import SCORES
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
@@ -78,23 +79,27 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
         groups: records by the value of the setting that changes; labels in a group
             tell all other settings apart.
     """
+    parted = {value: by_task(records) for value, records in groups.items()}
+    tasks = dict.fromkeys(task for some in parted.values() for task in some)
     return [
         _best(by, outcome)
         if len(outcome.columns) > WIDE
         else _side_by_side(by, outcome)
-        for outcome in _outcomes(groups)
+        for task in tasks
+        for outcome in _outcomes(
+            prefix(task), {value: some.get(task, []) for value, some in parted.items()}
+        )
         if outcome.labels
     ]
 
 
-def _outcomes(groups: Mapping[str, list[Record]]) -> Iterator[Outcome]:
+def _outcomes(start: str, groups: Mapping[str, list[Record]]) -> Iterator[Outcome]:
     """Yield the scores at the shortest and the longest length, then the headlines."""
     means = {value: means_of(records) for value, records in groups.items()}
     views = {
         (record.measure, name): view
         for records in groups.values()
         for record in records
-        if record.spec.kind == "training"
         for name, view in record.views.items()
     }
     places = sorted(
@@ -105,12 +110,11 @@ def _outcomes(groups: Mapping[str, list[Record]]) -> Iterator[Outcome]:
         quantity = view.quantity
         if isinstance(view, Curve) and quantity.name in SCORES:
             for x in _ends(measure, quantity, means):
-                heading = f"{quantity.heading} at {x:g}"
+                heading = f"{start}{quantity.heading} at {x:g}"
                 yield _outcome(heading, measure, quantity, "", x, means)
         elif isinstance(view, Headline) and quantity.better != "neither":
-            yield _outcome(
-                quantity.heading, measure, quantity, view.case, view.x, means
-            )
+            heading = f"{start}{quantity.heading}"
+            yield _outcome(heading, measure, quantity, view.case, view.x, means)
 
 
 def _ends(

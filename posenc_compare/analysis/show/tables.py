@@ -2,8 +2,9 @@
 
 `display_tables` are what a reader sees: schemes down, headline quantities or the points
 of a curve across, means with their intervals inside, and beneath them what may be said
-of the order of schemes. `without_result` lists the cells that are in no mean, with
-their reasons.
+of the order of schemes. Where networks were trained on several tasks, these tables lay
+the tasks side by side, and `task_tables` has those of each. `without_result` lists the
+cells that are in no mean, with their reasons.
 """
 
 import math
@@ -30,6 +31,14 @@ from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import Mean, means_of, summary
 from posenc_compare.analysis.show.orders import may_rank, order_lines
 from posenc_compare.analysis.show.seconds import seconds_tables
+from posenc_compare.analysis.show.tasks import (
+    ACROSS,
+    FIRST,
+    by_task,
+    page_name,
+    prefix,
+    reciprocal_ranks,
+)
 from posenc_compare.errors import StoreError
 from posenc_compare.stats.intervals import LEVEL
 
@@ -58,40 +67,76 @@ class Column:
 
 
 def display_tables(records: list[Record]) -> list[Table]:
-    """Return the tables a reader sees, curves first."""
+    """Return the tables a reader sees: of what is trained first, and curves first."""
+    tasks = by_task(records)
+    if len(tasks) > 1:
+        trained = _across(tasks)
+    else:
+        trained = [table for some in task_tables(records).values() for table in some]
+    untrained = [record for record in records if not record.task]
+    return trained + _tables(untrained, "probe")
+
+
+def task_tables(records: list[Record]) -> dict[str, list[Table]]:
+    """Return the tables of every task that networks were trained on, by its name."""
+    return {
+        task: _tables(some, "training", task) + seconds_tables(some)
+        for task, some in by_task(records).items()
+    }
+
+
+def _tables(records: list[Record], kind: str, task: str = FIRST) -> list[Table]:
+    """Return the tables of the records of one kind of setting and one task."""
     means, views = means_of(records), _views(records)
     tables = [
-        table
-        for (_, measure, _), view in views.items()
+        replace(table, title=f"{prefix(task)}{table.title}")
+        for (measure, _), view in views.items()
         if (table := _table_of(view, measure, means, records, views)) is not None
     ]
-    for kind, title in TITLES.items():
-        columns = [
-            _headline(view, measure, means, kind)
-            for (known, measure, _), view in views.items()
-            if known == kind and isinstance(view, Headline)
-        ]
-        for i in range(0, len(columns), COLUMNS):
-            title_here = f"{title}{_grid(records, kind)}"
-            tables.append(_layout(title_here, columns[i : i + COLUMNS], records))
-        if kind == "training":
-            tables += seconds_tables(records)
+    columns = [
+        _headline(view, measure, means, kind)
+        for (measure, _), view in views.items()
+        if isinstance(view, Headline)
+    ]
+    title = f"{prefix(task)}{TITLES[kind]}{_grid(records)}"
+    parts = range(0, len(columns), COLUMNS)
+    return tables + [_layout(title, columns[i : i + COLUMNS], records) for i in parts]
+
+
+def _across(tasks: dict[str, list[Record]]) -> list[Table]:
+    """Return tables with a column for each task that has a quantity of all tasks."""
+    tables = []
+    for name in ACROSS:
+        shown: dict[str, Column] = {}
+        for task, records in tasks.items():
+            for (measure, quantity), view in _views(records).items():
+                if quantity == name and isinstance(view, Headline):
+                    column = _headline(view, measure, means_of(records), "training")
+                    shown[task] = replace(column, heading=task)
+                    title = view.quantity.heading
+        if not shown:
+            continue
+        behind = {task: tasks[task] for task in shown}
+        if name == ACROSS[0] and len(shown) > 1:
+            ranks = reciprocal_ranks(behind)
+            measure = next(iter(shown.values())).measure
+            shown["all"] = Column("mean reciprocal rank", measure, ranks, "higher")
+        every = [record for records in behind.values() for record in records]
+        tables.append(_layout(f"{title}, by task", [*shown.values()], every))
     return tables
 
 
-Views = dict[tuple[str, str, str], View]
-"""By kind of setting, measure and quantity, in the order of display."""
+Views = dict[tuple[str, str], View]
+"""By measure and quantity, in the order of display."""
 
 
 def _views(records: list[Record]) -> Views:
     found = {
-        (record.spec.kind, record.measure, name): view
+        (record.measure, name): view
         for record in records
         for name, view in record.views.items()
     }
-    rank = {kind: number for number, kind in enumerate(TITLES)}
-    order = sorted(found, key=lambda place: (rank.get(place[0], len(rank)), place))
-    return {place: found[place] for place in order}
+    return {place: found[place] for place in sorted(found)}
 
 
 def _table_of(
@@ -109,7 +154,7 @@ def _table_of(
             own -= _without(mine)
             floors = floors_of(
                 mean
-                for (_, name, _), other in views.items()
+                for (name, _), other in views.items()
                 if name == measure and isinstance(other, Floor) and other.of == quantity
                 for mean in _of(other.quantity, measure, means)
             )
@@ -165,10 +210,9 @@ def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
     ]
 
 
-def _grid(records: list[Record], kind: str) -> str:
-    """Say on which grid all records of a kind were made, if it is one."""
-    settings = [r.spec.setting for r in records if r.spec.kind == kind]
-    grids = {setting.get("grid", "") for setting in settings}
+def _grid(records: list[Record]) -> str:
+    """Say on which grid all records were made, if it is one."""
+    grids = {record.spec.setting.get("grid", "") for record in records}
     if len(grids) != 1 or grids == {""}:
         return ""
     return f" on a grid of {clean(str(*grids), 40)}"
@@ -200,6 +244,8 @@ def coverage(records: Iterable[Record]) -> str:
 def write_tables(records: list[Record], folder: Path) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
+    Of several tasks each has tables of its own, in the folder `tasks`.
+
     Raises:
         StoreError: if one cannot be written.
     """
@@ -210,9 +256,13 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
         "table.md": as_markdown(tables),
         "table.tex": as_latex(tables),
     }
+    pages = task_tables(records)
+    for task, own in pages.items() if len(pages) > 1 else ():
+        texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
+        texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_file(folder / name, text.encode())
     except OSError as error:
         raise StoreError(f"{folder}: must take tables, got {error}") from error

@@ -7,9 +7,9 @@ from matplotlib.lines import Line2D
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
+    in_bits,
     means_table,
     training_length,
-    usable,
 )
 from posenc_compare.analysis.show.plots.lines import (
     draw_lines,
@@ -50,7 +50,7 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     Grey lines are models without a scheme, where they are in sight.
     """
     styles = looks(records)
-    chosen = usable(records, "extrapolation")
+    chosen = in_bits(records)
     rows = means_table(chosen, styles)
     floors = rows[(rows["quantity"] == "floor_bits_per_byte") & rows["x"].gt(0)]
     rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]

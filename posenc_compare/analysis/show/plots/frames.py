@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.means import means_of
 from posenc_compare.analysis.show.plots.style import Look, safe
+from posenc_compare.analysis.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
 Frame = Any  # a pandas table; type checkers lose its methods after one step
@@ -19,11 +20,22 @@ COLUMNS = ["scheme", "quantity", "case", "x", "value", "half_width", "note"]
 def usable(records: list[Record], measure: str) -> list[Record]:
     """Return the records of a measure that have a result, by seed.
 
-    Records of one label are taken to share all settings but the seed, as those of
-    `analysis.reading` do.
+    Records of one label and task are taken to share all settings but the seed, as those
+    of `analysis.records.load` do.
     """
     fit = [r for r in records if r.status == "ok" and r.measure == measure]
     return sorted(fit, key=lambda record: record.spec.seed)
+
+
+def scored(records: list[Record], score: str) -> dict[str, list[Record]]:
+    """Return the usable records of trainings with a score, by their task."""
+    fit = [r for r in usable(records, "extrapolation") if score in r.quantities]
+    return by_task(fit)
+
+
+def in_bits(records: list[Record]) -> list[Record]:
+    """Return the usable records of the first task that is scored in bits per byte."""
+    return next(iter(scored(records, "bits_per_byte").values()), [])
 
 
 def training_length(record: Record) -> float:

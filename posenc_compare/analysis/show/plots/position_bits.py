@@ -8,8 +8,8 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
     arrays_of,
+    in_bits,
     training_length,
-    usable,
 )
 from posenc_compare.analysis.show.plots.lines import (
     draw_lines,
@@ -48,7 +48,7 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     that defines no further positions; it was tested in shorter windows.
     """
     styles = looks(records)
-    chosen = usable(records, "extrapolation")
+    chosen = in_bits(records)
     found = list(arrays_of(chosen, "position_bits", styles))
     if not found:
         return None

@@ -8,7 +8,7 @@ from posenc_compare.analysis.show.plots.extrapolation import (
     LABELS,
     name_axes,
 )
-from posenc_compare.analysis.show.plots.frames import Frame, means_table, usable
+from posenc_compare.analysis.show.plots.frames import Frame, in_bits, means_table
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import (
     add_legends,
@@ -30,7 +30,7 @@ PLAIN = "as trained"
 def draw_scalings(records: list[Record]) -> Figure | None:
     """Draw the mean over seeds, a panel for each scheme that has scalings."""
     styles = looks(records)
-    chosen = usable(records, "extrapolation")
+    chosen = in_bits(records)
     rows = means_table(chosen, styles).dropna(subset="value")
     read = rows[(rows["quantity"] == "read_bits_per_byte") & rows["x"].gt(0)]
     if read.empty:

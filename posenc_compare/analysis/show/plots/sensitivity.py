@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.frames import Frame, usable
+from posenc_compare.analysis.show.plots.frames import Frame, in_bits
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
@@ -32,7 +32,7 @@ COLUMNS = ["scheme", "rate", "multiple", "seed", "bits"]
 )
 def draw_sensitivity(records: list[Record]) -> Figure | None:
     """Draw a panel for each scheme that was trained at several peak rates."""
-    rows = _rows(usable(records, "extrapolation"))
+    rows = _rows(in_bits(records))
     groups = {
         scheme: some for scheme, some in rows.groupby("scheme") if _rates(some) > 1
     }

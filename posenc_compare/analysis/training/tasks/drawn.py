@@ -67,7 +67,7 @@ class Drawn(Task):
         return self._batch(setting.batch, setting.length, rng, largest=False)
 
     def test(self, length: int) -> Batch:
-        return self.tests(length, "test")
+        return self.tests(length, self.setting.split)
 
     def tests(self, length: int, purpose: str) -> Batch:
         """Return the test sequences of a length, as many as the setting has tokens."""

@@ -39,6 +39,6 @@ class FlipFlop(Drawn):
         found = {}
         for name in ("sparse", "dense"):
             self.ignored = IGNORED[name]
-            found[name] = self.tests(length, name)
+            found[name] = self.tests(length, f"{self.setting.split} {name}")
         self.ignored = IGNORED["test"]
         return found

@@ -100,7 +100,9 @@ def register_task(
     score: str,
     chance: float,
     corpus: bool = False,
+    needs_file: bool = False,
     axes: int = 1,
+    **sizes: float,
 ) -> Callable[[T], T]:
     """File a task class under a name and return it unchanged.
 
@@ -111,7 +113,10 @@ def register_task(
             says which direction is better.
         chance: the score of a uniform guess.
         corpus: whether it reads the corpus of the setting.
+        needs_file: whether it reads the corpus, which must be the user's.
         axes: of its positions; schemes of one axis count the places.
+        **sizes: length, steps, batch and learning_rate that it is trained with in
+            presets that are for claims, in place of those of the preset.
 
     Raises:
         ConfigError: if the score is unknown, or the name is taken or not valid.
@@ -128,7 +133,9 @@ def register_task(
             "score": score,
             "chance": chance,
             "corpus": corpus,
+            "needs_file": needs_file,
             "axes": axes,
+            **sizes,
         }
         TASKS.add(name, task, task.__module__, summary, facts)
         return task

@@ -1,0 +1,102 @@
+"""The tasks of a folder: records by task, and the ranks of schemes over all of them."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from scipy.stats import rankdata
+
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.means import Mean
+from posenc_compare.stats.intervals import half_width
+
+FIRST = "language"  # of several tasks
+ACROSS = ("accuracy_area", "mastered_length")
+"""Quantities that tasks are laid side by side by; ranks go by the first."""
+STRANGE = re.compile(r"[^a-z0-9_.-]|^\.")
+
+
+def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return the records of trainings by their task; that of text is the first."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        if record.task:
+            found.setdefault(record.task, []).append(record)
+    return {task: found[task] for task in sorted(found, key=lambda t: (t != FIRST, t))}
+
+
+def prefix(task: str) -> str:
+    """Return what stands before a title to say of which task it is."""
+    return "" if task == FIRST else f"{task}: "
+
+
+def page_name(task: str) -> str:
+    """Return the name of a file for a task, which may be a stranger's."""
+    return STRANGE.sub("_", task)[:64]
+
+
+def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
+    """Return the mean over tasks of 1 / rank, for each scheme that has all of them.
+
+    Ranks are among the schemes of one task and seed. The best has rank 1, equal scores
+    share the mean of their ranks, and a cell without a result counts as 0.
+
+    Args:
+        tasks: records by task.
+    """
+    scores = [_scores(records) for records in tasks.values()]
+    behind: dict[str, list[Record]] = defaultdict(list)
+    for records in tasks.values():
+        for record in records:
+            behind[record.label].append(record)
+    shares: dict[str, dict[int, float]] = defaultdict(dict)
+    for seed in sorted(set.intersection(*map(set, scores))):
+        labels = sorted(set.intersection(*(set(task[seed]) for task in scores)))
+        table = np.array([[task[seed][label] for label in labels] for task in scores])
+        ranks = rankdata(-table, axis=1)
+        means = np.where(np.isfinite(table), 1 / ranks, 0).mean(axis=0)
+        for label, mean in zip(labels, means.tolist(), strict=True):
+            shares[label][seed] = mean
+    return [
+        _mean(behind[label], values, scores) for label, values in sorted(shares.items())
+    ]
+
+
+def _scores(records: list[Record]) -> dict[int, dict[str, float]]:
+    """Return the score of every cell by seed and label; -inf without a result."""
+    found: dict[int, dict[str, float]] = defaultdict(dict)
+    for record in records:
+        values = [row.value for row in record.rows if row.quantity == ACROSS[0]]
+        value = values[0] if values else None
+        found[record.spec.seed][record.label] = -math.inf if value is None else value
+    return found
+
+
+def _mean(
+    records: list[Record],
+    values: dict[int, float],
+    scores: list[dict[int, dict[str, float]]],
+) -> Mean:
+    """Return the mean over seeds of what a scheme has."""
+    first = records[0]
+    lost = sum(
+        math.isinf(task[seed][first.label]) for task in scores for seed in values
+    )
+    return Mean(
+        first.label,
+        first.family,
+        first.source,
+        first.measure,
+        task="",
+        quantity="reciprocal_rank",
+        case="",
+        x=math.nan,
+        unit="share",
+        values=values,
+        half_width=half_width([*values.values()]),
+        documents=0,
+        note=f"{lost} cells without a result" if lost else "",
+        records=tuple(record.key for record in records),
+    )
