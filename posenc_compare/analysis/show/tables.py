@@ -155,6 +155,8 @@ def _reasons(means: list[Mean], shown: set[str]) -> list[str]:
     """Return a line that says why schemes have no number and no row, if any have."""
     found: dict[str, list[str]] = {}
     for mean in means:
+        if math.isnan(mean.x):  # of a cell that failed, which has a row
+            continue
         schemes = found.setdefault(mean.note, [])
         if mean.scheme not in shown and mean.scheme not in schemes:
             schemes.append(mean.scheme)
