@@ -160,7 +160,8 @@ def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
 @pytest.mark.parametrize(
     ("by", "message"),
     [
-        ("step", "by 'step': must be a setting; did you mean steps or seed?"),
+        ("step", "by 'step': must be a setting; did you mean steps?"),
+        ("seed", "by 'seed': must be a setting"),
         ("length", "by length: must have two values or more in the records of"),
     ],
 )
@@ -291,3 +292,50 @@ def test_the_sign_of_a_pair_is_that_of_the_seeds_both_have(tmp_path: Path) -> No
     steady = [one for one in records if one["label"] != "b"]
     lines = tables(stored(tmp_path / "run", steady))["bits at 8"].lines
     assert lines[-1] == "no pair is undecided, of 1 that differ under some value"
+
+
+def test_texts_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    records = []
+    for bits, (name, sha256) in enumerate((("a", "1"), ("b", "2"), ("b", "3"))):
+        one = trained("rope", 0, float(bits))
+        one["spec"]["setting"]["corpus_sha256"] = sha256 * 64
+        records.append(one | {"corpus": {"name": name}, "key": sha256 * 32})
+    table = tables(stored(tmp_path / "run", records), "corpus")["bits at 8"]
+    assert table.head == ["scheme", "a", "b 22222222", "b 33333333"]
+    assert table.body == [["rope", "0.000", "1.000", "2.000"]]
+
+
+def test_a_scheme_that_failed_under_one_value_says_so(tmp_path: Path) -> None:
+    records = made()
+    for one in records:
+        if one["label"] == "b" and one["spec"]["setting"]["steps"] == 40:
+            one |= {"status": "failed", "error": "boom", "rows": []}
+    table = tables(stored(tmp_path / "run", records))["bits at 8"]
+    (row_of_b,) = [cells for cells in table.body if cells[0] == "b"]
+    assert row_of_b[2:] == ["failed: boom", "n/a"]
+    assert table.lines[:2] == (
+        "10: a < b < c (n = 6; 3 of 3 pairs differ)",
+        "40: a < c (n = 6; 1 of 1 pairs differ)",
+    )
+
+
+def test_without_a_value_that_all_schemes_have_no_places_are_compared(
+    tmp_path: Path,
+) -> None:
+    rates = {"a": (1e-3, 2e-3, 3e-3), "b": (4e-3, 5e-3, 6e-3)}
+    records = [
+        trained(label, 0, 2.0 - rate, learning_rate=rate)
+        for label, some in rates.items()
+        for rate in some
+    ]
+    table = tables(stored(tmp_path / "run", records), "learning_rate")["bits at 8"]
+    assert table.head == ["scheme", "own best", "at"]
+    assert table.body == [["a", "1.997", "0.003"], ["b", "1.994", "0.006"]]
+    assert table.lines[0].startswith("no value has all schemes")
+
+
+def test_seeds_are_those_of_the_schemes_shown(tmp_path: Path) -> None:
+    records = [trained("a", 0, 2.0, steps=steps) for steps in (10, 40)]
+    records += [trained("b", seed, 2.0, steps=10) for seed in range(6)]
+    table = tables(stored(tmp_path / "run", records))["bits at 8"]
+    assert table.title == "bits at 8 by steps (1 seed)"

@@ -83,6 +83,8 @@ def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     failed = {**curve("c", []), "status": "failed", "error": "boom"}
     made = [curve("a", [2.0]), none, failed, curve("d", [])]
     assert cells(made) == {"a": ["2.000"], "c": ["failed: boom"], "d": ["n/a"]}
+    (table,) = display_tables(vet(made))
+    assert "without a number: b (has no code)" in table.lines
     assert cells([none]) == {"b": ["has no code"]}
 
 
@@ -536,3 +538,34 @@ def test_a_cell_without_numbers_tells_no_other_apart() -> None:
     said: list[str] = []
     labels = {one.label for one in tell_apart(sound(made), said.append)}
     assert (labels, said) == ({"rope"}, [])
+
+
+def floored(label: str, loss: float, noise: float, seeds: int) -> list[dict[str, Any]]:
+    """Return records of a curve at one length, above a floor of 2."""
+    made = []
+    for seed in range(seeds):
+        one = curve(label, [loss + noise * (-1) ** seed], seed=seed)
+        floor = {**fact({"floor_of": "gain"}, x="test length"), "name": "floor"}
+        one["quantities"]["floor"] = floor
+        one["rows"].append(row(2.0 + 0.001 * seed, quantity="floor", case="flat", x=8))
+        made.append(one)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        # Six seeds are tested: what scatters around the floor is no better than it.
+        (6, "no better than the flat at 8: loose, above"),
+        (5, "no better than the flat at 8: above"),  # the means alone
+    ],
+)
+def test_who_does_not_beat_the_floor_is_named(seeds: int, said: str) -> None:
+    made = [
+        *floored("above", 2.1, 0.001, seeds),
+        *floored("below", 1.9, 0.001, seeds),
+        *floored("loose", 1.95, 0.2, seeds),
+    ]
+    (table,) = display_tables(vet(made))
+    assert said in table.lines
+    assert table.body[-1][0] == "flat"

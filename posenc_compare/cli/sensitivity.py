@@ -30,7 +30,7 @@ def sensitivity(
             f"format must be table, md or tex, got {format.value}; `table DIR --format "
             f"{format.value}` writes every number"
         )
-    names = [name.strip() for name in by.split(",")]
+    names = [*dict.fromkeys(name.strip() for name in by.split(","))]
     groups = load_by(folders, names, say)
     tables = sensitivity_tables(", ".join(names), groups)
     if not tables:

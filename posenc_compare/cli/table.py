@@ -1,15 +1,24 @@
 """The command that prints the tables of a folder of records."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from posenc_compare.cli.console import NUMBERS, say, show_numbers, show_parts
-from posenc_compare.cli.options import Folder, Format, Formats, Written
+from posenc_compare.cli.options import Folder, Format, Formats
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.records.record import Record
 
 
-def table(folder: Folder, format: Formats = Format.table, out: Written = None) -> None:
+def table(
+    folder: Folder,
+    format: Formats = Format.table,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write all tables to, besides.")
+    ] = None,
+) -> None:
     """Print the tables of a run again, from its records."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.show.tables import write_tables

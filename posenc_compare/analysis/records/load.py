@@ -85,13 +85,17 @@ def load_by(
         for record in _read(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
-    known = {name for record in trained for name in record.spec.setting}
+    known = {name for record in trained for name in record.spec.setting} - {"seed"}
     for name in names:
         if HASHED.get(name, name) not in known:
             raise ConfigError(f"by {name!r}: must be a setting{hint(name, known)}")
+    texts: dict[Scalar, set[Scalar]] = defaultdict(set)
+    for record in trained:
+        texts[_text(record)].add(record.spec.setting.get("corpus_sha256", ""))
+    several = {name for name, hashes in texts.items() if len(hashes) > 1}
     groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
     for record in tell_apart(trained, warn, {HASHED.get(n, n) for n in names}):
-        groups[tuple(_value(record, name) for name in names)].append(record)
+        groups[tuple(_value(record, name, several) for name in names)].append(record)
     if len(groups) < 2:
         found = ", ".join(map(_words, groups)) or "none"
         raise ConfigError(
@@ -102,9 +106,16 @@ def load_by(
     return {_words(value): groups[value] for value in order}
 
 
-def _value(record: Record, name: str) -> Scalar:
+def _text(record: Record) -> str:
+    """Return the name of the text that a record is of."""
+    return str(record.corpus.get("name", ""))
+
+
+def _value(record: Record, name: str, several: Collection[Scalar]) -> Scalar:
+    """Return the value of a setting; a text of a name that several have says which."""
     if name in HASHED:
-        return str(record.corpus.get("name", ""))
+        text, sha256 = _text(record), record.spec.setting.get(HASHED[name], "")
+        return f"{text} {str(sha256)[:8]}" if text in several else text
     return record.spec.setting.get(name, "")
 
 

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from posenc_compare.analysis.show.means import Mean
+import numpy as np
+
+from posenc_compare.analysis.show.means import Mean, values_of
 from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
 
 def floors_of(means: Iterable[Mean]) -> list[Mean]:
@@ -36,6 +39,9 @@ def floor_lines(
 ) -> list[str]:
     """Return, for each column, which schemes are no better than its best floor.
 
+    A scheme is better if its mean over common seeds is, and if the test of all pairs of
+    the column, the floor among them, tells them apart where seeds allow it.
+
     Args:
         headings: of the columns.
         columns: means by scheme.
@@ -49,11 +55,11 @@ def floor_lines(
         if not known:
             continue
         best = min(known, key=lambda name: known[name])
-        below = [
-            name
-            for name, mean in schemes.items()
-            if mean.values and sign * mean.mean >= known[best]
-        ]
+        labels = [name for name, mean in schemes.items() if mean.values]
+        array = values_of([*(schemes[name] for name in labels), models[best]])
+        p = adjusted_p(array)[-1]
+        gaps = np.nansum(sign * (array[-1] - array), axis=1)  # above 0: better
+        below = [name for i, name in enumerate(labels) if gaps[i] <= 0 or p[i] > ALPHA]
         if below:
             lines.append(f"no better than the {best} at {heading}: {', '.join(below)}")
     return lines

@@ -2,12 +2,13 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.documents import Windows
@@ -113,6 +114,12 @@ def means_of(records: Iterable[Record]) -> list[Mean]:
         behind[place].append(record)
     found = [mean for some in behind.values() for mean in _of_measure(some)]
     return sorted(found, key=_place)
+
+
+def values_of(means: Sequence[Mean]) -> NDArray[np.float64]:
+    """Return the values of means, `(mean, seed)`; NaN where one lacks a seed."""
+    seeds = sorted({seed for mean in means for seed in mean.values})
+    return np.array([[mean.values.get(s, np.nan) for s in seeds] for mean in means])
 
 
 def summary(records: Iterable[Record]) -> pd.DataFrame:

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from posenc_compare.analysis.core.quantities import Better
-from posenc_compare.analysis.show.means import Mean
+from posenc_compare.analysis.show.means import Mean, values_of
 from posenc_compare.stats.order import Order, order
 from posenc_compare.stats.pairs import FEWEST
 
@@ -41,7 +39,7 @@ def order_lines(
         if len(means) < 2 or end == "neither":
             continue
         labels = list(means)
-        found = order(_values([*means.values()]))
+        found = order(values_of([*means.values()]))
         most = max(most, found.seeds)
         if found.groups:
             lines.append(f"{heading}: {_line(found, labels, higher=end == 'higher')}")
@@ -49,12 +47,6 @@ def order_lines(
         return tuple(lines)
     seeds = f"{most} seed{'s' * (most != 1)}"
     return (f"no order: {seeds}, {FEWEST} are needed",)
-
-
-def _values(means: Sequence[Mean]) -> np.ndarray:
-    """Return `(schemes, seeds)`; NaN where a scheme lacks a seed."""
-    seeds = sorted({seed for mean in means for seed in mean.values})
-    return np.array([[mean.values.get(s, np.nan) for s in seeds] for mean in means])
 
 
 def _line(found: Order, labels: Sequence[str], *, higher: bool) -> str:

@@ -42,14 +42,18 @@ class Outcome:
 
     @property
     def labels(self) -> list[str]:
-        """Return the schemes that have numbers under two values or more, by family."""
+        """Return the schemes that have records of two values or more, by family.
+
+        One that has no number under any value is left out.
+        """
         families: dict[str, str] = {}
         count: Counter[str] = Counter()
+        known: set[str] = set()
         for column in self.columns.values():
-            for label, mean in column.items():
-                families[label] = mean.family
-                count[label] += bool(mean.values)
-        labels = [label for label in families if count[label] > 1]
+            count.update(column.keys())
+            families |= {label: mean.family for label, mean in column.items()}
+            known |= {label for label, mean in column.items() if mean.values}
+        labels = [label for label in families if count[label] > 1 and label in known]
         return sorted(labels, key=lambda label: by_family(families[label], label))
 
     def array(self, value: str, labels: list[str]) -> np.ndarray:
@@ -138,15 +142,16 @@ def _outcome(
     means: Mapping[str, list[Mean]],
 ) -> Outcome:
     wanted = (measure, quantity.name, case, x)
-    columns: dict[str, Column] = {
-        value: {
+    failed = (measure, "", "", None)  # a record that says why it has nothing
+    columns: dict[str, Column] = {}
+    for value, some in means.items():
+        columns[value] = {
             m.scheme: m
+            for place in (failed, wanted)
             for m in some
             if (m.measure, m.quantity, m.case, None if math.isnan(m.x) else m.x)
-            == wanted
+            == place
         }
-        for value, some in means.items()
-    }
     return Outcome(heading, quantity.better == "higher", columns)
 
 
@@ -179,13 +184,22 @@ def _best(by: str, outcome: Outcome) -> Table:
     means = {
         value: sign * _means(outcome.array(value, labels)) for value in outcome.columns
     }
-    whole = {value: some for value, some in means.items() if not np.isnan(some).any()}
-    if not whole:
-        return Table(_title(by, outcome), ["scheme"], [[label] for label in labels])
-    shared = min(whole, key=lambda value: float(whole[value].mean()))
     table = np.array([*means.values()])
     own = np.nanmin(table, axis=0)
     best = [list(means)[place] for place in np.nanargmin(table, axis=0)]
+    whole = {value: some for value, some in means.items() if not np.isnan(some).any()}
+    if not whole:
+        return Table(
+            _title(by, outcome),
+            ["scheme", "own best", "at"],
+            [
+                [label, _cell(outcome.columns[value], label), value]
+                for label, value in zip(labels, best, strict=True)
+            ],
+            _seeds(outcome),
+            ("no value has all schemes, so that places cannot be compared",),
+        )
+    shared = min(whole, key=lambda value: float(whole[value].mean()))
     before, after = _places(whole[shared]), _places(own)
     common = outcome.columns[shared]
     rows: list[list[str | Cell]] = [
@@ -262,8 +276,12 @@ def _places(numbers: np.ndarray) -> list[int]:
 
 
 def _seeds(outcome: Outcome) -> int:
+    shown = outcome.labels
     return max(
-        (len(m.values) for c in outcome.columns.values() for m in c.values()), default=1
+        len(mean.values)
+        for column in outcome.columns.values()
+        for label, mean in column.items()
+        if label in shown
     )
 
 

@@ -160,7 +160,8 @@ def _table_of(
             )
             failed = _failures(measure, means)
             columns = _by_x(measure, mine, failed, quantity, floors)
-            return _layout(title, columns, records, own, ranked=True)
+            table = _layout(title, columns, records, own, ranked=True)
+            return replace(table, lines=(*table.lines, *_reasons(mine, own)))
         case ByCase():
             title = f"{quantity.heading}, by {quantity.x}"
             curve = _of(view.of, measure, means) if view.of else []
@@ -193,6 +194,19 @@ def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
 def _without(means: list[Mean]) -> set[str]:
     """Return the schemes that have reasons alone, and no number."""
     return {m.scheme for m in means} - {m.scheme for m in means if m.cell.n}
+
+
+def _reasons(means: list[Mean], shown: set[str]) -> list[str]:
+    """Return a line that says why schemes have no number and no row, if any have."""
+    found: dict[str, list[str]] = {}
+    for mean in means:
+        if math.isnan(mean.x):  # of a cell that failed, which has a row
+            continue
+        schemes = found.setdefault(mean.note, [])
+        if mean.scheme not in shown and mean.scheme not in schemes:
+            schemes.append(mean.scheme)
+    parts = [f"{', '.join(names)} ({note})" for note, names in found.items() if names]
+    return [f"without a number: {'; '.join(parts)}"] if parts else []
 
 
 def _failures(measure: str, means: list[Mean]) -> list[Mean]:
