@@ -1,12 +1,44 @@
-"""The command that computes published figures again."""
+"""The command that computes published figures, and published orders, again."""
 
-from posenc_compare.cli.console import say, show
-from posenc_compare.cli.options import Format, Formats
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc_compare.analysis.engine.choices import WorkChoices
+from posenc_compare.cli.console import progress, say, show, show_parts
+from posenc_compare.cli.options import Format, Formats, with_choices
+
+Names = Annotated[
+    str,
+    typer.Argument(
+        help="A published order, several by comma, or `orders` for all; without it, "
+        "the figures that need no training."
+    ),
+]
 
 
-def reproduce(format: Formats = Format.table) -> int:
-    """Compute figures that papers have published, and compare."""
+@with_choices(["preset", "seeds", *WorkChoices.__annotations__], preset="standard")
+def reproduce(
+    names: Names = "",
+    format: Formats = Format.table,
+    out: Annotated[
+        Path, typer.Option(help="Folder for records; those that are there are used.")
+    ] = Path("runs/reproduce"),
+    **chosen: object,
+) -> int:
+    """Compute figures and orders that papers have published, and compare.
+
+    An order trains what it takes: minutes to hours.
+    """
+    if not names:
+        return _figures(format)
+    return _orders(names, out, format, chosen)
+
+
+def _figures(format: str) -> int:
     from posenc_compare.reproduce.published import figures
+    from posenc_compare.reproduce.published_orders import ORDERS
 
     found = list(figures())
     body = [[f.what, _brief(f.published), _brief(f.ours), f.verdict] for f in found]
@@ -14,7 +46,37 @@ def reproduce(format: Formats = Format.table) -> int:
     for figure in found:
         if figure.note:
             say(f"{figure.what}: {figure.note}")
+    say(f"orders that `reproduce NAME` trains: {', '.join(ORDERS)}")
     return int(any(figure.verdict == "differs" for figure in found))
+
+
+def _orders(names: str, out: Path, format: str, chosen: dict[str, object]) -> int:
+    """Train what published orders take and show their verdicts.
+
+    Returns:
+        The exit code: 130 if interrupted, 1 if a cell has no result, else 0.
+    """
+    from posenc_compare.analysis.engine.comparison import plan_comparison
+    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.reproduce.orders import order_table, outcomes
+    from posenc_compare.reproduce.published_orders import ORDERS, published_order
+
+    wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
+    orders = {name: published_order(name) for name in wanted}
+    choices = {name: value for name, value in chosen.items() if value is not None}
+    store, tables, failed = Store(out), [], 0
+    for name, order in orders.items():
+        comparison = plan_comparison(
+            order.schemes, "extrapolation", **{**choices, **order.choices}
+        )
+        with progress() as listen:
+            if comparison.compute(store, listen):
+                return 130
+        results = comparison.results(store, say, arrays=False)
+        failed += len(results.failed)
+        tables.append(order_table(name, order, outcomes(order, results.records)))
+    show_parts(tables, format)
+    return int(failed > 0)
 
 
 def _brief(value: list[float] | float | None) -> str:

@@ -39,16 +39,31 @@ def adjusted_p(values: ArrayLike) -> NDArray[np.float64]:
         of fewer than `FEWEST` common seeds, which are not in the family of tests.
     """
     array = np.asarray(values, dtype=np.float64)
-    schemes, seeds = array.shape
+    schemes = len(array)
     first, second = np.triu_indices(schemes, 1)
     found = np.full((schemes, schemes), np.nan)
-    differences = array[first] - array[second]
-    counts = np.isfinite(differences).sum(1)
+    p = adjusted_p_of(array[first] - array[second])
+    found[first, second] = found[second, first] = p
+    return found
+
+
+def adjusted_p_of(differences: ArrayLike) -> NDArray[np.float64]:
+    """Return the p value of each of some pairs, adjusted for all of these.
+
+    Args:
+        differences: `(pairs, seeds)`; NaN where a seed failed.
+
+    Returns:
+        `(pairs,)`, in [0, 1]; NaN for pairs of fewer than `FEWEST` seeds, which are not
+        in the family of tests.
+    """
+    array = np.asarray(differences, dtype=np.float64)
+    counts = np.isfinite(array).sum(1)
     tested = counts >= FEWEST
+    found = np.full(len(array), np.nan)
     if tested.any():
-        p = _step_down(np.nan_to_num(differences[tested]), counts[tested], seeds)
-        found[first[tested], second[tested]] = p
-        found[second[tested], first[tested]] = p
+        some = np.nan_to_num(array[tested])
+        found[tested] = _step_down(some, counts[tested], array.shape[1])
     return found
 
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.training.evaluation import by_place, exact_match
-from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.tasks.scan import WORDS as SCAN_WORDS
+from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.errors import CorpusError
 from posenc_compare.registry import TASKS
 
@@ -221,14 +221,13 @@ def test_scan_refuses_other_files(tmp_path, text: str, message: str) -> None:
     path = tmp_path / "tasks.txt"
     path.write_text(text)
     with pytest.raises(CorpusError, match=message):
-        task = scan(path)
-        task.batch(0, 0), task.test(10)
+        [scan(path).test(10), scan(path).batch(0, 0)]
 
 
 # --- solvers, written from the sentences that describe the tasks --------------------
 
 
-def solve(answer):  # noqa: ANN001, ANN202
+def solve(answer):
     """Return a solver of batches from one of sequences, `tokens -> {place: token}`."""
 
     def solved(batch: Batch) -> np.ndarray:
@@ -242,7 +241,7 @@ def solve(answer):  # noqa: ANN001, ANN202
     return solved
 
 
-def after_mark(make):  # noqa: ANN001, ANN202
+def after_mark(make):
     """Solve a task that says, behind the mark 1, what `make` makes of what precedes."""
 
     def answer(tokens: list[int]) -> dict[int, int]:
@@ -252,7 +251,7 @@ def after_mark(make):  # noqa: ANN001, ANN202
     return solve(answer)
 
 
-def running(state, move):  # noqa: ANN001, ANN202
+def running(state, move):
     """Solve a task whose answer at each place is a state that each token moves."""
 
     def answer(tokens: list[int]) -> dict[int, int]:

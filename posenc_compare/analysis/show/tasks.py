@@ -1,5 +1,6 @@
 """The tasks of a folder: records by task, and the ranks of schemes over all of them."""
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -40,17 +41,23 @@ def page_name(task: str) -> str:
 def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     """Return the mean over tasks of 1 / rank, for each scheme that has all of them.
 
-    Ranks are among the schemes of one task and seed. The best has rank 1, equal scores
+    Ranks are among these schemes, by task and seed. The best has rank 1, equal scores
     share the mean of their ranks, and a cell without a result counts as 0.
 
     Args:
-        tasks: records by task.
+        tasks: records by task; those that are not scored by accuracy are left out.
     """
-    scores = [_scores(records) for records in tasks.values()]
+    scored = [
+        records
+        for records in tasks.values()
+        if any(ACROSS[0] in record.quantities for record in records)
+    ]
+    if not scored:
+        return []
+    scores = [_scores(records) for records in scored]
     behind: dict[str, list[Record]] = defaultdict(list)
-    for records in tasks.values():
-        for record in records:
-            behind[record.label].append(record)
+    for record in itertools.chain(*scored):
+        behind[record.label].append(record)
     shares: dict[str, dict[int, float]] = defaultdict(dict)
     for seed in sorted(set.intersection(*map(set, scores))):
         labels = sorted(set.intersection(*(set(task[seed]) for task in scores)))

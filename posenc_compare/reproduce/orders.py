@@ -1,0 +1,217 @@
+"""Orders that papers have published, trained again: claims, and what becomes of them.
+
+A claim says that one score is better than another, alike or no worse. All claims of one
+published order that say `better` are tested together, on differences seed by seed, so
+that any of their verdicts is wrong with a chance of at most 5 %. The others go by their
+95 % intervals. `published_orders` lists them.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posenc_compare.analysis.core.canonical import Body
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.show.tasks import by_task, reciprocal_ranks
+from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
+
+RANKS = "reciprocal_rank"  # over all tasks
+VERDICTS = ("agrees", "disagrees", "not separable")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number of trained networks.
+
+    Attributes:
+        scheme: with its options, as in `--schemes`.
+        quantity: its name; `reciprocal_rank` is over all tasks.
+        times: where on a curve, in training lengths; 0 off a curve.
+        case: the condition it was measured under.
+        task: that networks were trained on.
+    """
+
+    scheme: str
+    quantity: str = "bits_per_byte"
+    times: int = 1
+    case: str = ""
+    task: str = "language"
+
+    def __str__(self) -> str:
+        """Return what a table calls it."""
+        case = f" + {self.case}" if self.case else ""
+        place = f" at {self.times} L" if self.times else ""
+        task = "" if self.task == "language" or self.quantity == RANKS else self.task
+        words = [task, self.quantity.replace("_", " ")]
+        return f"{self.scheme}{case}: {' '.join(filter(None, words))}{place}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of two scores.
+
+    Attributes:
+        first: what is said to be better, alike or no worse.
+        second: than this.
+        kind: which of them it is said to be.
+        margin: differences up to which scores are alike, in their unit.
+    """
+
+    first: Score
+    second: Score
+    kind: Literal["better", "alike", "no worse"] = "better"
+    margin: float = 0.0
+
+    def __str__(self) -> str:
+        """Return the statement."""
+        words = {"better": "better than", "alike": "like", "no worse": "no worse than"}
+        margin = f" (up to {self.margin:g})" if self.margin else ""
+        return f"{self.first} is {words[self.kind]} {self.second}{margin}"
+
+
+@dataclass(frozen=True)
+class PublishedOrder:
+    """What a paper says of schemes, and the run that can show it.
+
+    Attributes:
+        says: the statement, in a sentence.
+        source: the paper.
+        schemes: of the run, as in `--schemes`.
+        claims: what the statement comes to.
+        choices: of the run, besides; those of `compare` by name.
+        why: what is known of a disagreement.
+    """
+
+    says: str
+    source: str
+    schemes: str
+    claims: tuple[Claim, ...]
+    choices: Body = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a claim.
+
+    Attributes:
+        claim: the statement.
+        differences: by seed, above 0 where the first score is the better.
+        p: adjusted for all claims of the order that say `better`; NaN for too few seeds
+            and for the others, which go by their intervals.
+    """
+
+    claim: Claim
+    differences: NDArray[np.float64]
+    p: float
+
+    @property
+    def mean(self) -> float:
+        """Return the mean difference; NaN without a seed."""
+        return float(self.differences.mean()) if len(self.differences) else math.nan
+
+    @property
+    def half_width(self) -> float:
+        """Return the half width of its 95 % interval."""
+        return half_width(self.differences)
+
+    @property
+    def verdict(self) -> str:
+        """Return whether the claim agrees with the records, disagrees or neither."""
+        margin, width = self.claim.margin, self.half_width
+        match self.claim.kind:
+            case "better":
+                agrees = self.p <= ALPHA and self.mean > 0
+                disagrees = self.p <= ALPHA and self.mean < 0
+            case "alike":
+                agrees = abs(self.mean) + width <= margin
+                disagrees = abs(self.mean) - width > margin
+            case "no worse":
+                agrees = self.mean - width >= -margin
+                disagrees = self.mean + width < -margin
+        return VERDICTS[0 if agrees else 1 if disagrees else 2]
+
+
+def outcomes(order: PublishedOrder, records: list[Record]) -> list[Outcome]:
+    """Return what becomes of every claim of an order."""
+    tasks = by_task(records)
+    signs = _signs(records)
+    found = []
+    for claim in order.claims:
+        first, second = (_values(score, tasks) for score in (claim.first, claim.second))
+        seeds = sorted(first.keys() & second.keys())
+        sign = signs.get(claim.first.quantity, 1)
+        found.append({seed: sign * (first[seed] - second[seed]) for seed in seeds})
+    seeds = sorted({seed for differences in found for seed in differences})
+    table = np.array([[d.get(seed, math.nan) for seed in seeds] for d in found])
+    tested = [claim.kind == "better" for claim in order.claims]
+    p = np.full(len(found), math.nan)
+    if seeds and any(tested):
+        p[tested] = adjusted_p_of(table[tested])
+    return [
+        Outcome(claim, np.array([*differences.values()]), float(one))
+        for claim, differences, one in zip(order.claims, found, p, strict=True)
+    ]
+
+
+def verdict(found: Iterable[Outcome]) -> str:
+    """Return the verdict of an order: one claim that disagrees decides it."""
+    verdicts = {outcome.verdict for outcome in found}
+    return next(
+        (word for word in ("disagrees", "not separable") if word in verdicts), "agrees"
+    )
+
+
+def order_table(name: str, order: PublishedOrder, found: list[Outcome]) -> Table:
+    """Return a table with a row for each claim."""
+    seeds = max((len(outcome.differences) for outcome in found), default=1)
+    rows: list[list[str | Cell]] = [
+        [
+            str(outcome.claim),
+            Cell(
+                outcome.mean if len(outcome.differences) else None,
+                None if math.isnan(outcome.half_width) else outcome.half_width,
+                len(outcome.differences),
+            ),
+            "" if math.isnan(outcome.p) else f"{outcome.p:.3f}",
+            outcome.verdict,
+        ]
+        for outcome in found
+    ]
+    lines = [f"published: {order.says} ({order.source})", f"verdict: {verdict(found)}"]
+    return Table(
+        f"{name} ({seeds} seeds, {LEVEL:.0%} intervals of paired differences)",
+        ["claim", "ours", "p", "verdict"],
+        rows,
+        seeds,
+        (*lines, *([order.why] if order.why else [])),
+    )
+
+
+def _signs(records: list[Record]) -> dict[str, int]:
+    """Return 1 for quantities of which the greater number is better, else -1."""
+    better = {n: q.better for record in records for n, q in record.quantities.items()}
+    return {name: -1 if end == "lower" else 1 for name, end in better.items()}
+
+
+def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]:
+    """Return a score by seed."""
+    if score.quantity == RANKS:
+        means = {mean.scheme: mean for mean in reciprocal_ranks(tasks)}
+        return dict(means[score.scheme].values) if score.scheme in means else {}
+    found = {}
+    for record in tasks.get(score.task, []):
+        length = record.spec.setting.get("length")
+        x = score.times * length if isinstance(length, int) and score.times else None
+        for row in record.rows:
+            place = (record.label, row.quantity, row.case, row.x)
+            if place == (score.scheme, score.quantity, score.case, x):
+                if row.value is not None:
+                    found[record.spec.seed] = float(row.value)
+    return found

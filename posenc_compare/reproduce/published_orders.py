@@ -1,0 +1,147 @@
+"""The orders of schemes that papers have published, and what shows them here."""
+
+from itertools import pairwise
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.reproduce.orders import RANKS, Claim, PublishedOrder, Score
+from posenc_compare.validate import hint
+
+ALIKE = 0.02  # bits per byte; differences below it are small beside any published one
+SMALL = ("addition", "copy", "counting", "parity", "reverse", "sort")
+
+
+def _chain(
+    *schemes: str, quantity: str = "bits_per_byte", times: int = 1
+) -> tuple[Claim, ...]:
+    """Return a claim for each scheme and the next one, which is worse."""
+    scores = [Score(scheme, quantity, times) for scheme in schemes]
+    return tuple(Claim(*pair) for pair in pairwise(scores))
+
+
+ORDERS: dict[str, PublishedOrder] = {
+    "learned": PublishedOrder(
+        "learned positions and sinusoids give nearly identical results",
+        "Vaswani et al. 2017, arXiv:1706.03762, table 3, row E",
+        "learned,sinusoidal",
+        (Claim(Score("learned"), Score("sinusoidal"), "alike", ALIKE),),
+    ),
+    "beyond": PublishedOrder(
+        "beyond the training length sinusoids fail first, then RoPE, then T5's bias, "
+        "and ALiBi goes on; KERPLE's logarithm is better than ALiBi",
+        "Press et al. 2022, arXiv:2108.12409, figure 1; Chi et al. 2022, "
+        "arXiv:2205.09921, table 3",
+        "sinusoidal,rope,t5_bias,alibi,kerple_log",
+        (
+            *_chain("t5_bias", "rope", "sinusoidal", times=2),
+            *_chain("kerple_log", "alibi", "t5_bias", "rope", "sinusoidal", times=16),
+        ),
+    ),
+    "sliding": PublishedOrder(
+        "longer inputs help ALiBi beside fresh windows, and no longer beside windows "
+        "that slide",
+        "Press et al. 2022, arXiv:2108.12409, appendix B",
+        "alibi",
+        (
+            Claim(
+                Score("alibi", "full_bits_per_byte", times=0),
+                Score("alibi", "fresh_bits_per_byte", times=0),
+            ),
+            Claim(
+                Score("alibi", "full_bits_per_byte", times=0),
+                Score("alibi", "sliding_bits_per_byte", times=0),
+                "alike",
+                ALIKE,
+            ),
+        ),
+    ),
+    "algorithmic": PublishedOrder(
+        "on small algorithmic tasks the mean reciprocal ranks are .687 NoPE, .549 T5, "
+        ".502 ALiBi, .330 RoPE of a quarter of the channels, .215 sinusoids",
+        "Kazemnejad et al. 2023, arXiv:2305.19466",
+        "nope,t5_bias,alibi,rope:fraction=0.25,sinusoidal",
+        _chain(
+            *("nope", "t5_bias", "alibi", "rope:fraction=0.25", "sinusoidal"),
+            quantity=RANKS,
+            times=0,
+        ),
+        {"tasks": ",".join(SMALL)},
+    ),
+    "flip_flop": PublishedOrder(
+        "where writing is sparse, PaTH reads every flip-flop and RoPE errs in 40 %",
+        "Yang et al. 2025, arXiv:2505.16381; Liu et al. 2023, arXiv:2306.00946",
+        "rope,path",
+        tuple(
+            Claim(
+                Score("path", "read_accuracy", times, "sparse", "flip_flop"),
+                Score("rope", "read_accuracy", times, "sparse", "flip_flop"),
+            )
+            for times in (1, 16)
+        ),
+        {"tasks": "flip_flop"},
+    ),
+    "scalings": PublishedOrder(
+        "without fine-tuning, changing the base (NTK) is better than interpolation "
+        "(PI), and YaRN is better than both",
+        "Peng et al. 2023, arXiv:2309.00071",
+        "rope",
+        tuple(
+            Claim(
+                Score("rope", "read_bits_per_byte", times, first),
+                Score("rope", "read_bits_per_byte", times, second),
+            )
+            for times in (2, 16)
+            for first, second in (("yarn", "ntk"), ("ntk", "pi"))
+        ),
+    ),
+    "p_rope": PublishedOrder(
+        "RoPE without its lowest frequencies is no worse than RoPE",
+        "Barbero et al. 2024, arXiv:2410.06205",
+        "rope,p_rope:fraction=0.75,p_rope:fraction=0.25",
+        tuple(
+            Claim(Score(f"p_rope:fraction={share}"), Score("rope"), "no worse", ALIKE)
+            for share in (0.75, 0.25)
+        ),
+    ),
+    "randomized": PublishedOrder(
+        "random positions lift length generalisation",
+        "Ruoss et al. 2023, arXiv:2305.16843",
+        "sinusoidal,randomized,rope,randomized:scheme=rope",
+        tuple(
+            Claim(
+                Score(better, "accuracy", times=4, task=task),
+                Score(worse, "accuracy", times=4, task=task),
+            )
+            for task in ("copy", "reverse")
+            for better, worse in (
+                ("randomized", "sinusoidal"),
+                ("randomized:scheme=rope", "rope"),
+            )
+        ),
+        {"tasks": "copy,reverse"},
+    ),
+    "after_rope": PublishedOrder(
+        "HoPE, FoPE and PoPE are better than RoPE beyond the training length",
+        "Chen et al. 2024, arXiv:2410.21216; Hua et al. 2024, arXiv:2412.17739; "
+        "Gopalakrishnan et al. 2025, arXiv:2509.10534",
+        "rope,hope,fope,pope",
+        tuple(
+            Claim(Score(scheme, times=16), Score("rope", times=16))
+            for scheme in ("hope", "fope", "pope")
+        ),
+    ),
+}
+"""By name."""
+
+
+def published_order(name: str) -> PublishedOrder:
+    """Return what is known of an order.
+
+    Raises:
+        ConfigError: if there is none of that name.
+    """
+    if name not in ORDERS:
+        raise ConfigError(
+            f"unknown order {name[:80]!r}{hint(name, ORDERS)}; there are "
+            f"{', '.join(ORDERS)}"
+        )
+    return ORDERS[name]

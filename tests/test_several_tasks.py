@@ -1,0 +1,262 @@
+"""Several tasks in one run: from choices to cells, tables, pages, plot and report."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command
+from support.records import HOSTILE, fact, record, row, stored
+
+from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.engine.choices import settle
+from posenc_compare.analysis.engine.comparison import plan_comparison
+from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.report import report_html
+from posenc_compare.analysis.show.tables import (
+    display_tables,
+    task_tables,
+    write_tables,
+)
+from posenc_compare.analysis.show.tasks import by_task, page_name, reciprocal_ranks
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import PLOTS, TASKS
+
+AREAS = {  # by task, scheme and seed; None for a cell that failed
+    "copy": {"a": [0.9, 0.8], "b": [0.5, 0.8], "c": [0.1, None]},
+    "sort": {"a": [0.2, 0.3], "b": [0.4, 0.3], "c": [0.3, 0.3]},
+}
+
+
+def trained(
+    label: str, task: str, seed: int, area: float | None, **more: Any
+) -> dict[str, Any]:
+    """Return a record of a network on a task, with an accuracy at two lengths."""
+    status = "failed" if area is None else "ok"
+    made = record(
+        label,
+        "extrapolation",
+        seed=seed,
+        status=status,
+        corpus_sha256="",
+        length=8,
+        task=task,
+        **more,
+    )
+    if area is None:
+        return made
+    made["quantities"] = {
+        "accuracy": {**fact("curve", x="test length"), "title": "accuracy"},
+        "floor_accuracy": fact({"floor_of": "accuracy"}, x="test length"),
+        "accuracy_area": {**fact(["", None]), "title": "area"},
+    }
+    for name, facts in made["quantities"].items():
+        facts |= {"name": name, "better": "higher"}
+    made["rows"] = [row(area, quantity="accuracy_area")]
+    for x in (8, 16):
+        made["rows"].append(row(area, quantity="accuracy", x=x))
+        made["rows"].append(row(0.05, quantity="floor_accuracy", case="constant", x=x))
+    return made
+
+
+def records(seeds: int = 2) -> list[dict[str, Any]]:
+    return [
+        trained(label, task, seed, area)
+        for task, of in AREAS.items()
+        for label, areas in of.items()
+        for seed, area in enumerate((areas * seeds)[:seeds])
+    ]
+
+
+def vet(made: list[dict[str, Any]]) -> list[Record]:
+    return tell_apart(sound(made), print)
+
+
+def slow_ranks(label: str, seed: int) -> float:
+    """Return the mean reciprocal rank by counting who is ahead, in exact fractions."""
+    total = Fraction(0)
+    for of in AREAS.values():
+        own = of[label][seed]
+        if own is None:
+            continue
+        others = [areas[seed] for name, areas in of.items() if name != label]
+        ahead = sum(other is not None and other > own for other in others)
+        level = sum(other == own for other in others)
+        total += 1 / (1 + ahead + Fraction(level, 2))
+    return float(total / len(AREAS))
+
+
+def test_ranks_share_ties_and_count_what_failed() -> None:
+    found = {mean.scheme: mean for mean in reciprocal_ranks(by_task(vet(records())))}
+    assert set(found) == {"a", "b", "c"}
+    for label, mean in found.items():
+        for seed in (0, 1):
+            assert mean.values[seed] == pytest.approx(slow_ranks(label, seed))
+    assert found["c"].note == "1 cells without a result"
+    assert found["a"].note == ""
+
+
+def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
+    made = [*records(), trained("d", "copy", 0, 1.0)]
+    made.append(record("a", "extrapolation", corpus_sha256="1", task="language"))
+    found = {mean.scheme: mean for mean in reciprocal_ranks(by_task(vet(made)))}
+    assert set(found) == {"a", "b", "c"}
+    assert found["a"].values[0] == pytest.approx(slow_ranks("a", 0))
+    assert reciprocal_ranks({}) == []
+
+
+def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
+    found = vet(records())
+    (table,) = display_tables(found)
+    assert table.title.startswith("area, by task (")
+    assert table.head == ["scheme", "copy", "sort", "mean reciprocal rank"]
+    assert {first: rest[0] for first, *rest in table.body}["c"] == "0.100 (n = 1)"
+    pages = task_tables(found)
+    assert list(pages) == ["copy", "sort"]
+    assert pages["copy"][0].title.startswith("copy: accuracy by test length")
+    assert pages["copy"][0].body[-1][0] == "constant"
+    written = {
+        str(path.relative_to(tmp_path)) for path in write_tables(found, tmp_path)
+    }
+    pages = {
+        f"tasks/{name}.{end}" for name in ("copy", "sort") for end in ("md", "tex")
+    }
+    assert written == {"rows.csv", "table.csv", "table.md", "table.tex"} | pages
+    assert "copy: accuracy" in (tmp_path / "tasks/copy.md").read_text()
+    assert ",copy,accuracy," in (tmp_path / "rows.csv").read_text().replace('"', "")
+    text = report_html(found, "title", {})
+    assert "<h2>Task copy</h2>" in text
+
+
+def test_one_task_has_its_tables_at_once(tmp_path: Path) -> None:
+    found = vet([one for one in records() if one["spec"]["setting"]["task"] == "copy"])
+    titles = [table.title.partition(" (")[0] for table in display_tables(found)]
+    assert titles == ["copy: accuracy by test length", "copy: Measures with training"]
+    assert not any("tasks" in path.parts for path in write_tables(found, tmp_path))
+
+
+def test_six_seeds_put_schemes_in_an_order_of_ranks() -> None:
+    found = vet(
+        [
+            trained(label, task, seed, area)
+            for task in ("copy", "sort")
+            for label, area in (("a", 0.9), ("b", 0.5))
+            for seed in range(6)
+        ]
+    )
+    (table,) = display_tables(found)
+    assert "mean reciprocal rank: a > b (n = 6; 1 of 1 pairs differ)" in table.lines
+
+
+def test_sizes_may_differ_from_task_to_task_and_not_within() -> None:
+    made = [
+        trained("a", "copy", 0, 0.5, steps=10),
+        trained("a", "sort", 0, 0.5, steps=40),
+    ]
+    assert {one.label for one in vet(made)} == {"a"}
+    made.append(trained("a", "sort", 1, 0.5, steps=80))
+    labels = [one.label for one in vet(made)]
+    assert labels == ["a", "a [steps=40]", "a [steps=80]"]
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        ("copy", "copy"),
+        ("../../x", "_.._.._x".replace("_.._.._x", "_._.._x")),
+        ("a/b", "a_b"),
+        (".hidden", "_hidden"),
+        ("x" * 200, "x" * 64),
+    ],
+)
+def test_the_page_of_a_strange_task_stays_in_its_folder(task: str, name: str) -> None:
+    assert page_name(task) == name
+
+
+def test_hostile_tasks_are_shown_as_text(tmp_path: Path) -> None:
+    made = [trained("a", text, 0, 0.5) for text in HOSTILE]
+    found = load_records(stored(tmp_path / "run", made), print)
+    write_tables(found, tmp_path / "out")
+    assert {path.parent for path in (tmp_path / "out").rglob("*.md")} <= {
+        tmp_path / "out",
+        tmp_path / "out" / "tasks",
+    }
+    assert "<script" not in report_html(found, "title", {})
+    figure = PLOTS.get("tasks")(found)
+    assert figure is not None
+    figure.draw_without_rendering()
+
+
+def test_the_plot_has_a_panel_for_each_task() -> None:
+    figure = PLOTS.get("tasks")(vet(records()))
+    assert figure is not None
+    figure.draw_without_rendering()
+    assert [axes.get_title(loc="right") for axes in figure.axes] == ["copy", "sort"]
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4]  # with the floor
+    assert figure.axes[0].lines[1].get_xdata() == pytest.approx([1, 2])
+    assert PLOTS.get("tasks")([]) is None
+    assert PLOTS.get("extrapolation")(vet(records())) is None
+
+
+# --- choices and plan ---------------------------------------------------------------
+
+
+def test_every_task_has_a_setting_of_its_own() -> None:
+    settings = settle({"tasks": "copy,language", "steps": 7}, "cpu")
+    assert [one.task for one in settings.trainings] == ["copy", "language"]
+    assert {one.steps for one in settings.trainings} == {7}
+    assert [one.task for one in settle({}, "cpu").trainings] == ["language"]
+
+
+def test_a_task_states_sizes_for_claims_alone(tmp_path: Path) -> None:
+    facts = TASKS.entry("copy").facts
+    standard = PRESETS["standard"].training
+    quick, chosen, given = (
+        settle({"tasks": "copy", **more}, "cpu").trainings[0]
+        for more in ({}, {"preset": "standard"}, {"preset": "standard", "length": 64})
+    )
+    assert quick.length == PRESETS["quick"].training.length
+    assert (chosen.length, chosen.width) == (facts["length"], standard.width)
+    assert (given.length, given.steps) == (64, facts["steps"])
+
+
+def test_schemes_of_two_axes_join_a_task_of_two() -> None:
+    planned = plan_comparison(
+        "rope,rope_2d", "extrapolation", tasks="copy,grid_lookup", seeds=1
+    )
+    assert {(c.variant.name, c.setting.spec()["task"]) for c in planned.cells} == {
+        ("rope", "copy"),
+        ("rope", "grid_lookup"),
+        ("rope_2d", "grid_lookup"),
+    }
+    assert planned.remarks == ()
+    with pytest.raises(ConfigError, match="schemes must have positions of 1 axis"):
+        plan_comparison("rope_2d", "extrapolation", tasks="copy")
+
+
+def test_a_task_of_a_file_needs_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="task scan: must have a file, got none"):
+        settle({"tasks": "copy,scan"}, "cpu")
+    settings = settle({"tasks": "all"}, "cpu")
+    assert settings.left_out == ["scan"]
+    assert "scan" not in [one.task for one in settings.trainings]
+    given = settle({"tasks": "all", "corpus": str(tmp_path)}, "cpu")
+    assert "scan" in [one.task for one in given.trainings]
+
+
+def test_a_run_of_two_tasks_shows_both(posenc: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = posenc(
+        *("run", "--schemes", "nope,rope_2d", "--tasks", "copy,grid_lookup"),
+        *("--measures", "extrapolation", "--seeds", "1", "--steps", "2"),
+        *("--layers", "1", "--width", "16", "--heads", "2", "--length", "16"),
+        *("--longest", "2", "--test-bytes", "64", "--out", out),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "by task" in done.stdout
+    names = {str(path.relative_to(out)) for path in out.rglob("*.md")}
+    assert names == {"table.md", "tasks/copy.md", "tasks/grid_lookup.md"}
+    assert "rope_2d" in (out / "tasks/grid_lookup.md").read_text()
+    assert "rope_2d" not in (out / "tasks/copy.md").read_text()
+    assert (out / "tasks.png").exists()
