@@ -126,7 +126,7 @@ def _print_rich(
 
 def name_of(record: "Record") -> str:
     """Return what a record is called in a line: scheme, measure and seed."""
-    return f"{record.label} {record.measure} seed {record.spec.seed}"
+    return f"{record.label} {record.measured} seed {record.spec.seed}"
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     for cell in cells:
         key = cell.key()
         state = "to compute" if key in todo else "done"
-        body.append([cell.variant.label, cell.measure, cell.setting.seed, state, key])
+        body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
     title = f"{len(cells)} cells, {len(todo)} to compute"
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
 

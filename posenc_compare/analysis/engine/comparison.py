@@ -128,12 +128,12 @@ class Comparison:
         def advance(cell: Cell, more: int) -> None:
             nonlocal units
             units += more
-            tell(what=f"{cell.measure} {cell.variant.label}")
+            tell(what=f"{cell.measured} {cell.variant.label}")
 
         def report(record: Record) -> None:
             nonlocal done
             done += 1
-            what = f"{record.measure} {record.label}"
+            what = f"{record.measured} {record.label}"
             tell(what=what, record=record)
 
         store.create()

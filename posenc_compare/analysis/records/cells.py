@@ -24,6 +24,7 @@ from posenc_compare.analysis.records.record import (
     Record,
     SchemeSpec,
     Spec,
+    measured,
 )
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS, Entry
 from posenc_compare.sources import (
@@ -76,6 +77,12 @@ class Cell:
             _torch_version(),
             self.graphics,
         )
+
+    @property
+    def measured(self) -> str:
+        """Return its measure, with the task if that is not language."""
+        task = self.setting.task if isinstance(self.setting, Training) else ""
+        return measured(self.measure, task)
 
     def key(self) -> str:
         """Return the 32 hex digits that name this cell."""

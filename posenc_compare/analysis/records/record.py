@@ -118,6 +118,11 @@ class Spec:
         )
 
 
+def measured(measure: str, task: str) -> str:
+    """Return what is said of a cell: its measure, with a task that is not language."""
+    return measure if task in ("", "language") else f"{measure} on {task}"
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where a record was made, as far as it says.
@@ -195,6 +200,11 @@ class Record:
         """Return what its network was trained on; empty where none was trained."""
         trained = self.spec.kind == "training"
         return str(self.spec.setting.get("task", "language")) if trained else ""
+
+    @property
+    def measured(self) -> str:
+        """Return its measure, with the task if that is not language."""
+        return measured(self.measure, self.task)
 
     @property
     def repeatable_rows(self) -> list[Row]:

@@ -235,7 +235,7 @@ def _grid(records: list[Record]) -> str:
 def without_result(records: list[Record]) -> list[Table]:
     """Return a table of the cells without a result, or nothing if all have one."""
     rows = sorted(
-        [r.label, r.measure, str(r.spec.seed), r.status, r.error]
+        [r.label, r.measured, str(r.spec.seed), r.status, r.error]
         for r in records
         if r.status != "ok"
     )

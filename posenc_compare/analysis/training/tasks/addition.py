@@ -8,7 +8,16 @@ from posenc_compare.analysis.training.tasks.task import register_task
 PLUS, EQUALS = 10, 11
 
 
-@register_task("addition", vocabulary=12, score="accuracy", chance=0.1)
+@register_task(
+    "addition",
+    vocabulary=12,
+    score="accuracy",
+    chance=0.1,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Addition(Drawn):
     """Say the sum of two numbers with equally many digits, the highest first.
 

@@ -6,7 +6,16 @@ from posenc_compare.analysis.training.tasks.addition import Addition
 from posenc_compare.analysis.training.tasks.task import register_task
 
 
-@register_task("addition_reversed", vocabulary=12, score="accuracy", chance=0.1)
+@register_task(
+    "addition_reversed",
+    vocabulary=12,
+    score="accuracy",
+    chance=0.1,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class AdditionReversed(Addition):
     """Say the sum of two numbers, all with the lowest digit first."""
 

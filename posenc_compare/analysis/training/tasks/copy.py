@@ -8,7 +8,16 @@ from posenc_compare.analysis.training.tasks.task import register_task
 MARK, FIRST, SYMBOLS = 1, 2, 16
 
 
-@register_task("copy", vocabulary=18, score="accuracy", chance=0.0625)
+@register_task(
+    "copy",
+    vocabulary=18,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Copy(Drawn):
     """Say a list of symbols again, in its order.
 

@@ -8,7 +8,16 @@ from posenc_compare.analysis.training.tasks.task import register_task
 SYMBOLS, MODULUS = 4, 8
 
 
-@register_task("counting", vocabulary=12, score="accuracy", chance=0.125)
+@register_task(
+    "counting",
+    vocabulary=12,
+    score="accuracy",
+    chance=0.125,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Counting(Drawn):
     """Say after each of four symbols how often it has come so far, modulo eight."""
 

@@ -15,7 +15,16 @@ WRITE, IGNORE, READ, BIT = 0, 1, 2, 3
 IGNORED = {"test": 0.8, "sparse": 0.98, "dense": 0.1}
 
 
-@register_task("flip_flop", vocabulary=5, score="accuracy", chance=0.5)
+@register_task(
+    "flip_flop",
+    vocabulary=5,
+    score="accuracy",
+    chance=0.5,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class FlipFlop(Drawn):
     """Say the bit that was written last, wherever it is read."""
 

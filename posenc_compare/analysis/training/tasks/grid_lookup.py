@@ -13,7 +13,17 @@ from posenc_compare.analysis.training.tasks.task import Batch, register_task
 SYMBOLS, LEAST = 16, 4  # cells along a side at the least
 
 
-@register_task("grid_lookup", vocabulary=16, score="accuracy", chance=0.0625, axes=2)
+@register_task(
+    "grid_lookup",
+    vocabulary=16,
+    score="accuracy",
+    chance=0.0625,
+    axes=2,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class GridLookup(Drawn):
     """Say at each cell the symbol of the cell above and to the left.
 

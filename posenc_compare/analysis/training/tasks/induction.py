@@ -12,7 +12,16 @@ from posenc_compare.analysis.training.tasks.task import register_task
 TRIGGER, FIRST, SYMBOLS = 0, 1, 16
 
 
-@register_task("induction", vocabulary=17, score="accuracy", chance=0.0625)
+@register_task(
+    "induction",
+    vocabulary=17,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Induction(Drawn):
     """Say at the end what came behind the trigger, which came once before."""
 

@@ -6,7 +6,16 @@ from posenc_compare.analysis.training.tasks.drawn import Drawn, Sequence
 from posenc_compare.analysis.training.tasks.task import register_task
 
 
-@register_task("parity", vocabulary=2, score="accuracy", chance=0.5)
+@register_task(
+    "parity",
+    vocabulary=2,
+    score="accuracy",
+    chance=0.5,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Parity(Drawn):
     """Say after each bit whether the ones so far are odd in number."""
 

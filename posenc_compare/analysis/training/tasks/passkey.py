@@ -12,7 +12,16 @@ DIGITS, HERE, ASK, FILLER = 10, 10, 11, 12
 FILLERS, KEY = 16, 4
 
 
-@register_task("passkey", vocabulary=28, score="accuracy", chance=0.1)
+@register_task(
+    "passkey",
+    vocabulary=28,
+    score="accuracy",
+    chance=0.1,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Passkey(Drawn):
     """Say the four digits that stood behind a mark, anywhere in the text."""
 

@@ -14,7 +14,16 @@ FILLERS, KEYS, VALUES = 16, 16, 16
 PAIRS = 6  # at the most
 
 
-@register_task("recall", vocabulary=48, score="accuracy", chance=0.0625)
+@register_task(
+    "recall",
+    vocabulary=48,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Recall(Drawn):
     """Say the value of each key again; pairs and queries lie scattered in filler.
 

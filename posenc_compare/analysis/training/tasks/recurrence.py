@@ -15,7 +15,16 @@ from posenc_compare.analysis.training.tasks.task import register_task
 ORDER, MODULUS = 5, 16
 
 
-@register_task("recurrence", vocabulary=16, score="accuracy", chance=0.0625)
+@register_task(
+    "recurrence",
+    vocabulary=16,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Recurrence(Drawn):
     """Say the sum, modulo 16, of the last token and of the fifth last one."""
 

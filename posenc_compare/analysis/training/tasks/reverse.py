@@ -6,7 +6,16 @@ from posenc_compare.analysis.training.tasks.copy import Copy
 from posenc_compare.analysis.training.tasks.task import register_task
 
 
-@register_task("reverse", vocabulary=18, score="accuracy", chance=0.0625)
+@register_task(
+    "reverse",
+    vocabulary=18,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Reverse(Copy):
     """Say a list of symbols again, the last one first."""
 

@@ -26,7 +26,17 @@ SPLITS = {0: "test", 1: "validation"}  # by the hash of a line, modulo 10
 EXAMPLE = "IN: jump twice OUT: I_JUMP I_JUMP"
 
 
-@register_task("scan", vocabulary=22, score="accuracy", chance=0.0455, needs_file=True)
+@register_task(
+    "scan",
+    vocabulary=22,
+    score="accuracy",
+    chance=0.0455,
+    needs_file=True,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Scan(Drawn):
     """Say the actions of a command, and then that there are no more.
 

@@ -13,7 +13,16 @@ BLANK, MARK, FIRST, SYMBOLS = 0, 1, 2, 16
 MOST = 8  # symbols
 
 
-@register_task("selective_copy", vocabulary=18, score="accuracy", chance=0.0625)
+@register_task(
+    "selective_copy",
+    vocabulary=18,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class SelectiveCopy(Drawn):
     """Say the symbols of a text in their order, and leave out the blanks."""
 

@@ -6,7 +6,16 @@ from posenc_compare.analysis.training.tasks.copy import Copy
 from posenc_compare.analysis.training.tasks.task import register_task
 
 
-@register_task("sort", vocabulary=18, score="accuracy", chance=0.0625)
+@register_task(
+    "sort",
+    vocabulary=18,
+    score="accuracy",
+    chance=0.0625,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class Sort(Copy):
     """Say a list of symbols in ascending order, each as often as it came."""
 

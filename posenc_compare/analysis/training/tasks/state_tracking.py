@@ -17,7 +17,16 @@ PRODUCT = np.array(
 """`PRODUCT[a, b]` is the permutation `i -> a[b[i]]`."""
 
 
-@register_task("state_tracking", vocabulary=6, score="accuracy", chance=0.1667)
+@register_task(
+    "state_tracking",
+    vocabulary=6,
+    score="accuracy",
+    chance=0.1667,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
 class StateTracking(Drawn):
     """Say after each permutation of three things what all so far make together."""
 
