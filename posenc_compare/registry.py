@@ -212,14 +212,19 @@ class Registry(Generic[T]):
     def select(self, pattern: str) -> list[str]:
         """Return the names that a pattern stands for.
 
-        A pattern is a name, a glob, a group such as a family, or `all`.
+        A pattern is a name, a glob, a group such as a family, or `all`; what is
+        registered as extra has to be named.
         """
         entries = self.entries()
         if pattern == "all":
-            return list(entries)
+            return [n for n, e in entries.items() if not e.facts.get("extra")]
         if pattern in self.groups:
             fact, values = self.groups[pattern]
-            return [n for n, e in entries.items() if e.facts.get(fact) in values]
+            return [
+                n
+                for n, e in entries.items()
+                if e.facts.get(fact) in values and not e.facts.get("extra")
+            ]
         if any(sign in pattern for sign in "*?["):
             if names := fnmatch.filter(entries, pattern):
                 return names
@@ -370,7 +375,13 @@ MEASURES: Registry[Any] = Registry(
         "trained": ("setting", ("training",)),
         "untrained": ("setting", (None, "probe")),
     },
-    optional={"version": int, "setting": str, "once": bool, "exclusive": bool},
+    optional={
+        "version": int,
+        "setting": str,
+        "once": bool,
+        "exclusive": bool,
+        "extra": bool,
+    },
 )
 """Measures with their facts."""
 

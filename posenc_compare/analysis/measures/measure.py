@@ -89,8 +89,12 @@ def register_measure(
     setting: str = "probe",
     once: bool = False,
     exclusive: bool = False,
+    extra: bool = False,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """File a measure with its facts under a name; return the function unchanged.
+
+    The arguments are those of `Measure`, and `extra`: whether it is computed only where
+    it is named, because it takes as long as all others together.
 
     Raises:
         ConfigError: if `exclusive` is not what its quantities ask for, or one of them
@@ -113,7 +117,7 @@ def register_measure(
             name, summary, version, setting, once, exclusive, by_name, seen, compute
         )
         facts = {"version": version, "setting": setting, "once": once}
-        facts["exclusive"] = exclusive
+        facts |= {"exclusive": exclusive, "extra": extra}
         MEASURES.add(name, measure, compute.__module__, summary, facts)
         return compute
 

@@ -1,0 +1,137 @@
+"""Inside a trained network: probes, token sizes, distances and rotary pairs."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.measures.inside import (
+    _distances,
+    _session,
+    _states,
+    _use,
+    explained,
+    inside,
+)
+from posenc_compare.analysis.training.tasks.task import Batch
+from posenc_compare.analysis.training.trainer import trainer_of
+from posenc_compare.registry import MEASURES
+from posenc_compare.variants import parse_variants
+
+SETTING = Training(
+    task="copy",
+    layers=2,
+    width=32,
+    heads=2,
+    length=16,
+    longest=1,
+    test_bytes=1024,
+    steps=3,
+    batch=4,
+)
+
+
+def measured(scheme: str, **more: Any) -> dict[tuple[str, float | None, str], Any]:
+    (variant,) = parse_variants(scheme)
+    result = inside(variant, SETTING, Progress())
+    return {(r.quantity, r.x, r.case): r.value for r in result.rows} | {
+        ("arrays", None, ""): result.arrays
+    }
+
+
+def network(scheme: str) -> tuple[Any, Batch, list[torch.Tensor]]:
+    (variant,) = parse_variants(scheme)
+    trainer = trainer_of(variant, SETTING)
+    batch = trainer.task.test(16)
+    batch = Batch(batch.tokens[:8], batch.targets[:8])
+    with torch.no_grad():
+        return trainer.model, batch, _states(trainer.model, batch)
+
+
+def test_a_probe_knows_what_is_linear_in_the_place_and_no_more() -> None:
+    noise = torch.randn(64, 16, 4, generator=torch.Generator().manual_seed(0))
+    assert explained(noise) == pytest.approx(0, abs=0.05)
+    place = torch.arange(16.0)[None, :, None] * torch.tensor([1.0, -2.0, 0.0, 3.0])
+    assert explained(place + 0.1 * noise) > 0.999
+    # Half of the variance of a place that is told with as much noise.
+    spread = torch.arange(16.0).std(correction=0)
+    told = place[..., :1] + spread * torch.randn(
+        512, 16, 1, generator=torch.Generator().manual_seed(1)
+    )
+    assert explained(told) == pytest.approx(0.5, abs=0.03)
+
+
+def test_sinusoids_tell_the_place_at_the_input_and_nope_does_not() -> None:
+    coded, without = measured("sinusoidal"), measured("nope")
+    assert coded["position_probe", 0, ""] > 0.9
+    assert without["position_probe", 0, ""] < 0.5  # the mark of `copy` tells some
+    assert {key[1:] for key in coded if key[0] == "position_probe"} == {
+        (0, ""), (1, ""), (1, "added"), (2, ""), (2, "added"),
+    }  # fmt: skip
+
+
+def test_the_states_are_those_of_the_network() -> None:
+    model, batch, states = network("alibi")
+    with torch.no_grad():
+        logits = model(batch.tokens, torch.arange(16))
+        last = model.final_norm(states[-1]) @ model.embedding.weight.T
+    torch.testing.assert_close(last, logits)
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "rope", "nope", "fox", "shaw"])
+def test_attention_distance_is_that_of_slow_attention(scheme: str) -> None:
+    model, batch, states = network(scheme)
+    with torch.no_grad():
+        rows = {(r.x, r.case): r.value for r in _distances(model, batch, states)}
+        session = _session(model, batch)
+        session.embed(states[0])
+        for number, layer in enumerate(model.layers):
+            seen = layer.attention_norm(states[number])
+            split = (8, 16, 2, 16)
+            q = layer.query(seen).reshape(split).transpose(1, 2) * layer.query_gain
+            k = layer.key(seen).reshape(split).transpose(1, 2)
+            logits = session.logits(number, q, k, x=seen).double()
+            for head in range(2):
+                total = 0.0
+                for sequence in range(8):
+                    for query in range(16):
+                        weights = logits[sequence, head, query].softmax(0).tolist()
+                        total += sum(w * (query - key) for key, w in enumerate(weights))
+                assert rows[number + 1, f"head {head}"] == pytest.approx(
+                    total / 128, rel=1e-5
+                )
+            heads = [rows[number + 1, f"head {head}"] for head in range(2)]
+            assert rows[number + 1, ""] == pytest.approx(sum(heads) / 2)
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+def test_pairs_stand_from_the_fastest_to_the_slowest(layout: str) -> None:
+    model, _, states = network(f"rope:layout={layout}")
+    first = {"adjacent": slice(0, 2), "half": slice(0, 16, 8)}[layout]
+    with torch.no_grad():
+        for layer in model.layers:
+            for head in range(2):  # the fastest pair alone gets large queries
+                rows = torch.arange(head * 16, head * 16 + 16)[first]
+                layer.query.weight[rows] *= 100
+        use = _use(model, states)
+    assert use is not None
+    assert use.shape == (2, 8)
+    assert (use[:, 0] > 20 * use[:, 1:].max(dim=1).values).all()
+
+
+def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:
+    rotary, bias, coded = (measured(name) for name in ("rope", "alibi", "sinusoidal"))
+    assert rotary["token_move", None, ""] is None
+    assert 0.3 < rotary["slow_pairs", None, ""] < 0.7
+    assert bias["slow_pairs", None, ""] is None
+    assert -1 <= coded["token_move", None, ""] <= 1
+    assert len(coded["arrays", None, ""]["code_spread"]) == 32
+    assert coded["token_size", None, "start"] == pytest.approx(1, abs=0.1)
+
+
+def test_it_is_computed_only_where_it_is_named() -> None:
+    assert "inside" not in MEASURES.select("all")
+    assert "inside" not in MEASURES.select("trained")
+    assert MEASURES.select("inside") == ["inside"]
