@@ -149,6 +149,15 @@ def test_six_seeds_put_schemes_in_an_order_of_ranks() -> None:
     assert "mean reciprocal rank: a > b (n = 6; 1 of 1 pairs differ)" in table.lines
 
 
+def test_the_code_of_another_task_is_no_other_code() -> None:
+    made = [trained("a", task, 0, 0.5) for task in ("copy", "sort", "sort")]
+    made[2] = trained("b", "sort", 0, 0.5)
+    for one, code in zip(made, "xyz", strict=True):
+        one["spec"]["measure"]["source_sha256"] = code * 64
+    labels = [one.label for one in vet(made)]
+    assert labels == ["a", "a [code=1 of 2]", "b [code=2 of 2]"]
+
+
 def test_sizes_may_differ_from_task_to_task_and_not_within() -> None:
     made = [
         trained("a", "copy", 0, 0.5, steps=10),

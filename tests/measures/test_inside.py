@@ -53,6 +53,8 @@ def network(scheme: str) -> tuple[Any, Batch, list[torch.Tensor]]:
 def test_a_probe_knows_what_is_linear_in_the_place_and_no_more() -> None:
     noise = torch.randn(64, 16, 4, generator=torch.Generator().manual_seed(0))
     assert explained(noise) == pytest.approx(0, abs=0.05)
+    # As many channels as tokens to fit: a map that is not tested would find them.
+    assert explained(torch.randn(8, 16, 64)) < 0.1
     place = torch.arange(16.0)[None, :, None] * torch.tensor([1.0, -2.0, 0.0, 3.0])
     assert explained(place + 0.1 * noise) > 0.999
     # Half of the variance of a place that is told with as much noise.

@@ -125,7 +125,7 @@ FAULTS = [
     fault(
         "analysis/records/load",
         "code of any age",
-        '        (record.measure, "code"): age,\n',
+        '        (record.measured, "code"): age,\n',
         "",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
@@ -262,5 +262,33 @@ FAULTS = [
         "labels = [label for label in labels if label not in same]",
         "labels = [label for label in labels]",
         f"{PREDICTIONS}schemes_that_cannot_be_told_apart_count_once",
+    ),
+    fault(
+        "analysis/show/tasks",
+        "lost cells without a rank",
+        "np.where(np.isfinite(table), 1 / ranks, 0)",
+        "np.where(True, 1 / ranks, 0)",
+        "tests/test_several_tasks.py::test_ranks_share_ties_and_count_what_failed",
+    ),
+    fault(
+        "analysis/show/tasks",
+        "the lowest is the best",
+        "rankdata(-table, axis=1)",
+        "rankdata(table, axis=1)",
+        "tests/test_several_tasks.py::test_ranks_share_ties_and_count_what_failed",
+    ),
+    fault(
+        "analysis/show/tasks",
+        "a page outside of its folder",
+        'return STRANGE.sub("_", task)[:64]',
+        "return task[:64]",
+        "tests/test_several_tasks.py::test_the_page_of_a_strange_task_stays_in_its_folder",
+    ),
+    fault(
+        "analysis/show/floors",
+        "no test against floors",
+        "if gaps[i] <= 0 or p[i] > ALPHA",
+        "if gaps[i] <= 0",
+        "tests/test_tables.py::test_who_does_not_beat_the_floor_is_named",
     ),
 ]

@@ -229,17 +229,17 @@ def tell_apart(
 
 
 def _ages(records: list[Record]) -> list[str]:
-    """Return for each record the age of its measure's code, as `2 of 2`.
+    """Return for each record the age of its measure's code on its task, as `2 of 2`.
 
     The newest code is that of the record which was begun last.
     """
     begun: dict[str, dict[str, str]] = defaultdict(dict)
     for record in records:
-        codes, code = begun[record.measure], record.spec.measure.source_sha256
+        codes, code = begun[record.measured], record.spec.measure.source_sha256
         codes[code] = max(record.provenance.text("started"), codes.get(code, ""))
     ages = []
     for record in records:
-        codes = begun[record.measure]
+        codes = begun[record.measured]
         order = sorted(codes, key=lambda code: (codes[code], code))
         age = order.index(record.spec.measure.source_sha256) + 1
         ages.append(f"{age} of {len(order)}")
@@ -270,7 +270,7 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     return {
         **{(record.task, spec.kind, name): str(v) for name, v in settings.items()},
         (record.measure, "version"): str(spec.measure.version),
-        (record.measure, "code"): age,
+        (record.measured, "code"): age,
         (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
         (record.label, "source"): spec.scheme.source_sha256,
     }
