@@ -137,3 +137,24 @@ def test_it_is_computed_only_where_it_is_named() -> None:
     assert "inside" not in MEASURES.select("all")
     assert "inside" not in MEASURES.select("trained")
     assert MEASURES.select("inside") == ["inside"]
+
+
+def test_maps_are_those_of_the_trained_scheme() -> None:
+    arrays = measured("learned")["arrays", None, ""]
+    similarity = torch.tensor(arrays["trained_similarity"])
+    assert similarity.shape == (16, 16)
+    torch.testing.assert_close(similarity.diagonal(), torch.ones(16))
+    assert "trained_bias" not in arrays
+    bias = torch.tensor(measured("alibi")["arrays", None, ""]["trained_bias"])
+    assert bias.shape == (2, 16, 16)
+    back = torch.arange(16)[:, None] - torch.arange(16)
+    slopes = torch.tensor([2.0**-4, 2.0**-8])[:, None, None]
+    expected = (-slopes * back).masked_fill(back < 0, -torch.inf)
+    torch.testing.assert_close(bias, expected.double(), check_dtype=False)
+    # Its parameters have moved from where they start.
+    trained = torch.tensor(measured("t5_bias")["arrays", None, ""]["trained_bias"])
+    (variant,) = parse_variants("t5_bias")
+    start = trainer_of(variant, SETTING).model.own[0]
+    with torch.no_grad():
+        offsets = start.offset_bias(torch.tensor([0]))
+    assert (trained[:, 0, 0] - offsets[:, 0]).abs().min() > 1e-4

@@ -14,8 +14,10 @@ Four questions that tutorials ask, each put to a network after its training:
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from scipy.stats import spearmanr
 from torch import Tensor
@@ -43,6 +45,7 @@ from posenc_compare.schemes.shared.rotation import (
 from posenc_compare.schemes.wrapper import Wrapper
 
 SEQUENCES = 64  # held-out ones that the network reads; half of them fit the probe
+MAP = 48  # positions along each side of a map
 RIDGE = 1e-6  # of the mean square of a feature, so that equal channels can be fitted
 
 PROBE = Quantity(
@@ -111,7 +114,10 @@ def inside(variant: Variant, setting: Training, progress: Progress) -> Result:
         for each head; `token_size` at the end, and at the start as a case;
         `token_move` where something is added to tokens; `slow_pairs` of a rotary
         scheme. Arrays: `token_sizes` `(2, channel)` at start and end, `code_spread`
-        `(channel,)`, `pair_use` `(layer, pair)` from the fastest pair to the slowest.
+        `(channel,)`, `trained_similarity` `(position, position)`, the cosine of two
+        codes, `pair_use` `(layer, pair)` from the fastest pair to the slowest, and
+        `trained_bias` `(head, query, key)`, logits of zero queries and keys in the
+        first layer, each where the scheme has any, up to 48 positions.
     """
     trainer = trainer_of(variant, setting)
     model = trainer.model
@@ -140,14 +146,20 @@ def _asked(model: Decoder, batch: Batch, before: Tensor) -> Result:
     ]
     states = _states(model, batch)
     rows += _probed(states)
-    arrays = {"token_sizes": [before.tolist(), after.tolist()]}
+    arrays: dict[str, Any] = {"token_sizes": [before.tolist(), after.tolist()]}
     rows += _distances(model, batch, states)
-    spread = _spread(model, batch)
-    if spread is None:
+    code = _code(model, batch)
+    if code is None:
         rows.append(Row(MOVE.name, None, note="adds nothing to tokens"))
     else:
+        spread = code.std(dim=0)
         arrays["code_spread"] = spread.tolist()
+        directions = F.normalize(code[:MAP], dim=1)
+        arrays["trained_similarity"] = (directions @ directions.T).tolist()
         rows.append(_moved(after / before, spread))
+    bias = _bias(model, batch)
+    if bias is not None:
+        arrays["trained_bias"] = bias.tolist()
     use = _use(model, states)
     if use is None:
         rows.append(Row(SLOW.name, None, note="rotates no pairs, or by head"))
@@ -254,15 +266,25 @@ def _heads(layer: Layer, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, seen
 
 
-def _spread(model: Decoder, batch: Batch) -> Tensor | None:
-    """Return how much the code varies over places in each channel, or None."""
+def _code(model: Decoder, batch: Batch) -> Tensor | None:
+    """Return what is added to a token at each place, `(seq, channel)`, or None."""
     if not model.own[0].acts_at("embed"):
         return None
     tokens = torch.zeros_like(batch.tokens[:1])
     session = _session(model, Batch(tokens, tokens, positions=batch.positions))
     zeros = torch.zeros(1, tokens.shape[1], model.embedding.embedding_dim)
     code = session.embed(zeros.to(tokens.device))
-    return code[0].double().cpu().std(dim=0)
+    return code[0].double().cpu()
+
+
+def _bias(model: Decoder, batch: Batch) -> Tensor | None:
+    """Return logits of zero queries and keys of the first layer, or None."""
+    positions = batch.positions_for(model.axes)[:MAP].to(batch.tokens.device)
+    width, first = model.embedding.embedding_dim, next(_layers(model))[1]
+    x = torch.zeros(1, len(positions), width, device=positions.device)
+    zeros = x.unflatten(2, (first.heads, -1)).transpose(1, 2)
+    found = Session(model.own, positions).logits(0, zeros, zeros, x=x)[0]
+    return found.double().cpu() if found[found.isfinite()].any() else None
 
 
 def _moved(growth: Tensor, spread: Tensor) -> Row:
