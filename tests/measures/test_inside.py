@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.records import fact, record, row
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Training
@@ -15,9 +16,10 @@ from posenc_compare.analysis.measures.inside import (
     explained,
     inside,
 )
+from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.training.tasks.task import Batch
 from posenc_compare.analysis.training.trainer import trainer_of
-from posenc_compare.registry import MEASURES
+from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.variants import parse_variants
 
 SETTING = Training(
@@ -141,7 +143,7 @@ def test_it_is_computed_only_where_it_is_named() -> None:
 
 def test_maps_are_those_of_the_trained_scheme() -> None:
     arrays = measured("learned")["arrays", None, ""]
-    similarity = torch.tensor(arrays["trained_similarity"])
+    (similarity,) = torch.tensor(arrays["trained_similarity"])
     assert similarity.shape == (16, 16)
     torch.testing.assert_close(similarity.diagonal(), torch.ones(16))
     assert "trained_bias" not in arrays
@@ -158,3 +160,38 @@ def test_maps_are_those_of_the_trained_scheme() -> None:
     with torch.no_grad():
         offsets = start.offset_bias(torch.tensor([0]))
     assert (trained[:, 0, 0] - offsets[:, 0]).abs().min() > 1e-4
+
+
+def recorded(label: str, seed: int) -> dict[str, Any]:
+    """Return a record of the measure, of two layers and four pairs."""
+    made = record(label, "inside", seed=seed, corpus_sha256="1", length=8)
+    names = ("position_probe", "attention_distance")
+    made["quantities"] = {
+        name: {**fact("curve", x="layer"), "name": name} for name in names
+    }
+    made["rows"] = [
+        row(0.1 * layer + 0.01 * seed, quantity=name, x=layer)
+        for name in names
+        for layer in (0, 1, 2)
+    ]
+    if label == "rope":
+        made["arrays"]["pair_use"] = [[4.0, 2.0, 1.0, 1.0]] * 2
+    made["arrays"]["trained_bias"] = [[[0.0, -1.0], [0.5, 0.0]]] * 2
+    return made
+
+
+def test_plots_draw_what_was_found() -> None:
+    made = [recorded(label, seed) for label in ("alibi", "rope") for seed in (0, 1)]
+    records = tell_apart(sound(made), print)
+    figure = PLOTS.get("inside")(records)
+    assert figure is not None
+    figure.draw_without_rendering()
+    probe, distance, pairs = figure.axes
+    assert [len(axes.lines) for axes in (probe, distance, pairs)] == [2, 2, 2]
+    assert pairs.lines[0].get_ydata() == pytest.approx([2.0, 1.0, 0.5, 0.5])
+    assert probe.lines[0].get_ydata() == pytest.approx([0.005, 0.105, 0.205])
+    maps = PLOTS.get("trained_maps")(records)
+    assert maps is not None
+    maps.draw_without_rendering()
+    for name in ("inside", "trained_maps"):
+        assert PLOTS.get(name)([]) is None

@@ -114,7 +114,7 @@ def inside(variant: Variant, setting: Training, progress: Progress) -> Result:
         for each head; `token_size` at the end, and at the start as a case;
         `token_move` where something is added to tokens; `slow_pairs` of a rotary
         scheme. Arrays: `token_sizes` `(2, channel)` at start and end, `code_spread`
-        `(channel,)`, `trained_similarity` `(position, position)`, the cosine of two
+        `(channel,)`, `trained_similarity` `(1, position, position)`, the cosine of two
         codes, `pair_use` `(layer, pair)` from the fastest pair to the slowest, and
         `trained_bias` `(head, query, key)`, logits of zero queries and keys in the
         first layer, each where the scheme has any, up to 48 positions.
@@ -155,7 +155,7 @@ def _asked(model: Decoder, batch: Batch, before: Tensor) -> Result:
         spread = code.std(dim=0)
         arrays["code_spread"] = spread.tolist()
         directions = F.normalize(code[:MAP], dim=1)
-        arrays["trained_similarity"] = (directions @ directions.T).tolist()
+        arrays["trained_similarity"] = [(directions @ directions.T).tolist()]
         rows.append(_moved(after / before, spread))
     bias = _bias(model, batch)
     if bias is not None:

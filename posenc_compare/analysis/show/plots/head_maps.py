@@ -17,9 +17,12 @@ Kind = tuple[str, tuple[str, float, float] | None]
 
 
 def draw_head_maps(
-    records: list[Record], kinds: dict[str, Kind], sides: tuple[str, str]
+    records: list[Record],
+    kinds: dict[str, Kind],
+    sides: tuple[str, str],
+    measure: str = "portrait",
 ) -> tuple[Figure, list[Axes]] | None:
-    """Draw arrays `(head, row, column)` of the portraits; None if there are none.
+    """Draw arrays `(head, row, column)` of a measure; None if there are none.
 
     Every head has a scale of its own, unless the kind of array has one, since slopes
     differ by powers of two. Heads that are all alike are drawn once.
@@ -28,12 +31,13 @@ def draw_head_maps(
         records: of all schemes.
         kinds: of the arrays to draw, by name: their unit, and ends as of `draw_heat`.
         sides: what rows and columns are.
+        measure: that has the arrays.
 
     Returns:
         The figure, and the axes that show a map.
     """
     styles = looks(records)
-    chosen = usable(records, "portrait")
+    chosen = usable(records, measure)
     heads = {
         look.text: seeds[0] for look, seeds in arrays_of(chosen, "bias_heads", styles)
     }
