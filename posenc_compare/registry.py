@@ -352,6 +352,7 @@ def _import(entry: Entry) -> None:
 SCORES = ("bits_per_byte", "accuracy")
 TASK_SIZES = {"length": int, "steps": int, "batch": int, "learning_rate": float}
 FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
+RELATIVE = ("rotary", "bias", "contextual")
 
 SCHEMES: Registry[Any] = Registry(
     kind="scheme",
@@ -360,7 +361,7 @@ SCHEMES: Registry[Any] = Registry(
     group="posenc_compare.schemes",
     groups={
         **{family: ("family", (family,)) for family in FAMILIES},
-        "relative": ("family", ("rotary", "bias", "contextual")),
+        "relative": ("family", RELATIVE),
     },
     optional={"family": str, "source": str, "axes": int},
 )

@@ -41,6 +41,7 @@ from posenc_compare.registry import FAMILIES, PLOTS
 # These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
 OTHERS = {"prediction", "sensitivity"}
 NAMES = [entry.name for entry in in_order() if entry.name not in OTHERS]
+TRAINED = ("extrapolation", "inside")
 HOSTILE = [
     "a$b_{",
     "$\\frac{1}{2}$",
@@ -67,6 +68,7 @@ def record(
     arrays: dict[str, Any] | None = None,
     status: str = "ok",
     family: str = "rotary",
+    task: str = "language",
 ) -> Record:
     units = {
         "distinct_share": "share",
@@ -77,7 +79,9 @@ def record(
         spec=Spec(
             SchemeSpec(label, {}, ""),
             MeasureSpec(measure, 1),
-            {"kind": "probe", "seed": seed, "length": 8},
+            {"kind": "training", "seed": seed, "length": 8, "task": task}
+            if measure in TRAINED
+            else {"kind": "probe", "seed": seed, "length": 8},
             threads=1,
             package="0.1.0",
             torch="2.13.0",
@@ -123,6 +127,28 @@ def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
                 seed=seed,
                 rows=bits,
                 arrays={"position_bits": [3.0 + lift + seed] * 31 + [None]},
+            )
+        )
+        found.append(
+            record(
+                "extrapolation",
+                label,
+                seed=seed,
+                task="copy",
+                rows=[row("accuracy", 0.9 - lift, 8 << i) for i in range(3)],
+            )
+        )
+        found.append(
+            record(
+                "inside",
+                label,
+                seed=seed,
+                rows=[row("position_probe", 0.1 + lift, x) for x in range(3)],
+                arrays={
+                    "pair_use": [[2.0, 1.0 + lift]],
+                    "trained_bias": [[[0, None], [-1, 0]]],
+                    "trained_similarity": [[[1, 0.5], [0.5, 1]]],
+                },
             )
         )
         found.append(

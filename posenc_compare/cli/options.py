@@ -36,6 +36,28 @@ class Format(StrEnum):
     tex = "tex"
 
 
+Folders = Annotated[list[Path], typer.Argument(help="Folders of runs, read together.")]
+OnlySchemes = Annotated[
+    str,
+    typer.Option(
+        "--schemes", help="Show these: comma-separated labels, families or globs."
+    ),
+]
+OnlyMeasures = Annotated[
+    str,
+    typer.Option(
+        "--measures", help="Show these: names or globs, `trained` or `untrained`."
+    ),
+]
+OnlyTasks = Annotated[
+    str, typer.Option("--tasks", help="Show trainings on these: names or globs.")
+]
+AllVersions = Annotated[
+    bool,
+    typer.Option(
+        "--all-versions", help="Show what older versions of a scheme have made, too."
+    ),
+]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Written = Annotated[

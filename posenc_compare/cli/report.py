@@ -1,14 +1,33 @@
-"""The command that writes the report of a folder of records."""
+"""The command that writes the report of folders of records."""
 
 from posenc_compare.cli.console import say, tell
-from posenc_compare.cli.options import Folder, Plugins, Written
+from posenc_compare.cli.options import (
+    AllVersions,
+    Folders,
+    OnlyMeasures,
+    OnlySchemes,
+    OnlyTasks,
+    Plugins,
+    Written,
+)
 
 
-def report(folder: Folder, out: Written = None, plugin: Plugins = None) -> None:
-    """Write one HTML file with tables, plots and provenance of a run."""
+def report(
+    folders: Folders,
+    schemes: OnlySchemes = "",
+    measures: OnlyMeasures = "",
+    tasks: OnlyTasks = "",
+    all_versions: AllVersions = False,
+    out: Written = None,
+    plugin: Plugins = None,
+) -> None:
+    """Write one HTML file with tables, plots and provenance of runs."""
     from posenc_compare.analysis.records.load import load_records
+    from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.report import write_report
 
-    path = out or folder / "report.html"
-    write_report(load_records(folder, say), folder.resolve().name, path, say)
+    path = out or folders[0] / "report.html"
+    selection = Selection(schemes, measures, tasks, all_versions)
+    records = load_records(folders, say, selection=selection)
+    write_report(records, folders[0].resolve().name, path, say)
     tell(str(path))

@@ -127,12 +127,14 @@ def _show_results(
 ) -> Counter[str]:
     """Print tables, write everything, and count the records by status."""
     from posenc_compare.analysis.records.load import load_records
+    from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.plots import draw_all
     from posenc_compare.analysis.show.tables import write_tables
 
     records = comparison.results(store, say, arrays=False).records
     show_tables(records, format)
-    everything = load_records(store.folder, say)  # which says what differs
+    # Which says what differs.
+    everything = load_records(store.folder, say, selection=Selection())
     write_tables(everything, store.folder)
     draw_all(everything, store.folder, say)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")

@@ -1,4 +1,4 @@
-"""The command that prints the tables of a folder of records."""
+"""The command that prints the tables of folders of records."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,24 +6,38 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posenc_compare.cli.console import NUMBERS, say, show_numbers, show_parts
-from posenc_compare.cli.options import Folder, Format, Formats
+from posenc_compare.cli.options import (
+    AllVersions,
+    Folders,
+    Format,
+    Formats,
+    OnlyMeasures,
+    OnlySchemes,
+    OnlyTasks,
+)
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.records.record import Record
 
 
 def table(
-    folder: Folder,
+    folders: Folders,
+    schemes: OnlySchemes = "",
+    measures: OnlyMeasures = "",
+    tasks: OnlyTasks = "",
+    all_versions: AllVersions = False,
     format: Formats = Format.table,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write all tables to, besides.")
     ] = None,
 ) -> None:
-    """Print the tables of a run again, from its records."""
+    """Print the tables of runs again, from their records."""
     from posenc_compare.analysis.records.load import load_records
+    from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.tables import write_tables
 
-    records = load_records(folder, say, arrays=False)
+    selection = Selection(schemes, measures, tasks, all_versions)
+    records = load_records(folders, say, arrays=False, selection=selection)
     show_tables(records, format)
     for path in write_tables(records, out) if out else ():
         say(f"wrote {path}")

@@ -17,6 +17,7 @@ from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.record import Facts, Record
+from posenc_compare.analysis.records.selection import Selection
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint
@@ -44,20 +45,30 @@ HELD = 1 << 26  # numbers in the arrays of all records of a folder
 
 
 def load_records(
-    folder: Path, warn: Warn = warnings.warn, *, arrays: bool = True
+    folder: Path | Sequence[Path],
+    warn: Warn = warnings.warn,
+    *,
+    arrays: bool = True,
+    selection: Selection | None = None,
 ) -> list[Record]:
-    """Return the sound records of a folder, with labels that tell settings apart.
+    """Return the sound records of folders, with labels that tell settings apart.
 
     Args:
-        folder: of a run.
+        folder: of a run, or several; the same cell counts once.
         warn: called with a line for every record that is left out, one for the files
             that are damaged, and one if there is code or a processor of several kinds.
         arrays: keep the arrays that plots alone need, which take most of the memory.
+        selection: of the records; without one, all of them.
 
     Raises:
-        ConfigError: if the folder holds no records.
+        ConfigError: if a folder holds no records, or the selection stands for none.
     """
-    return tell_apart(_read(folder, warn, arrays=arrays), warn)
+    folders = [folder] if isinstance(folder, Path) else folder
+    found = [record for one in folders for record in _read(one, warn, arrays=arrays)]
+    records = [*{record.key: record for record in found}.values()]
+    if selection is not None:
+        records = selection.of(records)
+    return tell_apart(records, warn)
 
 
 def load_by(

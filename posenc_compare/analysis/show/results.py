@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -17,6 +18,7 @@ from posenc_compare.analysis.records.load import (
     tell_apart,
 )
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.records.selection import Selection
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.show.format import Table, as_markdown
 from posenc_compare.analysis.show.long import long_table
@@ -25,6 +27,15 @@ from posenc_compare.analysis.show.tables import coverage, display_tables, withou
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import PLOTS
 from posenc_compare.validate import hint
+
+
+class Selected(TypedDict, total=False):
+    """The attributes of a `Selection`."""
+
+    schemes: str
+    measures: str
+    tasks: str
+    all_versions: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,17 +129,27 @@ class Results:
         return self.table()._repr_markdown_()
 
 
-def load(folder: str | Path) -> Results:
-    """Return what a folder of records holds; no scheme runs.
+def load(
+    folder: str | Path, *more: str | Path, **selected: Unpack[Selected]
+) -> Results:
+    """Return what folders of records hold; no scheme runs.
+
+    Args:
+        folder: of a run.
+        *more: other folders, which are read together with it.
+        **selected: schemes, measures, tasks and all_versions, as in `Selection`.
 
     Raises:
-        ConfigError: if it holds no records.
-        StoreError: if it cannot be read.
+        ConfigError: if one holds no records, or none is of what is selected.
+        StoreError: if one cannot be read.
 
     Example:
         >>> load("results/quick").table("uniqueness")  # doctest: +SKIP
+        >>> load("results/quick", schemes="rope,alibi")  # doctest: +SKIP
     """
-    return Results(load_records(Path(folder)), Path(folder))
+    folders = [Path(one) for one in (folder, *more)]
+    records = load_records(folders, selection=Selection(**selected))
+    return Results(records, folders[0])
 
 
 def results_of(

@@ -5,6 +5,7 @@ figure, or None if they hold nothing for it.
 """
 
 import warnings
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
@@ -15,16 +16,19 @@ from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.style import render
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import PLOTS
+from posenc_compare.validate import check_choice
 
 DPI = 300
+FORMATS = ("png", "svg", "pdf")
 
 
 def images(
     records: list[Record],
     warn: Warn = warnings.warn,
     *,
-    endings: tuple[str, ...] = ("png", "svg"),
+    endings: Sequence[str] = ("png", "svg"),
     dpi: int = DPI,
+    names: Container[str] | None = None,
 ) -> dict[str, bytes]:
     """Return every plot that the records allow, as the bytes of its files.
 
@@ -33,12 +37,15 @@ def images(
         warn: called with a line for every plot that cannot be drawn.
         endings: formats of every plot.
         dpi: resolution of PNG.
+        names: of the plots; all, if not given.
 
     Returns:
         Bytes by file name, in the order of a report.
     """
     found: dict[str, bytes] = {}
     for entry in in_order():
+        if names is not None and entry.name not in names:
+            continue
         try:
             figure = PLOTS.get(entry.name)(records)
             if figure is not None:
@@ -51,22 +58,32 @@ def images(
 
 
 def draw_all(
-    records: list[Record], folder: Path, warn: Warn = warnings.warn
+    records: list[Record],
+    folder: Path,
+    warn: Warn = warnings.warn,
+    plots: str = "all",
+    format: str = "png,svg",
 ) -> list[Path]:
-    """Write every plot that the records allow, as PNG and SVG.
+    """Write plots that the records allow.
 
     Args:
         records: as `analysis.reading` returns them.
-        folder: where `NAME.png` and `NAME.svg` go; made if it is missing.
+        folder: where the files go; made if it is missing.
         warn: called with a line for every plot that cannot be drawn.
+        plots: comma-separated names or globs, or `all`.
+        format: comma-separated endings of files: png, svg or pdf.
 
     Returns:
         The files written, in the order of a report.
 
     Raises:
+        ConfigError: if a plot or a format is unknown.
         StoreError: if one cannot be written.
     """
-    files = images(records, warn)
+    endings = [*dict.fromkeys(part.strip() for part in format.split(","))]
+    for ending in endings:
+        check_choice("format", ending, FORMATS)
+    files = images(records, warn, endings=endings, names=PLOTS.select_all(plots))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():

@@ -1,7 +1,6 @@
 """Inside: where trained networks keep positions, and what they do with them."""
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -32,6 +31,8 @@ CURVES = {
     "attention_distance": "mean distance of attention (tokens)",
 }
 
+USE = "use of pairs (mean = 1)"
+
 
 @register_plot(
     "inside",
@@ -41,38 +42,38 @@ CURVES = {
     "pairs are used: means over seeds with their 95% intervals.",
 )
 def draw_inside(records: list[Record]) -> Figure | None:
-    """Draw a panel for each question, of the first task that has an answer."""
+    """Draw a panel for each question that the records of the first task answer."""
     chosen = next(iter(by_task(usable(records, "inside")).values()), [])
-    if not chosen:
-        return None
     styles = looks(records)
     rows = means_table(chosen, styles)
-    pairs = _pairs(chosen, styles)
+    panels = {
+        (title, "after layer"): rows[
+            (rows["quantity"] == quantity)
+            & (rows["case"] == "")
+            & rows["value"].notna()
+        ]
+        for quantity, title in CURVES.items()
+    }
+    panels[USE, "pair, from the fastest to the slowest"] = _pairs(chosen, styles)
+    panels = {names: curves for names, curves in panels.items() if not curves.empty}
+    if not panels:
+        return None
     figure = new_figure(PAGE, HEIGHT)
-    panels = figure.subplots(1, len(CURVES) + (not pairs.empty))
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
     drawn: dict[str, Line2D] = {}
-    for axes, (quantity, title) in zip(panels, CURVES.items(), strict=False):
-        curves = rows[(rows["quantity"] == quantity) & (rows["case"] == "")]
+    for axes, ((title, x), curves) in zip(grid, panels.items(), strict=True):
         for handle in draw_lines(axes, curves, styles, markers=True):
             drawn.setdefault(str(handle.get_label()), handle)
+        if title == USE:
+            axes.axhline(1, color=MIDDLE, linewidth=0.7, linestyle=(0, (1, 1.5)))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _named(axes, "after layer", title)
-    if not pairs.empty:
-        axes = panels[-1]
-        for handle in draw_lines(axes, pairs, styles, markers=True):
-            drawn.setdefault(str(handle.get_label()), handle)
-        axes.axhline(1, color=MIDDLE, linewidth=0.7, linestyle=(0, (1, 1.5)))
-        _named(axes, "pair, from the fastest to the slowest", "use of pairs (mean = 1)")
+        axes.set_xlabel(x)
+        axes.set_ylabel(title)
+        axes.grid(axis="y", color="0.92")
+        axes.set_axisbelow(True)
     handles = [drawn[look.text] for look in styles.values() if look.text in drawn]
-    add_legend(figure, [*handles, *shade(rows)])
+    add_legend(figure, [*handles, *shade(pd.concat(panels.values()))])
     return figure
-
-
-def _named(axes: Axes, x: str, y: str) -> None:
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.grid(axis="y", color="0.92")
-    axes.set_axisbelow(True)
 
 
 def _pairs(records: list[Record], styles: dict[str, Look]) -> Frame:

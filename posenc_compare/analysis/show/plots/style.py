@@ -84,6 +84,7 @@ RC: dict[Any, Any] = {
     "figure.constrained_layout.h_pad": 0.03,
     "figure.constrained_layout.w_pad": 0.03,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,
     "svg.hashsalt": "posenc-compare",
 }
 
@@ -200,7 +201,7 @@ def _apply() -> None:
 def render(figure: Figure, ending: str, dpi: int) -> bytes:
     """Return a figure as a file's bytes, the same for the same figure."""
     data = io.BytesIO()
-    metadata = {"Date": None} if ending == "svg" else None
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
     with mpl.rc_context():
         _apply()
         figure.savefig(data, format=ending, dpi=dpi, metadata=metadata)
