@@ -1,0 +1,163 @@
+"""What tables, plots and reports show of a run: schemes, measures, tasks, versions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command
+from support.records import curve, record, stored
+
+import posenc_compare as pc
+from posenc_compare.analysis.records.load import load_records, sound
+from posenc_compare.analysis.records.selection import Selection, newest
+from posenc_compare.errors import ConfigError
+
+
+def made() -> list[dict[str, Any]]:
+    """Return records of four schemes, two measures and two tasks."""
+    labels = {"rope": "rotary", "rope:base=500.0": "rotary", "alibi": "bias"}
+    found = []
+    for label, family in {**labels, "learned": "absolute"}.items():
+        found.append(record(label) | {"family": family})
+        for task in ("language", "copy"):
+            found.append(curve(label, [2.0, 3.0], task=task) | {"family": family})
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return stored(tmp_path / "run", made())
+
+
+def shown(folder: Path, **chosen: Any) -> set[tuple[str, str]]:
+    records = load_records(folder, print, selection=Selection(**chosen))
+    return {(one.label, one.measured) for one in records}
+
+
+@pytest.mark.parametrize(
+    ("schemes", "labels"),
+    [
+        ("", {"rope", "rope:base=500.0", "alibi", "learned"}),
+        ("all", {"rope", "rope:base=500.0", "alibi", "learned"}),
+        ("rope", {"rope"}),
+        ("rope*", {"rope", "rope:base=500.0"}),
+        ("rotary, learned", {"rope", "rope:base=500.0", "learned"}),
+        ("relative", {"rope", "rope:base=500.0", "alibi"}),
+        ("alibi,alibi", {"alibi"}),
+    ],
+)
+def test_schemes_are_chosen_by_label_family_or_glob(
+    run: Path, schemes: str, labels: set[str]
+) -> None:
+    assert {label for label, _ in shown(run, schemes=schemes)} == labels
+
+
+def test_measures_and_tasks_are_chosen(run: Path) -> None:
+    curves = {"extrapolation", "extrapolation on copy"}
+    assert {m for _, m in shown(run)} == {"shift_error", *curves}
+    assert {m for _, m in shown(run, measures="trained")} == curves
+    assert {m for _, m in shown(run, measures="shift_*")} == {"shift_error"}
+    assert {m for _, m in shown(run, tasks="copy")} == {"extrapolation on copy"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"schemes": "alibbi"}, "no record is of scheme 'alibbi'; did you mean alibi?"),
+        ({"schemes": "none"}, "no record is of scheme 'none'; "),
+        ({"measures": "cost"}, "no record is of measure 'cost'"),
+        ({"tasks": "cop"}, "no record is of task 'cop'; did you mean copy?"),
+        ({"schemes": 3}, "schemes must be text, got 3"),
+    ],
+)
+def test_what_stands_for_nothing_is_one_line(
+    run: Path, chosen: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        shown(run, **chosen)
+    assert message in str(error.value)
+
+
+def edited(code: str, day: int, label: str = "rope", seed: int = 0) -> dict[str, Any]:
+    one = record(label, seed=seed, version=day)
+    one["spec"]["scheme"]["source_sha256"] = code * 64
+    one["provenance"]["started"] = f"2026-01-0{day}"
+    return one
+
+
+def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
+    records = [
+        edited("a", 1),
+        edited("b", 3),
+        edited("b", 4, seed=1),
+        edited("c", 2),
+        edited("a", 1, "alibi"),
+    ]
+    kept = newest(sound(records))
+    assert [(one.label, one.spec.scheme.source_sha256[0]) for one in kept] == [
+        ("rope", "b"),
+        ("rope", "b"),
+        ("alibi", "a"),
+    ]
+    folder = stored(tmp_path / "run", records)
+    assert len(pc.load(folder).records) == 3
+    with pytest.warns(UserWarning, match="several versions of a scheme"):
+        assert len(pc.load(folder, all_versions=True).records) == 5
+
+
+def test_an_older_version_stays_where_a_newer_one_has_nothing() -> None:
+    one, other = edited("a", 1), edited("b", 2)
+    other["spec"]["measure"]["name"] = "smoothness"
+    assert len(newest(sound([one, other]))) == 2
+
+
+def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:
+    other = stored(tmp_path / "other", [record("fire"), made()[0]])
+    records = load_records([run, other], print)
+    assert len(records) == len(made()) + 1
+    assert {one.label for one in pc.load(run, other, schemes="fire").records} == {
+        "fire"
+    }
+
+
+def test_commands_show_what_is_chosen(posenc: Command, run: Path) -> None:
+    done = posenc("table", run, "--schemes", "alibi", "--measures", "untrained")
+    assert done.returncode == 0, done.stderr
+    assert "alibi" in done.stdout
+    assert "rope" not in done.stdout
+    assert "test length" not in done.stdout
+    done = posenc("table", run, "--schemes", "alibbi")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    page = run / "page.html"
+    assert posenc("report", run, "--schemes", "learned", "--out", page).returncode == 0
+    assert "alibi" not in page.read_text()
+
+
+def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    run = posenc(
+        *(
+            "measure",
+            "--schemes",
+            "rope,alibi",
+            "--measures",
+            "uniqueness,perturbation",
+        ),
+        *("--positions", "8", "--out", results),
+    )
+    assert run.returncode == 0, run.stderr
+    out = tmp_path / "plots"
+    done = posenc(
+        *("plot", results, "--plots", "uniq*", "--format", "pdf,svg", "--out", out)
+    )
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in out.iterdir()} == {"uniqueness.pdf", "uniqueness.svg"}
+    assert (out / "uniqueness.pdf").read_bytes().startswith(b"%PDF")
+    for more, message in (
+        (("--plots", "uniqeness"), "unknown plot 'uniqeness'; did you mean uniqueness"),
+        (("--format", "jpg"), "format must be png or svg or pdf, got 'jpg'"),
+    ):
+        done = posenc("plot", results, *more)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
