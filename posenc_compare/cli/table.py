@@ -15,6 +15,7 @@ from posenc_compare.cli.options import (
     OnlySchemes,
     OnlyTasks,
 )
+from posenc_compare.errors import ConfigError
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.records.record import Record
@@ -26,6 +27,9 @@ def table(
     measures: OnlyMeasures = "",
     tasks: OnlyTasks = "",
     all_versions: AllVersions = False,
+    baseline: Annotated[
+        str, typer.Option(help="Show differences of trained schemes from this one.")
+    ] = "",
     format: Formats = Format.table,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write all tables to, besides.")
@@ -34,11 +38,19 @@ def table(
     """Print the tables of runs again, from their records."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
+    from posenc_compare.analysis.show.baseline import baseline_tables
     from posenc_compare.analysis.show.tables import write_tables
 
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, arrays=False, selection=selection)
-    show_tables(records, format)
+    if baseline:
+        if format in NUMBERS:
+            raise ConfigError(
+                f"format must be table, md or tex with a baseline, got {format.value}"
+            )
+        show_parts(baseline_tables(records, baseline), format)
+    else:
+        show_tables(records, format)
     for path in write_tables(records, out) if out else ():
         say(f"wrote {path}")
 

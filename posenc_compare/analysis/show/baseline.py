@@ -1,0 +1,135 @@
+"""Differences of trained schemes from one of them, seed by seed."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.format import Table, number
+from posenc_compare.analysis.show.listing import by_family
+from posenc_compare.analysis.show.means import Mean, means_of, values_of
+from posenc_compare.analysis.show.tasks import by_task, prefix
+from posenc_compare.errors import ConfigError
+from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.validate import hint
+
+Column = Mapping[str, Mean]
+
+
+def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
+    """Return a table for every outcome of trained networks.
+
+    A cell is the mean difference from the baseline with its 95 % interval, in how many
+    of the common seeds the scheme is better, and the p value of a difference, adjusted
+    for all schemes of the column.
+
+    Args:
+        records: of the comparison.
+        baseline: label of the scheme to compare with.
+
+    Raises:
+        ConfigError: if no training is of that scheme.
+    """
+    tasks = by_task(records)
+    labels = {record.label for some in tasks.values() for record in some}
+    if baseline not in labels:
+        near = hint(baseline, labels) or f"; there are {', '.join(sorted(labels)[:8])}"
+        raise ConfigError(f"no training is of baseline {baseline[:80]!r}{near}")
+    return [
+        table
+        for task, some in tasks.items()
+        for title, quantity, columns in _outcomes(some)
+        if (table := _table(prefix(task) + title, quantity, columns, baseline))
+    ]
+
+
+def _outcomes(
+    records: list[Record],
+) -> Iterator[tuple[str, Quantity, dict[str, Column]]]:
+    """Yield title, quantity and columns of what has a better end, curves first."""
+    views = {
+        (record.measure, name): view
+        for record in records
+        for name, view in record.views.items()
+        if view.quantity.better != "neither"
+    }
+    means = means_of(records)
+    for (measure, name), view in sorted(
+        views.items(), key=lambda item: (not isinstance(item[1], Curve), item[0])
+    ):
+        mine = [m for m in means if (m.measure, m.quantity) == (measure, name)]
+        quantity = view.quantity
+        if isinstance(view, Curve):
+            points = sorted({mean.x for mean in mine})
+            columns: dict[str, Column] = {
+                f"{x:g}": {m.scheme: m for m in mine if m.x == x and not m.case}
+                for x in points
+            }
+            yield f"{quantity.heading} by {quantity.x}", quantity, columns
+        elif isinstance(view, Headline):
+            x = math.nan if view.x is None else view.x
+            here = {
+                mean.scheme: mean
+                for mean in mine
+                if mean.case == view.case
+                and (mean.x == x or (math.isnan(x) and math.isnan(mean.x)))
+            }
+            yield quantity.heading, quantity, {"difference": here}
+
+
+def _table(
+    title: str, quantity: Quantity, columns: dict[str, Column], baseline: str
+) -> Table | None:
+    families = {k: mean.family for c in columns.values() for k, mean in c.items()}
+    labels = sorted(
+        families.keys() - {baseline}, key=lambda k: by_family(families[k], k)
+    )
+    counts = [len(c[baseline].values) for c in columns.values() if baseline in c]
+    if not labels or not counts:
+        return None
+    sign, seeds = 1 if quantity.better == "higher" else -1, max(counts)
+    cells = [_cells(column, labels, baseline, sign) for column in columns.values()]
+    lines = [f"{quantity.better} is better; * p <= {ALPHA:g}"]
+    if seeds < FEWEST:
+        lines = [f"{quantity.better} is better; no p: {seeds} seeds, {FEWEST} needed"]
+    return Table(
+        f"{title}: difference from {baseline}, half width of its {LEVEL:.0%} interval, "
+        f"seeds that are better, p",
+        ["scheme", *columns],
+        [[label, *(column[label] for column in cells)] for label in labels],
+        seeds,
+        tuple(lines),
+    )
+
+
+def _cells(
+    column: Column, labels: list[str], baseline: str, sign: int
+) -> dict[str, str]:
+    """Return the text of every scheme's cell in a column."""
+    known = [k for k in labels if k in column and column[k].values]
+    if baseline not in column or not column[baseline].values or not known:
+        return {label: _note(column.get(label)) for label in labels}
+    values = values_of([column[baseline], *(column[label] for label in known)])
+    differences = values[1:] - values[0]
+    p = adjusted_p_of(differences)
+    found = {label: _note(column.get(label)) for label in labels}
+    for label, row, one in zip(known, differences, p, strict=True):
+        both = row[np.isfinite(row)]
+        if not len(both):
+            continue
+        width = half_width(both)
+        parts = [number(float(both.mean()))]
+        if not math.isnan(width):
+            parts[0] += f" ± {number(width)}"
+        parts.append(f"{int((sign * both > 0).sum())}/{len(both)}")
+        if not math.isnan(one):
+            parts.append(f"p {one:.3f}{' *' if one <= ALPHA else ''}")
+        found[label] = ", ".join(parts)
+    return found
+
+
+def _note(mean: Mean | None) -> str:
+    return (mean.note if mean else "") or "n/a"

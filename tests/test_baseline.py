@@ -1,0 +1,110 @@
+"""Differences from a baseline: paired by seed, with wins and adjusted p values."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Command
+from scipy import stats
+from support.records import curve, fact, row, stored
+
+from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.show.baseline import baseline_tables
+from posenc_compare.analysis.show.format import Table, number
+from posenc_compare.errors import ConfigError
+from posenc_compare.stats.pairs import adjusted_p_of
+
+LOSSES = {"rope": 2.0, "alibi": 1.5, "nope": 2.01}
+NOISE = np.random.default_rng(1).normal(0, 0.05, (3, 2, 8))
+
+
+def values(label: str, place: int, seeds: int) -> Any:
+    return LOSSES[label] + place + NOISE[list(LOSSES).index(label), place, :seeds]
+
+
+def made(seeds: int = 6, task: str = "language") -> list[dict[str, Any]]:
+    found = []
+    for label in LOSSES:
+        for seed in range(seeds):
+            points = [float(values(label, place, seeds)[seed]) for place in (0, 1)]
+            one = curve(label, points, seed=seed, task=task)
+            reach = {**fact(["", None], better="higher"), "name": "reach"}
+            kind = {**fact(["", None], better="neither"), "name": "kind"}
+            one["quantities"] |= {"reach": reach, "kind": kind}
+            one["rows"] += [
+                row(float(seed), quantity=name) for name in ("reach", "kind")
+            ]
+            found.append(one)
+    return found
+
+
+def tables(records: list[dict[str, Any]], baseline: str = "rope") -> list[Table]:
+    return baseline_tables(tell_apart(sound(records), print), baseline)
+
+
+def test_a_cell_has_difference_interval_wins_and_p() -> None:
+    curves, headline = tables(made())
+    assert curves.head == ["scheme", "8", "16"]
+    assert [cells[0] for cells in curves.body] == ["alibi", "nope"]
+    for place in (0, 1):
+        differences = np.array(
+            [values(k, place, 6) - values("rope", place, 6) for k in ("alibi", "nope")]
+        )
+        p = adjusted_p_of(differences)
+        for i, text in enumerate(cells[place + 1] for cells in curves.body):
+            width = stats.t.ppf(0.975, 5) * differences[i].std(ddof=1) / np.sqrt(6)
+            mean = f"{number(differences[i].mean())} ± {number(width)}"
+            wins = f"{(differences[i] < 0).sum()}/6"
+            star = " *" if p[i] <= 0.05 else ""
+            assert text == f"{mean}, {wins}, p {p[i]:.3f}{star}"
+    assert curves.body[0][1].endswith("6/6, p 0.031 *")
+    assert curves.lines == ("lower is better; * p <= 0.05",)
+    assert headline.body[0] == ["alibi", "0.000 ± 0.000, 0/6, p 1.000"]
+    assert headline.lines[0].startswith("higher is better")
+
+
+def test_few_seeds_have_no_p_and_it_is_said() -> None:
+    curves, _ = tables(made(5))
+    assert curves.lines == ("lower is better; no p: 5 seeds, 6 needed",)
+    assert "p " not in curves.body[0][1]
+    one, _ = tables(made(1))
+    assert one.body[0][1].endswith(", 1/1")
+    assert "±" not in one.body[0][1]
+
+
+def test_seeds_that_one_lacks_are_not_compared_and_reasons_stay() -> None:
+    records = [
+        one
+        for one in made(7)
+        if (one["label"], one["spec"]["setting"]["seed"]) != ("rope", 6)
+    ]
+    for one in records:
+        if one["label"] == "nope":
+            for point in one["rows"][:2]:
+                point |= {"value": None, "note": "not defined"}
+    curves, _ = tables(records)
+    assert "6/6" in curves.body[0][1]
+    assert curves.body[1][1] == "not defined"
+
+
+def test_each_task_has_its_own() -> None:
+    titles = [table.title for table in tables(made() + made(task="copy"))]
+    assert [title.startswith("copy: ") for title in titles] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_an_unknown_baseline_is_one_line(posenc: Command, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no training is of baseline 'alibbi'; did"):
+        tables(made(), "alibbi")
+    folder = stored(tmp_path / "run", made())
+    done = posenc("table", folder, "--baseline", "rope", "--format", "md")
+    assert done.returncode == 0, done.stderr
+    assert "difference from rope" in done.stdout
+    done = posenc("table", folder, "--baseline", "rope", "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
