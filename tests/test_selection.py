@@ -1,5 +1,6 @@
 """What tables, plots and reports show of a run: schemes, measures, tasks, versions."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,17 @@ def test_what_stands_for_nothing_is_one_line(
     assert message in str(error.value)
 
 
+def keyed(one: dict[str, Any]) -> dict[str, Any]:
+    """Give a record a key of its own, as another code has."""
+    code = one["spec"]["scheme"]["source_sha256"]
+    return one | {"key": hashlib.sha256((one["key"] + code).encode()).hexdigest()[:32]}
+
+
 def edited(code: str, day: int, label: str = "rope", seed: int = 0) -> dict[str, Any]:
-    one = record(label, seed=seed, version=day)
+    one = record(label, seed=seed)
     one["spec"]["scheme"]["source_sha256"] = code * 64
     one["provenance"]["started"] = f"2026-01-0{day}"
-    return one
+    return keyed(one)
 
 
 def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
@@ -161,3 +168,26 @@ def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> 
         done = posenc("plot", results, *more)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_prune_removes_what_older_code_has_made(
+    posenc: Command, tmp_path: Path, packed: bool
+) -> None:
+    records = [edited("a", 1), edited("b", 2), edited("a", 1, "alibi")]
+    folder = stored(tmp_path / "run", records)
+    if packed:
+        assert posenc("pack", folder).returncode == 0
+    done = posenc("prune", folder, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 3 records are of older code" in done.stderr
+    assert done.stdout.count("rope") == 1
+    assert len(load_records(folder, lambda line: None)) == 3
+    done = posenc("prune", folder)
+    assert "1 records removed" in done.stderr
+    left = load_records(folder)
+    assert {(one.label, one.spec.scheme.source_sha256[0]) for one in left} == {
+        ("rope", "b"),
+        ("alibi", "a"),
+    }
+    assert "0 of 2 records" in posenc("prune", folder).stderr

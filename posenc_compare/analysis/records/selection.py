@@ -51,20 +51,22 @@ def newest(records: Iterable[Record]) -> list[Record]:
     measure have the code with which the last of them was begun.
     """
     records = list(records)
-    last: dict[tuple[str, str], tuple[str, str, str]] = {}
+    last: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
     for record in records:
         place = (record.label, record.measured)
         begun = record.provenance.text("started")
-        last[place] = max(last.get(place, ("", "", "")), (begun, *_code(record)))
+        last[place] = max(last.get(place, ("", ())), (begun, _code(record)))
     return [
         record
         for record in records
-        if last[record.label, record.measured][1:] == _code(record)
+        if last[record.label, record.measured][1] == _code(record)
     ]
 
 
-def _code(record: Record) -> tuple[str, str]:
-    return record.spec.scheme.source_sha256, record.spec.measure.source_sha256
+def _code(record: Record) -> tuple[str, ...]:
+    measure = record.spec.measure
+    scheme = record.spec.scheme.source_sha256
+    return scheme, measure.source_sha256, str(measure.version)
 
 
 def _scheme_names(record: Record) -> tuple[str, ...]:
