@@ -290,3 +290,35 @@ def test_readings_alike_are_named_once() -> None:
         "no order: 2 seeds, 6 are needed",
         "rope + ntk_dynamic, rope + ntk_other: the same as rope + ntk",
     )
+
+
+def test_the_best_group_is_bold_in_every_format() -> None:
+    losses = {"a": 2.0, "b": 2.0005, "c": 3.0}
+    found = table(
+        [
+            curve(label, [loss + 0.001 * seed, 5.0 - loss + 0.01 * seed], seed=seed)
+            for label, loss in losses.items()
+            for seed in range(6)
+        ]
+    )
+    bold = {(found.body[i][0], j) for i, j in found.best}
+    assert ("c", 1) not in bold
+    assert ("a", 1) in bold
+    assert ("c", 2) in bold
+    assert as_markdown([found]).count("**") == 2 * (1 + len(bold))  # and the title
+    assert as_latex([found]).count(r"\textbf{") == len(bold)
+
+
+def test_nothing_is_bold_where_no_order_is_claimed() -> None:
+    few = [
+        curve(label, [loss], seed=seed)
+        for label, loss in (("a", 2.0), ("b", 3.0))
+        for seed in range(5)
+    ]
+    alike = [
+        curve(label, [2.0 + 0.1 * (-1) ** (seed + i)], seed=seed)
+        for i, label in enumerate("ab")
+        for seed in range(6)
+    ]
+    for records in (few, alike):
+        assert table(records).best == set()

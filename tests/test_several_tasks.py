@@ -109,12 +109,12 @@ def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
 def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
     found = vet(records())
     (table,) = display_tables(found)
-    assert table.title.startswith("area, by task (")
+    assert table.title.startswith("area ↑, by task (")
     assert table.head == ["scheme", "copy", "sort", "mean reciprocal rank"]
     assert {first: rest[0] for first, *rest in table.body}["c"] == "0.100 (n = 1)"
     pages = task_tables(found)
     assert list(pages) == ["copy", "sort"]
-    assert pages["copy"][0].title.startswith("copy: accuracy by test length")
+    assert pages["copy"][0].title.startswith("copy: accuracy ↑ by test length")
     assert pages["copy"][0].body[-1][0] == "constant"
     written = {
         str(path.relative_to(tmp_path)) for path in write_tables(found, tmp_path)
@@ -123,7 +123,7 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
         f"tasks/{name}.{end}" for name in ("copy", "sort") for end in ("md", "tex")
     }
     assert written == {"rows.csv", "table.csv", "table.md", "table.tex"} | pages
-    assert "copy: accuracy" in (tmp_path / "tasks/copy.md").read_text()
+    assert "copy: accuracy ↑" in (tmp_path / "tasks/copy.md").read_text()
     assert ",copy,accuracy," in (tmp_path / "rows.csv").read_text().replace('"', "")
     text = report_html(found, "title", {})
     assert "<h2>Task copy</h2>" in text
@@ -132,7 +132,7 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
 def test_one_task_has_its_tables_at_once(tmp_path: Path) -> None:
     found = vet([one for one in records() if one["spec"]["setting"]["task"] == "copy"])
     titles = [table.title.partition(" (")[0] for table in display_tables(found)]
-    assert titles == ["copy: accuracy by test length", "copy: Measures with training"]
+    assert titles == ["copy: accuracy ↑ by test length", "copy: Measures with training"]
     assert not any("tasks" in path.parts for path in write_tables(found, tmp_path))
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def test_a_table_says_how_many_cells_it_rests_on() -> None:
     titles = [table.title for table in display_tables(vet(records))]
     over = "mean ± half width of the 95% interval over"
     assert titles == [
-        "bits by test length (1 seed; 1 of 1 cells ok)",
+        "bits ↓ by test length (1 seed; 1 of 1 cells ok)",
         f"Measures without training ({over} 2 seeds; "
         "1 of 3 cells ok, 1 failed, 1 lost)",
     ]
@@ -379,8 +380,11 @@ def test_markdown_and_latex_show_titles_and_cells_as_they_are() -> None:
     curved = curve("rope", [1.0])
     curved["quantities"]["gain"] |= {"title": "|a_b\\input{x}", "x": "<i>"}
     tables = display_tables(vet([curved]))
-    assert r"**\|a_b\\input{x} by &lt;i&gt; (1 seed" in as_markdown(tables)
-    assert r"\caption{\textbar{}a\_b\textbackslash{}input\{x\} by" in as_latex(tables)
+    assert r"**\|a_b\\input{x} ↓ by &lt;i&gt; (1 seed" in as_markdown(tables)
+    assert (
+        r"\caption{\textbar{}a\_b\textbackslash{}input\{x\} $\downarrow$ by"
+        in as_latex(tables)
+    )
 
 
 def test_long_table_is_json_ready() -> None:
@@ -456,7 +460,9 @@ def test_as_trained_is_of_the_quantity_that_is_read() -> None:
             row(1.0, quantity="other", case="pi", x=8),
         ]
         made.append(one)
-    tables = {table.title.split(",")[0]: table for table in display_tables(vet(made))}
+    tables = {
+        re.split("[, ]", table.title)[0]: table for table in display_tables(vet(made))
+    }
     assert {row[0]: row[1] for row in tables["read"].body} == {
         "alibi + pi": "1.000",
         "alibi, as trained": "3.000",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from posenc_compare.analysis.engine.comparison import Event
     from posenc_compare.analysis.records.record import Record
-    from posenc_compare.analysis.show.format import Table
+    from posenc_compare.analysis.show.format import Places, Table
 
 NUMBERS = ("csv", "json")  # formats for programs
 FIRST = 40  # width of the first column; longer names take several lines
@@ -78,7 +78,8 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
         print(as_latex(parts), end="")
     else:
         for part in parts:
-            _print_rich(clean(part.title), part.head, clean(part.body), part.lines)
+            body = clean(part.body)
+            _print_rich(clean(part.title), part.head, body, part.lines, part.best)
 
 
 def show_numbers(frame: "DataFrame", format: str) -> None:
@@ -101,6 +102,7 @@ def _print_rich(
     head: list[str],
     body: Sequence[Sequence[object]],
     lines: Sequence[str] = (),
+    best: "Places" = frozenset(),
 ) -> None:
     from rich.cells import cell_len
     from rich.console import Console
@@ -112,8 +114,9 @@ def _print_rich(
     for i, name in enumerate(head):
         width = min(FIRST, widest) if i == 0 else None
         table.add_column(Text(name, style="bold"), width=width, overflow="fold")
-    for row in body:
-        table.add_row(*(Text(str(cell)) for cell in row))
+    for i, row in enumerate(body):
+        styles = ("bold" if (i, j) in best else "" for j in range(len(row)))
+        table.add_row(*map(Text, map(str, row), styles))
     # Piped output keeps its full width: nothing is cut for a terminal that is not
     # there.
     width = None if sys.stdout.isatty() else 200

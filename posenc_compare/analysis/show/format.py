@@ -8,7 +8,8 @@ format would act on.
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tabulate import LATEX_ESCAPE_RULES, tabulate
@@ -23,11 +24,13 @@ LATEX = str.maketrans(
     {
         **LATEX_ESCAPE_RULES,
         **{"[": "{[}", "]": "{]}", "*": "{*}", "±": r"$\pm$"},
+        **{"↓": r"$\downarrow$", "↑": r"$\uparrow$"},
         **{"|": r"\textbar{}", "^": r"\textasciicircum{}"},
     }
 )
 
 Row = Iterable[object]
+Places = AbstractSet[tuple[int, int]]
 REASON = 120  # characters of a reason in the cell of a table
 
 
@@ -42,6 +45,7 @@ class Cell:
         n: how many seeds there are.
         note: what they say; where there is no number, why.
         rounding: whether the number is 0 but for rounding, in all seeds.
+        best: whether no scheme is told apart as better, and some as worse.
     """
 
     mean: float | None = None
@@ -49,6 +53,7 @@ class Cell:
     n: int = 0
     note: str = ""
     rounding: bool = False
+    best: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,16 @@ class Table:
     def body(self) -> list[list[str]]:
         """Return the text of the cells."""
         return [[cell_text(cell, self.seeds) for cell in row] for row in self.rows]
+
+    @property
+    def best(self) -> Places:
+        """Return the row and column of every cell that is bold."""
+        return {
+            (i, j)
+            for i, row in enumerate(self.rows)
+            for j, cell in enumerate(row)
+            if isinstance(cell, Cell) and cell.best
+        }
 
 
 def cell_text(cell: str | Cell, seeds: int) -> str:
@@ -102,7 +117,7 @@ def as_markdown(tables: Iterable[Table]) -> str:
     parts = [
         [
             f"**{markdown(table.title)}**",
-            markdown_table(table.head, table.body),
+            markdown_table(table.head, table.body, table.best),
             *map(markdown, table.lines),
         ]
         for table in tables
@@ -117,7 +132,7 @@ def as_latex(tables: Iterable[Table]) -> str:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{latex(table.title)}}}",
-            latex_table(table.head, table.body),
+            latex_table(table.head, table.body, table.best),
             *(rf"\par\smallskip {latex(line)}" for line in table.lines),
             r"\end{table}",
         ]
@@ -141,9 +156,11 @@ def unguard(cell: str) -> str:
     return cell.removeprefix("'")
 
 
-def markdown_table(head: list[str], body: Iterable[Row]) -> str:
-    """Return a Markdown table whose cells show as they are written."""
-    rows = [[markdown(str(cell)) for cell in row] for row in body]
+def markdown_table(
+    head: list[str], body: Iterable[Row], best: Places = frozenset()
+) -> str:
+    """Return a Markdown table whose cells show as they are written, the best bold."""
+    rows = _marked(body, best, markdown, "**{}**")
     heads = [markdown(name) for name in head]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
@@ -153,11 +170,13 @@ def markdown(text: str) -> str:
     return text.translate(MARKDOWN).replace("](", r"\](")
 
 
-def latex_table(head: list[str], body: Iterable[Row]) -> str:
-    """Return a LaTeX tabular for the package booktabs."""
-    first, *rest = (
-        " & ".join(latex(str(cell)) for cell in row) + r" \\" for row in [head, *body]
-    )
+def latex_table(
+    head: list[str], body: Iterable[Row], best: Places = frozenset()
+) -> str:
+    """Return a LaTeX tabular for the package booktabs, the best cells bold."""
+    rows = _marked(body, best, latex, r"\textbf{{{}}}")
+    first = " & ".join(map(latex, head)) + r" \\"
+    rest = [" & ".join(row) + r" \\" for row in rows]
     lines = [
         rf"\begin{{tabular}}{{{'l' * len(head)}}}",
         r"\toprule",
@@ -168,6 +187,19 @@ def latex_table(head: list[str], body: Iterable[Row]) -> str:
         r"\end{tabular}",
     ]
     return "\n".join(lines)
+
+
+def _marked(
+    body: Iterable[Row], best: Places, escape: Callable[[str], str], bold: str
+) -> list[list[str]]:
+    """Return the escaped texts of cells, with those of some places in bold."""
+    return [
+        [
+            bold.format(escape(str(cell))) if (i, j) in best else escape(str(cell))
+            for j, cell in enumerate(row)
+        ]
+        for i, row in enumerate(body)
+    ]
 
 
 def latex(text: str) -> str:

@@ -19,6 +19,18 @@ def may_rank(columns: Sequence[Column]) -> bool:
     )
 
 
+def best_of(column: Column, better: Better) -> set[str]:
+    """Return the schemes of the best group, if they are told apart from any other."""
+    means = {label: mean for label, mean in column.items() if mean.values}
+    if len(means) < 2 or better == "neither":
+        return set()
+    groups = order(values_of([*means.values()])).groups
+    if len(groups) < 2:
+        return set()
+    labels = list(means)
+    return {labels[place] for place in groups[-1 if better == "higher" else 0]}
+
+
 def order_lines(
     headings: Sequence[str], columns: Sequence[Column], better: Sequence[Better]
 ) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from posenc_compare.analysis.show.format import Cell, Table, as_latex, as_markdo
 from posenc_compare.analysis.show.listing import alike, by_family, same_lines
 from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import Mean, means_of, summary
-from posenc_compare.analysis.show.orders import may_rank, order_lines
+from posenc_compare.analysis.show.orders import best_of, may_rank, order_lines
 from posenc_compare.analysis.show.seconds import seconds_tables
 from posenc_compare.analysis.show.tasks import (
     ACROSS,
@@ -113,7 +113,7 @@ def _across(tasks: dict[str, list[Record]]) -> list[Table]:
                 if quantity == name and isinstance(view, Headline):
                     column = _headline(view, measure, means_of(records), "training")
                     shown[task] = replace(column, heading=task)
-                    title = view.quantity.heading
+                    title = pointed(view.quantity)
         if not shown:
             continue
         behind = {task: tasks[task] for task in shown}
@@ -148,7 +148,7 @@ def _table_of(
     mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
     match view:
         case Curve():
-            title = f"{quantity.heading} by {quantity.x}"
+            title = f"{pointed(quantity)} by {quantity.x}"
             labels = {record.label for record in records if record.measure == measure}
             own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
             own -= _without(mine)
@@ -163,7 +163,7 @@ def _table_of(
             table = _layout(title, columns, records, own, ranked=True)
             return replace(table, lines=(*table.lines, *_reasons(mine, own)))
         case ByCase():
-            title = f"{quantity.heading}, by {quantity.x}"
+            title = f"{pointed(quantity)}, by {quantity.x}"
             curve = _of(view.of, measure, means) if view.of else []
             mine = [*_as_trained(read, curve), *mine]
             if not mine:
@@ -184,7 +184,13 @@ def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Col
     ]
     failed = _failures(measure, means)
     better = view.quantity.better if kind == "training" else "neither"
-    return Column(view.quantity.heading, measure, failed + chosen, better)
+    heading = pointed(view.quantity) if kind == "training" else view.quantity.heading
+    return Column(heading, measure, failed + chosen, better)
+
+
+def pointed(quantity: Quantity) -> str:
+    """Return the heading of a quantity, with an arrow to its better end."""
+    return quantity.heading + {"lower": " ↓", "higher": " ↑"}.get(quantity.better, "")
 
 
 def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
@@ -333,6 +339,7 @@ def _layout(
         key=lambda label: by_family(families[label], label),
     )
     lines: list[str] = []
+    best: list[set[str]] = [set() for _ in columns]
     better: list[Better] = [column.better for column in columns]
     if {*better} != {"neither"}:
         rows = {label: [column.get(label) for column in shown] for label in labels}
@@ -340,15 +347,22 @@ def _layout(
         labels = [label for label in labels if label not in same]
         if ranked and may_rank(shown):
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
-        headings = [column.heading for column in columns]
+        headings = [column.heading.rstrip(" ↓↑") for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
         lines += order_lines(headings, kept, better)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
         lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
+        best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
         shown = [{**c, **models} for c, models in zip(shown, floors, strict=True)]
         labels += dict.fromkeys(name for models in floors for name in models)
-    cells = [[c[k].cell if k in c else Cell() for c in shown] for k in labels]
+    cells = [
+        [
+            replace(c[k].cell, best=k in top) if k in c else Cell()
+            for c, top in zip(shown, best, strict=True)
+        ]
+        for k in labels
+    ]
     seeds = len({record.spec.seed for record in records})
     return Table(
         f"{title} ({_spread(seeds, columns)}; {coverage(behind)})",
