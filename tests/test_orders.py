@@ -306,7 +306,7 @@ def test_the_best_group_is_bold_in_every_format() -> None:
     assert ("a", 1) in bold
     assert ("c", 2) in bold
     assert as_markdown([found]).count("**") == 2 * (1 + len(bold))  # and the title
-    assert as_latex([found]).count(r"\textbf{") == len(bold)
+    assert as_latex([found]).count(r"\bfseries") == len(bold)
 
 
 def test_nothing_is_bold_where_no_order_is_claimed() -> None:

@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from tabulate import LATEX_ESCAPE_RULES, tabulate
 
 FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
+WORD = re.compile(r"[a-z0-9]+")
+POWER = re.compile(r"([0-9.]+)e([-+][0-9]+)")
+REAL = r"-?[0-9.]+(?:e[-+][0-9]+)?"
+NUMBERS = re.compile(rf"{REAL}(?: ± {REAL})?(?: \(n = [0-9]+\))?")
 MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
 )
@@ -126,12 +130,16 @@ def as_markdown(tables: Iterable[Table]) -> str:
 
 
 def as_latex(tables: Iterable[Table]) -> str:
-    """Return tables in LaTeX, for the package booktabs, with the lines beneath each."""
+    """Return tables in LaTeX, for the package booktabs, with the lines beneath each.
+
+    A table has a label made of its title, and numbers in columns aligned to the right.
+    """
     parts = [
         [
-            r"\begin{table}",
+            r"\begin{table}[tb]",
             r"\centering",
             rf"\caption{{{latex(table.title)}}}",
+            rf"\label{{tab:{_slug(table.title)}}}",
             latex_table(table.head, table.body, table.best),
             *(rf"\par\smallskip {latex(line)}" for line in table.lines),
             r"\end{table}",
@@ -139,6 +147,11 @@ def as_latex(tables: Iterable[Table]) -> str:
         for table in tables
     ]
     return "\n".join("\n".join(part) + "\n" for part in parts)
+
+
+def _slug(title: str) -> str:
+    """Return the letters and digits of a title before its brackets, with hyphens."""
+    return "-".join(WORD.findall(title.partition(" (")[0].lower()))
 
 
 def csv_text(head: list[str], body: Iterable[Row]) -> str:
@@ -174,11 +187,11 @@ def latex_table(
     head: list[str], body: Iterable[Row], best: Places = frozenset()
 ) -> str:
     """Return a LaTeX tabular for the package booktabs, the best cells bold."""
-    rows = _marked(body, best, latex, r"\textbf{{{}}}")
+    rows = _marked(body, best, _latex_cell, r"{{\boldmath\bfseries {}}}")
     first = " & ".join(map(latex, head)) + r" \\"
     rest = [" & ".join(row) + r" \\" for row in rows]
     lines = [
-        rf"\begin{{tabular}}{{{'l' * len(head)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
         r"\toprule",
         first,
         r"\midrule",
@@ -200,6 +213,16 @@ def _marked(
         ]
         for i, row in enumerate(body)
     ]
+
+
+def _latex_cell(text: str) -> str:
+    """Return the text of a cell; a number has real signs and powers of ten."""
+    if not NUMBERS.fullmatch(text):
+        return latex(text)
+    text = POWER.sub(lambda m: rf"{m[1]} \times 10^{{{int(m[2])}}}", text)
+    number, bracket, rest = text.partition(" (")
+    signs = number.replace("±", r"\pm")
+    return f"${signs}${f' ({rest}' if bracket else ''}"
 
 
 def latex(text: str) -> str:
