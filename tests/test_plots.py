@@ -33,10 +33,11 @@ from posenc_compare.analysis.show.plots.style import (
     COLOURS,
     LABEL,
     looks,
+    looks_of,
     safe,
 )
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import FAMILIES, PLOTS
+from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
 
 # These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
 OTHERS = {"prediction", "sensitivity"}
@@ -349,6 +350,25 @@ def test_looks_depend_on_labels_alone() -> None:
     records = full("rope") + full("alibi") + [record("x", "nope", status="failed")]
     assert looks(records) == looks(records[::-1])
     assert looks(records) == looks(records + full("rope", seeds=3))
+
+
+def test_a_scheme_looks_the_same_in_every_company() -> None:
+    names = {name: entry.facts["family"] for name, entry in SCHEMES.entries().items()}
+    alone = {name: looks_of({name: family})[name] for name, family in names.items()}
+    common = ("nope", "sinusoidal", "learned", "rope", "alibi", "t5_bias", "kerple_log")
+    together = looks_of({name: names[name] for name in common})
+    assert len({look.colour for look in together.values()}) == len(common)
+    same = [name for name in common if together[name] == alone[name]]
+    assert len(same) >= len(common) - 1, same
+    beside = looks_of({"rope": "rotary", "mine": "rotary", "rope:base=5.0": "rotary"})
+    assert beside["rope"] == alone["rope"]
+    assert len({look.colour for look in beside.values()}) == 3
+    every = looks_of(names)
+    for family in set(names.values()):
+        members = [n for n, own in names.items() if own in ("none", family)]
+        assert len({every[name].colour for name in members}) == len(members)
+    faces = {(look.colour, look.marker, look.dash) for look in every.values()}
+    assert len(faces) == len(names)
 
 
 def test_looks_are_ordered_by_family_then_name() -> None:

@@ -600,7 +600,7 @@ def test_numbers_in_latex_have_real_signs(text: str, shown: str) -> None:
 
 def test_a_latex_table_has_a_label_and_bold_mathematics() -> None:
     table = Table(
-        "bits ↓ by x (1 seed)", ["scheme", "x"], [["a", Cell(1.0, best=True)]]
+        "bits ↓ by x (1 seed)", ["scheme", "x"], [["a", Cell(1.0, n=1, best=True)]]
     )
     text = as_latex([table])
     assert r"\label{tab:bits-by-x}" in text

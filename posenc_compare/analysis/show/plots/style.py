@@ -23,7 +23,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.listing import by_family
+from posenc_compare.analysis.show.listing import YEAR, by_family
+from posenc_compare.registry import SCHEMES, Entry
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 FEW = 6  # schemes whose lines fit into one column
@@ -118,35 +119,83 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 def looks_of(family: dict[str, str]) -> dict[str, Look]:
     """Return the look of every label, in the order of legends: by family, then name.
 
-    It depends on the labels of all records, whatever their measure and status, so
-    that all plots of one set of records agree. Where they are more than the colours,
-    these begin anew in each family, after those of schemes of no family.
+    A scheme of this package has the same look in every company, unless another one
+    beside it has its colour. It depends on the labels of all records, whatever their
+    measure and status, so that all plots of one set of records agree. Where labels are
+    more than the colours, those of one family, and of none, still differ.
 
     Args:
         family: of every label.
     """
-    many = len(family) > len(COLOURS)
-    members: Counter[str] = Counter()
+    labels = sorted(family, key=lambda label: by_family(family[label], label))
+    places = _places()
+    strange = (label for label in labels if label not in places)
+    places = {**places, **{label: len(places) + i for i, label in enumerate(strange)}}
+    used: Counter[str] = Counter()
+    near: Counter[tuple[str, str]] = Counter()  # by family and colour
+    chosen: dict[str, str] = {}
+    for label in sorted(labels, key=lambda label: places[label]):
+        beside: Counter[str] = Counter()
+        for (other, colour), count in near.items():
+            beside[colour] += count * _meet(other, family[label])
+        first = places[label]
+        colour = min(
+            COLOURS,
+            key=lambda c: (
+                beside[c],
+                used[c],
+                (COLOURS.index(c) - first) % len(COLOURS),
+            ),
+        )
+        chosen[label] = colour
+        used[colour] += 1
+        near[family[label], colour] += 1
+    texts = _texts(labels)
+    return {
+        label: Look(
+            texts[label],
+            chosen[label],
+            MARKERS[places[label] % len(MARKERS)],
+            DASHES[places[label] % len(DASHES)],
+            safe(family[label]),
+        )
+        for label in labels
+    }
 
-    found: dict[str, Look] = {}
+
+@functools.cache
+def _places() -> dict[str, int]:
+    """Return the place of every scheme of this package, in the order of publication."""
+    own = [
+        entry
+        for entry in SCHEMES.entries().values()
+        if entry.module.startswith(f"{SCHEMES.package}.")
+    ]
+    own.sort(key=lambda entry: (entry.facts.get("family") != "none", _year(entry)))
+    return {entry.name: place for place, entry in enumerate(own)}
+
+
+def _year(entry: Entry) -> tuple[int, str]:
+    year = YEAR.search(entry.facts.get("source", ""))
+    return int(year[0]) if year else 0, entry.name
+
+
+def _meet(one: str, other: str) -> bool:
+    """Return whether schemes of two families may share a panel."""
+    return one == other or "none" in (one, other)
+
+
+def _texts(labels: Iterable[str]) -> dict[str, str]:
+    """Return what is drawn of each label; those that are cut alike have a number."""
+    found: dict[str, str] = {}
     taken: set[str] = set()
-    for i, label in enumerate(sorted(family, key=lambda k: by_family(family[k], k))):
+    for label in labels:
         text, copy = safe(label), 1
         while text in taken:
             copy += 1
             text = safe(label, LABEL - 5) + f" ({copy})"
         taken.add(text)
-        turn = i // len(COLOURS)
-        own = family[label]
-        hue = members[own] + (members["none"] if own != "none" else 0) if many else i
-        members[own] += 1
-        found[label] = Look(
-            text,
-            COLOURS[hue % len(COLOURS)],
-            MARKERS[i % len(MARKERS)],
-            DASHES[(i + turn) % len(DASHES)],
-            safe(own),
-        )
+        found[label] = text
     return found
 
 
