@@ -138,15 +138,9 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
         beside: Counter[str] = Counter()
         for (other, colour), count in near.items():
             beside[colour] += count * _meet(other, family[label])
-        first = places[label]
-        colour = min(
-            COLOURS,
-            key=lambda c: (
-                beside[c],
-                used[c],
-                (COLOURS.index(c) - first) % len(COLOURS),
-            ),
-        )
+        first = places[label] % len(COLOURS)
+        turned = COLOURS[first:] + COLOURS[:first]
+        colour = min(turned, key=lambda colour: (beside[colour], used[colour]))
         chosen[label] = colour
         used[colour] += 1
         near[family[label], colour] += 1
