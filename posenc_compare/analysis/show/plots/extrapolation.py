@@ -1,5 +1,7 @@
 """Extrapolation: bits per byte against the test length."""
 
+import math
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -32,6 +34,7 @@ from posenc_compare.analysis.show.plots.style import (
     power_ticks,
 )
 
+CLOSE = 0.06  # of the height: nearer names would lie over one another
 LABELS = ("test length (bytes)", "bits per byte")
 
 
@@ -80,14 +83,18 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
 def draw_floors(axes: Axes, floors: Frame) -> None:
     """Draw the means of simple models in grey, with their names, within the axes."""
     low, high = axes.get_ylim()
-    for case, curve in floors.groupby("case"):
-        points = curve.groupby("x")["value"].mean()
+    lines = {c: some.groupby("x")["value"].mean() for c, some in floors.groupby("case")}
+    above, place = math.inf, 0
+    for case, points in sorted(lines.items(), key=lambda line: -line[1].iloc[0]):
         if not low < points.iloc[-1] < high:
             continue
         axes.plot(points.index, points, color=MIDDLE, linewidth=0.7, zorder=2)
+        near = above - points.iloc[0] < CLOSE * (high - low)
+        place = (place + 1) % len(points) if near else 0  # of the name, along the line
+        above = points.iloc[0]
         axes.annotate(
             str(case),
-            (points.index[0], points.iloc[0]),
+            (points.index[place], points.iloc[place]),
             (2, 1.5),
             textcoords="offset points",
             color=MIDDLE,

@@ -119,10 +119,11 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 def looks_of(family: dict[str, str]) -> dict[str, Look]:
     """Return the look of every label, in the order of legends: by family, then name.
 
-    A scheme of this package has the same look in every company, unless another one
-    beside it has its colour. It depends on the labels of all records, whatever their
-    measure and status, so that all plots of one set of records agree. Where labels are
-    more than the colours, those of one family, and of none, still differ.
+    A scheme of this package has the same colour and marker in every company, unless
+    another one beside it has its colour; dashes tell apart those that are there. A look
+    depends on the labels of all records, whatever their measure and status, so that all
+    plots of one set of records agree. Where labels are more than the colours, those of
+    one family, and of none, still differ.
 
     Args:
         family: of every label.
@@ -150,10 +151,10 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
             texts[label],
             chosen[label],
             MARKERS[places[label] % len(MARKERS)],
-            DASHES[places[label] % len(DASHES)],
+            DASHES[(i + i // len(COLOURS)) % len(DASHES)],
             safe(family[label]),
         )
-        for label in labels
+        for i, label in enumerate(labels)
     }
 
 
