@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.engine.choices import WorkChoices
 from posenc_compare.cli.console import progress, say, show, show_parts
 from posenc_compare.cli.options import Format, Formats, with_choices
@@ -63,12 +64,11 @@ def _orders(names: str, out: Path, format: str, chosen: dict[str, object]) -> in
 
     wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
     orders = {name: published_order(name) for name in wanted}
-    choices = {name: value for name, value in chosen.items() if value is not None}
+    choices: Body = {n: value for n, value in chosen.items() if value is not None}
     store, tables, failed = Store(out), [], 0
     for name, order in orders.items():
-        comparison = plan_comparison(
-            order.schemes, "extrapolation", **{**choices, **order.choices}
-        )
+        both: Body = {**choices, **order.choices}
+        comparison = plan_comparison(order.schemes, "extrapolation", **both)
         with progress() as listen:
             if comparison.compute(store, listen):
                 return 130

@@ -47,8 +47,17 @@ def test_exact_match_wants_every_token_that_counts() -> None:
 
 
 def test_a_trained_task_has_all_scores_at_all_lengths() -> None:
-    sizes = {"layers": 1, "width": 16, "heads": 2, "length": 16, "longest": 4}
-    setting = Training(task="flip_flop", **sizes, steps=2, batch=4, test_bytes=256)
+    setting = Training(
+        task="flip_flop",
+        layers=1,
+        width=16,
+        heads=2,
+        length=16,
+        longest=4,
+        steps=2,
+        batch=4,
+        test_bytes=256,
+    )
     rows = extrapolation(Variant("learned"), setting, Progress()).rows
     found = {(row.quantity, row.x, row.case): row for row in rows}
     lengths = [16.0, 32.0, 64.0]
@@ -60,4 +69,5 @@ def test_a_trained_task_has_all_scores_at_all_lengths() -> None:
     assert cases == {"sparse", "dense"}
     assert {case for q, _, case in found if q == "floor_accuracy"} == {"constant"}
     first = found["accuracy", 16, ""].value
+    assert first is not None
     assert found["accuracy_area", None, ""].value == pytest.approx(first / 4)

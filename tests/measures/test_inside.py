@@ -88,7 +88,9 @@ def test_the_states_are_those_of_the_network() -> None:
 def test_attention_distance_is_that_of_slow_attention(scheme: str) -> None:
     model, batch, states = network(scheme)
     with torch.no_grad():
-        rows = {(r.x, r.case): r.value for r in _distances(model, batch, states)}
+        rows: dict[Any, Any] = {
+            (r.x, r.case): r.value for r in _distances(model, batch, states)
+        }
         session = _session(model, batch)
         session.embed(states[0])
         for number, layer in enumerate(model.layers):

@@ -16,10 +16,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
@@ -290,8 +291,8 @@ def _bias(model: Decoder, batch: Batch) -> Tensor | None:
 def _moved(growth: Tensor, spread: Tensor) -> Row:
     if float(spread.max() - spread.min()) == 0:
         return Row(MOVE.name, None, note="the code varies alike in all channels")
-    found = spearmanr(growth.numpy(), spread.numpy())
-    return Row(MOVE.name, float(found.statistic))
+    ranks = [rankdata(values.numpy()) for values in (growth, spread)]
+    return Row(MOVE.name, float(np.corrcoef(ranks)[0, 1]))
 
 
 def _use(model: Decoder, states: list[Tensor]) -> Tensor | None:

@@ -108,12 +108,13 @@ def _across(tasks: dict[str, list[Record]]) -> list[Table]:
     tables = []
     for name in ACROSS:
         shown: dict[str, Column] = {}
+        title = ""
         for task, records in tasks.items():
             for (measure, quantity), view in _views(records).items():
                 if quantity == name and isinstance(view, Headline):
                     column = _headline(view, measure, means_of(records), "training")
                     shown[task] = replace(column, heading=task)
-                    title = pointed(view.quantity)
+                    title = column.heading
         if not shown:
             continue
         behind = {task: tasks[task] for task in shown}

@@ -89,12 +89,8 @@ def _read(line: str) -> tuple[np.ndarray, int]:
         CorpusError: if it is none.
     """
     command, mark, actions = line.removeprefix("IN:").partition("OUT:")
-    try:
-        before, after = (
-            [TOKENS[word] for word in part.split()] for part in (command, actions)
-        )
-    except KeyError:
-        before = []
-    if not before or not mark:
+    words = [part.split() for part in (command, actions)]
+    if not words[0] or not mark or not {*words[0], *words[1]} <= TOKENS.keys():
         raise CorpusError(f"scan: a line must read like {EXAMPLE!r}, got {line[:60]!r}")
+    before, after = ([TOKENS[word] for word in part] for part in words)
     return np.array([*before, MARK, *after, END]), len(before) + 1
