@@ -181,6 +181,14 @@ def test_windows_of_five_digits_are_those_of_a_number_with_all() -> None:
     )
 
 
+def test_one_document_has_the_interval_over_seeds() -> None:
+    scores = 2 + RNG.random(size=(3, 2, 8))
+    records = with_windows(scores, [[0] * 8] * 3)
+    plain = [half_width(scores[:, i].mean(1)) for i in range(2)]
+    assert intervals(records) == pytest.approx(plain)
+    assert "documents" not in table(records).title
+
+
 def test_seeds_that_read_other_documents_keep_their_own_interval() -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
     owners = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1]]

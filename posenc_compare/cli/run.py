@@ -125,18 +125,19 @@ def _run(comparison: "Comparison", out: Path | None, format: str, dry_run: bool)
 def _show_results(
     comparison: "Comparison", store: "Store", format: str
 ) -> Counter[str]:
-    """Print tables, write everything, and count the records by status."""
+    """Print tables, write everything that is not new, and count records by status."""
     from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.plots import draw_all
+    from posenc_compare.analysis.show.plots import draw_all, undrawn
     from posenc_compare.analysis.show.tables import write_tables
 
     records = comparison.results(store, say, arrays=False).records
     show_tables(records, format)
     # Which says what differs.
     everything = load_records(store.folder, say, selection=Selection())
-    write_tables(everything, store.folder)
-    draw_all(everything, store.folder, say)
+    # Tables are written last, so that they are newer than all that is shown.
+    if store.newer(store.folder / "table.md") or undrawn(store.folder):
+        draw_all(everything, store.folder, say)
+        write_tables(everything, store.folder)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
     return Counter(record.status for record in records)
 

@@ -34,6 +34,7 @@ from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.pack import pack
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.variants import Variant
@@ -922,3 +923,22 @@ def test_write_file_takes_any_content_and_leaves_no_trace(tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError):
         write_file(tmp_path / "none" / "file", b"")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_is_older_than_a_record_that_came_later(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    shown = tmp_path / "table.md"
+    assert store.newer(shown)  # there is none
+    key = store.write(body())
+    shown.write_text("shown")
+    os.utime(store.cells / f"{key}.json", (1, 1))
+    assert not store.newer(shown)
+    os.utime(shown, (1, 1))
+    assert store.newer(shown)  # written in the same moment
+    os.utime(shown, (3, 3))
+    assert not store.newer(shown)
+    pack(tmp_path)
+    assert store.newer(shown)
+    os.utime(store.packed, (2, 2))
+    assert not store.newer(shown)

@@ -195,6 +195,15 @@ class Store:
             if (record := self.read(key)) is not None:
                 yield record
 
+    def newer(self, path: Path) -> bool:
+        """Return whether a record is as new as a file, or there is no such file."""
+        try:
+            written = path.stat().st_mtime_ns
+            files = [*self.cells.glob("*.json"), *self.folder.glob(NAME)]
+            return any(file.stat().st_mtime_ns >= written for file in files)
+        except OSError:  # another run may move what was there
+            return True
+
     def set_aside(self) -> list[str]:
         """Move damaged files out of the way and return their names.
 

@@ -42,14 +42,19 @@ class Windows:
                 self.scores.setdefault(place, {})[record.spec.seed] = scores
 
     def documents(self, place: Place, seeds: Iterable[int]) -> int:
-        """Return how many documents all these seeds read; 0 if not all the same."""
+        """Return how many documents all these seeds read.
+
+        It is 0 if they did not read the same ones, or only one, whose choice nothing
+        tells of.
+        """
         owners = [self.owners.get(seed) for seed in seeds]
         first = owners[0] if owners else None
         known = self.scores.get(place, {})
         if first is None or not known.keys() >= set(seeds):
             return 0
         same = all(one is not None and np.array_equal(first, one) for one in owners)
-        return len(np.unique(first)) if same else 0
+        count = len(np.unique(first))
+        return count if same and count > 1 else 0
 
     def half_width(self, place: Place, seeds: Iterable[int]) -> float:
         """Return the half width over seeds and documents, which all must have read."""

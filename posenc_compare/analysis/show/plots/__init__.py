@@ -57,6 +57,16 @@ def images(
     return found
 
 
+def undrawn(folder: Path) -> list[str]:
+    """Return the plots of plugins that a folder has no file of."""
+    return [
+        entry.name
+        for entry in in_order()
+        if not entry.module.startswith(f"{PLOTS.package}.")
+        and not list(folder.glob(f"{entry.name}.*"))
+    ]
+
+
 def draw_all(
     records: list[Record],
     folder: Path,
