@@ -339,3 +339,13 @@ def test_seeds_are_those_of_the_schemes_shown(tmp_path: Path) -> None:
     records += [trained("b", seed, 2.0, steps=10) for seed in range(6)]
     table = tables(stored(tmp_path / "run", records))["bits at 8"]
     assert table.title == "bits at 8 by steps (1 seed)"
+
+
+def test_a_value_under_which_all_failed_hides_no_score(tmp_path: Path) -> None:
+    records = made()
+    for one in records:
+        if one["spec"]["setting"]["steps"] == 40:
+            one |= {"status": "failed", "error": "boom", "rows": []}
+    found = tables(stored(tmp_path / "run", records))
+    assert list(found) == ["bits at 8", "bits at 16"]
+    assert {cells[2] for cells in found["bits at 8"].body} == {"failed: boom"}

@@ -135,8 +135,8 @@ def _show_results(
     show_tables(records, format)
     # Which says what differs.
     everything = load_records(store.folder, say, selection=Selection())
-    # Tables are written last, so that they are newer than all that is shown.
-    if store.newer(store.folder / "table.md") or undrawn(store.folder):
+    # This table is written last of all that is shown.
+    if store.newer(store.folder / "table.tex") or undrawn(store.folder):
         draw_all(everything, store.folder, say)
         write_tables(everything, store.folder)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")

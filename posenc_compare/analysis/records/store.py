@@ -196,11 +196,15 @@ class Store:
                 yield record
 
     def newer(self, path: Path) -> bool:
-        """Return whether a record is as new as a file, or there is no such file."""
+        """Return whether a record came after a file, or there is no such file.
+
+        It goes by when the records came to this folder: a copy may keep an older time
+        of writing.
+        """
         try:
-            written = path.stat().st_mtime_ns
+            written = path.stat().st_ctime_ns
             files = [*self.cells.glob("*.json"), *self.folder.glob(NAME)]
-            return any(file.stat().st_mtime_ns >= written for file in files)
+            return any(file.stat().st_ctime_ns >= written for file in files)
         except OSError:  # another run may move what was there
             return True
 

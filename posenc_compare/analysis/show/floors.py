@@ -59,7 +59,10 @@ def floor_lines(
         array = values_of([*(schemes[name] for name in labels), models[best]])
         p = adjusted_p(array)[-1]
         gaps = np.nansum(sign * (array[-1] - array), axis=1)  # above 0: better
+        if not np.isnan(p).all():  # one that has too few seeds is not told apart
+            p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(labels) if gaps[i] <= 0 or p[i] > ALPHA]
         if below:
-            lines.append(f"no better than the {best} at {heading}: {', '.join(below)}")
+            what = f"not shown to be better than the {best} at {heading}"
+            lines.append(f"{what}: {', '.join(below)}")
     return lines

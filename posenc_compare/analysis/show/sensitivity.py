@@ -124,12 +124,12 @@ def _outcomes(start: str, groups: Mapping[str, list[Record]]) -> Iterator[Outcom
 def _ends(
     measure: str, quantity: Quantity, means: Mapping[str, list[Mean]]
 ) -> list[float]:
-    """Return the first and the last point of a curve that all values have."""
+    """Return the first and last point of a curve that all values with any have."""
     points = [
         {m.x for m in some if (m.measure, m.quantity) == (measure, quantity.name)}
         for some in means.values()
     ]
-    common = sorted(set.intersection(*points))
+    common = sorted(set.intersection(*filter(None, points)) if any(points) else ())
     return [*dict.fromkeys(common[:1] + common[-1:])]
 
 

@@ -270,17 +270,18 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     Raises:
         StoreError: if one cannot be written.
     """
+    texts: dict[str, str] = {}
+    pages = task_tables(records)
+    for task, own in pages.items() if len(pages) > 1 else ():
+        texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
+        texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
     tables = display_tables(records) + without_result(records)
-    texts = {
+    texts |= {
         "rows.csv": as_csv(long_table(records)),
         "table.csv": as_csv(summary(records)),
         "table.md": as_markdown(tables),
         "table.tex": as_latex(tables),
     }
-    pages = task_tables(records)
-    for task, own in pages.items() if len(pages) > 1 else ():
-        texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
-        texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
     try:
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
