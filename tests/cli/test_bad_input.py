@@ -502,7 +502,7 @@ def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:
         length=8, longest=1, test_bytes=64, steps=1, width=16, corpus=str(path)
     )
     (cell,) = plan(
-        [Variant("nope")], ["extrapolation"], ProbeSetting(), setting, (0,), 1
+        [Variant("nope")], ["extrapolation"], ProbeSetting(), [setting], (0,), 1
     )
     for change in (lambda: path.write_bytes(b"ac" * 2000), path.unlink):
         change()

@@ -38,7 +38,7 @@ def cells(asked: dict[str, Any]) -> list[Cell]:
     probe = ProbeSetting(width=16, heads=2, positions=64)
     variants = parse_variants(asked["schemes"])
     return plan(
-        variants, asked["measures"], probe, training, range(asked.get("seeds", 1)), 1
+        variants, asked["measures"], probe, [training], range(asked.get("seeds", 1)), 1
     )
 
 

@@ -225,6 +225,8 @@ WRITERS = {
         "unpack: mkdir",
         "unpack: write_file",
         "unpack: unlink",
+        "remove: write_file",
+        "remove: unlink",
         "_keep_aside: mkdir",
         "_keep_aside: write_file",
     },
