@@ -642,7 +642,7 @@ def test_source_that_changed_is_another_cell_and_the_old_one_stays(
     path.write_text(MINE.replace("* 2", "* 3"))
     assert " 1 to compute" in posenc(*words).stderr
     assert (old.read_bytes(), old.stat().st_mtime_ns) == before
-    table = posenc("table", out, "--format", "csv").stdout
+    table = posenc("table", out, "--all-versions", "--format", "csv").stdout
     rows = list(csv.DictReader(table.splitlines()))
     labels = {row["scheme"] for row in rows}
     assert len(labels) == 2
