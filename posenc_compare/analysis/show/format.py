@@ -70,6 +70,8 @@ class Table:
         rows: a name, or several texts, and then numbers.
         seeds: of the whole comparison; a mean over fewer says so.
         lines: beneath the table; what may be said of the order of its rows.
+        families: of the scheme of each row; empty for a row that is no scheme.
+        measures: whose numbers it shows.
     """
 
     title: str
@@ -77,6 +79,8 @@ class Table:
     rows: list[list[str | Cell]]
     seeds: int = 1
     lines: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    measures: frozenset[str] = frozenset()
 
     @property
     def body(self) -> list[list[str]]:

@@ -69,6 +69,7 @@ def seconds_tables(records: list[Record]) -> list[Table]:
             rows,
             seeds,
             tuple(order_lines(head, columns, ["lower", "lower"])),
+            tuple(plain[label].family for label in labels),
         )
     ]
 

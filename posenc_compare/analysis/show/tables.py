@@ -372,6 +372,8 @@ def _layout(
         [[label, *row] for label, row in zip(labels, cells, strict=True)],
         seeds,
         tuple(lines),
+        tuple(families.get(label, "") for label in labels),
+        frozenset(measures),
     )
 
 

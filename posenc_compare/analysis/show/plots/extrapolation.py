@@ -41,6 +41,7 @@ LABELS = ("test length (bytes)", "bits per byte")
 @register_plot(
     "extrapolation",
     order=10,
+    measure="extrapolation",
     caption="Bits per byte against the test length: means over seeds with their 95% "
     "intervals. Grey: n-gram models of the same training bytes.",
 )

@@ -37,6 +37,7 @@ USE = "use of pairs (mean = 1)"
 @register_plot(
     "inside",
     order=45,
+    measure="inside",
     caption="Trained networks from within: how well a linear probe reads the position "
     "after each layer (0 is the input), how far back attention looks, and which rotary "
     "pairs are used: means over seeds with their 95% intervals.",

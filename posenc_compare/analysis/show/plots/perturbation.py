@@ -17,6 +17,7 @@ QUANTITIES = [
 @register_plot(
     "perturbation",
     order=100,
+    measure="perturbation",
     caption="How much each scheme changes what it is applied to: means over seeds with "
     "their 95% intervals.",
 )

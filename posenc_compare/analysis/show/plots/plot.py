@@ -9,7 +9,7 @@ LAST = 1000  # the place of a plot that states none
 
 
 def register_plot(
-    name: str, *, caption: str, order: int = LAST
+    name: str, *, caption: str, order: int = LAST, measure: str = ""
 ) -> Callable[[Draw], Draw]:
     """File a drawing function under a name; return it as one that draws in our style.
 
@@ -17,12 +17,13 @@ def register_plot(
         name: of the files, without their ending.
         caption: what the report says below the plot.
         order: place among the plots of a report, the smallest first.
+        measure: beside whose tables a report shows it; with none, after all tables.
     """
 
     def file(draw: Draw) -> Draw:
         styled = in_style(draw)
         summary = (draw.__doc__ or "").partition("\n")[0]
-        facts = {"caption": caption, "order": order}
+        facts = {"caption": caption, "order": order, "measure": measure}
         PLOTS.add(name, styled, draw.__module__, summary, facts)
         return styled
 

@@ -38,6 +38,7 @@ FIRST = 8  # positions in the first bin: fewer windows say little of each
 @register_plot(
     "position_bits",
     order=30,
+    measure="extrapolation",
     caption="Bits per byte at every position of the longest window: means over seeds "
     "with their 95% intervals.",
 )

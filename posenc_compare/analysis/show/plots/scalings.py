@@ -24,6 +24,7 @@ PLAIN = "as trained"
 @register_plot(
     "scalings",
     order=20,
+    measure="extrapolation",
     caption="Bits per byte of networks trained once and read under every scaling: "
     "means over seeds with their 95% intervals.",
 )

@@ -30,6 +30,7 @@ FLOOR = {"color": MIDDLE, "linewidth": 0.7, "linestyle": (0, (1, 1.5))}
 @register_plot(
     "tasks",
     order=15,
+    measure="extrapolation",
     caption="Accuracy on each task against the test length in training lengths: means "
     "over seeds with their 95% intervals. Dotted: a model that always gives the same "
     "answer.",

@@ -12,6 +12,7 @@ QUANTITIES = ["distinct_share", "nearest_distance_relative"]
 @register_plot(
     "uniqueness",
     order=110,
+    measure="uniqueness",
     caption="Whether every position or distance has a code of its own: means over "
     "seeds with their 95% intervals.",
 )
