@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.show.installed import kind_text
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
-from posenc_compare.variants import Variant, option_types
+from posenc_compare.variants import option_types
 
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
@@ -40,7 +41,9 @@ def _describe_scheme(name: str) -> None:
     _tell_all(f"{name} ({scheme.family})", *texts)
     options = option_types(name)
     if options:
-        body = [[key, _type(kind), default] for key, (kind, default) in options.items()]
+        body = [
+            [key, kind_text(kind), default] for key, (kind, default) in options.items()
+        ]
         show("Options", ["option", "type", "default"], body)
     _describe_instance(scheme)
     if scheme.source and scheme.source not in " ".join(" ".join(texts).split()):
@@ -144,10 +147,3 @@ def _tell_all(*texts: str) -> None:
     for text in filter(None, texts):
         for line in [*text.split("\n"), ""]:
             tell(line)
-
-
-def _type(kind: object) -> str:
-    if kind is Variant:
-        return "scheme"
-    choices = getattr(kind, "__args__", None)
-    return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
