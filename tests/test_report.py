@@ -3,12 +3,11 @@
 import random
 import subprocess
 import sys
-from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.pages import Page
 from support.records import HOSTILE, PORTRAIT, curve, hostile, record
 
 from posenc_compare.analysis.core.sanitize import SHORT, clean
@@ -18,44 +17,12 @@ from posenc_compare.analysis.show.report import report_html, write_report
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import PLOTS
 
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
 PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript%3E"]
 
 
-class Page(HTMLParser):
-    """What a browser sees: elements, attributes and text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str]] = []
-        self.text = self.words = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        self.words += f" {' '.join(data.split())}" if data.strip() else ""
-
-    def check(self) -> None:
-        assert all(char.isprintable() or char == "\n" for char in self.text)
-        assert self.elements["script"] == 0
-        assert self.elements["meta"] == 3
-        assert ("content", POLICY) in self.attributes
-        for name, value in self.attributes:
-            assert not name.startswith("on")
-            assert name not in ("href", "action", "srcset", "style")
-            assert "//" not in value or name == "src"
-            assert name != "src" or value.startswith("data:image/png;base64,")
-
-
 def page(records: list[dict[str, Any]], title: str = "title") -> Page:
-    return Page(report_html(tell_apart(sound(records), print), title, {}))
+    return Page(report_html(tell_apart(sound(records), print), title))
 
 
 def some_records(texts: list[str]) -> list[dict[str, Any]]:
@@ -120,7 +87,8 @@ def test_it_says_what_the_numbers_mean_and_what_they_were_made_with() -> None:
     text = page([*records, curve("rope", [2.0])]).words
     for part in (
         "shift_error 1 gain logit lower nothing",
-        "rope [package=1.0] rotary arXiv:2104.09864 9 of 9 cells ok",
+        "rope [package=1.0] rotary Rotate queries and keys by their position.",
+        "Paper arXiv:2104.09864 Doors query, key, scale Cells 9 of 9 cells ok",
         "package 0.1.0 (1 of 19 cells), 1.0 (9 of 19 cells), 2.0 (9 of 19 cells)",
         "threads 1 torch 2.13.0",
         "started 2026-01-01 to 2026-01-09 (9 different values)",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
+from support.pages import Page
 from support.records import HOSTILE, fact, record, row, stored
 
 from posenc_compare.analysis.core.presets import PRESETS
@@ -125,8 +126,9 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
     assert written == {"rows.csv", "table.csv", "table.md", "table.tex"} | pages
     assert "copy: accuracy ↑" in (tmp_path / "tasks/copy.md").read_text()
     assert ",copy,accuracy," in (tmp_path / "rows.csv").read_text().replace('"', "")
-    text = report_html(found, "title", {})
-    assert "<h2>Task copy</h2>" in text
+    text = report_html(found, "title")
+    assert '<h2 id="task-copy">Task copy</h2>' in text
+    assert '<a href="#task-copy">copy</a>' in text
 
 
 def test_one_task_has_its_tables_at_once(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_hostile_tasks_are_shown_as_text(tmp_path: Path) -> None:
         tmp_path / "out",
         tmp_path / "out" / "tasks",
     }
-    assert "<script" not in report_html(found, "title", {})
+    Page(report_html(found, "title")).check()
     figure = PLOTS.get("tasks")(found)
     assert figure is not None
     figure.draw_without_rendering()

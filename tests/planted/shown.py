@@ -165,10 +165,10 @@ FAULTS = [
         "tests/training/test_training.py::test_presets_are_as_large_as_promised",
     ),
     fault(
-        "analysis/show/report",
+        "analysis/show/cards",
         "each scheme as all",
-        " if r.label == row[0]])",
-        "])",
+        "_card(label, words[label], behind[label], sections)",
+        "_card(label, words[label], [*records], sections)",
         "tests/test_report.py"
         "::test_it_says_what_the_numbers_mean_and_what_they_were_made_with",
     ),

@@ -9,6 +9,8 @@ from posenc_compare.analysis.show.means import Mean, values_of
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
+BELOW = "not shown to be better than the"
+
 
 def floors_of(means: Iterable[Mean]) -> list[Mean]:
     """Return one mean for each case and x of a floor, under the name of its case.
@@ -63,6 +65,6 @@ def floor_lines(
             p = np.nan_to_num(p, nan=1.0)
         below = [name for i, name in enumerate(labels) if gaps[i] <= 0 or p[i] > ALPHA]
         if below:
-            what = f"not shown to be better than the {best} at {heading}"
+            what = f"{BELOW} {best} at {heading}"
             lines.append(f"{what}: {', '.join(below)}")
     return lines

@@ -1,0 +1,78 @@
+"""What the numbers of records mean, and how they came about."""
+
+from collections import Counter
+
+from posenc_compare.analysis.records.record import Facts, Record, Scalar
+
+MANY = 6  # different values of a setting that are listed one by one
+SETTINGS = {"probe": "Settings without training", "training": "Settings of training"}
+
+Listed = list[tuple[str, str]]
+
+
+def quantities_of(records: list[Record]) -> list[list[str]]:
+    """Return measure, name, unit, direction and zero of every quantity."""
+    found = {
+        (
+            f"{record.measure} {record.spec.measure.version}",
+            quantity.heading,
+            quantity.unit,
+            quantity.better,
+            quantity.zero,
+        )
+        for record in records
+        for quantity in record.quantities.values()
+    }
+    return [list(row) for row in sorted(found)]
+
+
+def made_with(records: list[Record]) -> dict[str, Listed]:
+    """Return what is known of how the records came about, by heading."""
+    specs = [record.spec for record in records]
+    parts: dict[str, list[Facts]] = {
+        "Programs": [
+            {"package": spec.package, "torch": spec.torch, "threads": spec.threads}
+            for spec in specs
+        ],
+        "Machines and times": [record.provenance.facts for record in records],
+        **{
+            heading: [
+                {n: v for n, v in spec.setting.items() if n != "kind"}
+                for spec in specs
+                if spec.kind == kind
+            ]
+            for kind, heading in SETTINGS.items()
+        },
+        "Corpus": [record.corpus for record in records],
+    }
+    return {
+        heading: facts for heading, part in parts.items() if (facts := _values(part))
+    }
+
+
+def _values(parts: list[Facts]) -> Listed:
+    """Return for every name its different values, with the number of cells of each.
+
+    Of many values only the least and the greatest are shown.
+    """
+    found: Listed = []
+    for name in sorted({name for part in parts for name in part}):
+        counts = Counter(str(part[name]) for part in parts if name in part)
+        values = {str(part[name]): part[name] for part in parts if name in part}
+        order = sorted(values, key=lambda text: _place(values[text]))
+        if len(order) == 1 and counts[order[0]] == len(parts):
+            text = order[0]
+        elif len(order) <= MANY:
+            shares = [
+                f"{value} ({counts[value]} of {len(parts)} cells)" for value in order
+            ]
+            text = ", ".join(shares)
+        else:
+            text = f"{order[0]} to {order[-1]} ({len(order)} different values)"
+        found.append((name.replace("_", " "), text))
+    return found
+
+
+def _place(value: Scalar) -> tuple[bool, float, str]:
+    number = value if isinstance(value, int | float) else None
+    return (number is None, number or 0, str(value))
