@@ -101,12 +101,14 @@ def test_a_card_has_the_numbers_and_the_cost_of_its_scheme_alone() -> None:
     assert rope.costs == [("seconds a step", "0.500")]
     assert rope.papers == {"2104.09864": "https://arxiv.org/abs/2104.09864"}
     assert rope.bibtex[0].startswith("@misc{2104.09864,")
-    numbers = [(n.column, n.text) for n in rope.numbers]
-    assert {("8", "2.000"), ("16", "3.000")} <= {*numbers}
-    assert "1.500" not in [text for _, text in numbers]
+    numbers = [cell for row in rope.numbers for cell in row.cells]
+    assert {("8", "2.000", False), ("16", "3.000", False)} <= {*numbers}
+    assert "1.500" not in [text for _, text, _ in numbers]
     other = found["rope:base=3"]
     assert other.given == [("base", "3.0")]
-    assert [n.text for n in other.numbers] == ["7.000"]
+    assert [cell for row in other.numbers for cell in row.cells] == [
+        ("gain", "7.000", False)
+    ]
     assert (other.seconds, other.costs) == ("", [])
 
 

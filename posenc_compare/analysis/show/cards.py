@@ -16,22 +16,18 @@ COST = "cost"  # the measure whose numbers stand on every card
 
 
 @dataclass(frozen=True)
-class Number:
-    """A number of a scheme in a table.
+class Numbers:
+    """A row of a table that is of a scheme.
 
     Attributes:
         section: the table, as its page shows it.
         row: its first cell, if that is not the scheme alone.
-        column: its heading.
-        text: of the number.
-        best: whether it is marked.
+        cells: heading, text and whether it is marked as best, of each number.
     """
 
     section: Section
     row: str
-    column: str
-    text: str
-    best: bool
+    cells: list[tuple[str, str, bool]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Card:
     coverage: str
     seconds: str
     costs: list[tuple[str, str]]
-    numbers: list[Number]
+    numbers: list[Numbers]
 
 
 def cards_of(records: Iterable[Record], sections: Sequence[Section]) -> list[Card]:
@@ -105,7 +101,7 @@ def _card(
         coverage(records),
         number(seconds) if seconds else "",
         _costs(records),
-        [number for section in sections for number in _numbers(section, label)],
+        [row for section in sections for row in _numbers(section, label)],
     )
 
 
@@ -124,17 +120,19 @@ def _costs(records: list[Record]) -> list[tuple[str, str]]:
     ]
 
 
-def _numbers(section: Section, label: str) -> list[Number]:
-    """Return the numbers of a scheme in a table."""
+def _numbers(section: Section, label: str) -> list[Numbers]:
+    """Return the rows of a scheme in a table."""
     return [
-        Number(
+        Numbers(
             section,
             "" if line.cells[0][0] == label else line.cells[0][0],
-            heading,
-            text,
-            "best" in look.split(),
+            [
+                (heading, text, "best" in look.split())
+                for heading, (text, look) in zip(
+                    section.head[1:], line.cells[1:], strict=True
+                )
+            ],
         )
         for line in section.body
         if line.scheme == label
-        for heading, (text, look) in zip(section.head[1:], line.cells[1:], strict=True)
     ]
