@@ -1,10 +1,12 @@
 """The report: one page, from records alone, whatever they say."""
 
+import base64
 import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from support.pages import Page
@@ -13,9 +15,12 @@ from support.records import HOSTILE, PORTRAIT, curve, hostile, record
 from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.load import load_records, sound, tell_apart
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show import figures
+from posenc_compare.analysis.show.format import Table
 from posenc_compare.analysis.show.report import report_html, write_report
+from posenc_compare.analysis.show.sections import place, sections_of
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import PLOTS
+from posenc_compare.registry import MEASURES, PLOTS
 
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
 PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript%3E"]
@@ -142,6 +147,71 @@ def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -
     assert found.elements["img"] == found.elements["figure"] == 2
     assert PLOTS.entry("bias_maps").facts["caption"] in found.text
     assert PLOTS.entry("codes").facts["caption"] not in found.text
+
+
+def drawn(
+    monkeypatch: pytest.MonkeyPatch, light: int, most: int
+) -> tuple[list[figures.Plate], list[str]]:
+    """Return the plots of a page with other limits, and what was warned of."""
+    monkeypatch.setattr(figures, "LIGHT", light)
+    monkeypatch.setattr(figures, "MOST", most)
+    lines: list[str] = []
+    records = sound([{**record("fine", "portrait"), "arrays": PORTRAIT}])
+    return figures.plates_of(records, lines.append), lines
+
+
+def test_a_plot_is_svg_or_png_where_that_would_be_heavy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = 1 << 30
+    light, lines = drawn(monkeypatch, many, many)
+    heavy, more = drawn(monkeypatch, 0, many)
+    assert lines == more == []
+    assert len(light) == len(heavy) == 3
+    for one, other in zip(light, heavy, strict=True):
+        assert one.address.startswith("data:image/svg+xml;base64,")
+        assert other.address.startswith("data:image/png;base64,")
+        text = base64.b64decode(one.address.partition(",")[2]).decode()
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "'DejaVu Sans', " in text
+        assert abs(one.width - other.width) <= 2  # of some hundreds
+        assert one.width > 300
+        assert (one.name, one.caption) == (other.name, other.caption)
+
+
+def test_a_full_page_leaves_plots_out_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plates, lines = drawn(monkeypatch, 1 << 30, 0)
+    assert plates == []
+    assert len(lines) == 3
+    assert lines[0].startswith("plot codes: left out of the page, which is full; ")
+
+
+def test_plots_stand_beside_the_tables_of_their_measure() -> None:
+    tables = [
+        Table("first", ["scheme"], [], measures=frozenset({"a", "b"})),
+        Table("second", ["scheme"], [], measures=frozenset({"a"})),
+        Table("third", ["scheme"], []),
+    ]
+    plates = [
+        figures.Plate(f"{i}{measure}", "caption", measure, 9, "data:,")
+        for i, measure in enumerate(("a", "b", "a", "c", ""))
+    ]
+    sections = sections_of(tables, ())
+    rest = place(plates, tables, sections)
+    assert [plate.name for plate in rest] == ["3c", "4"]
+    before = [[plate.name for plate in section.before] for section in sections]
+    after = [[plate.name for plate in section.after] for section in sections]
+    assert before == [["0a"], [], []]
+    assert after == [["1b"], ["2a"], []]
+    assert place(plates, [], []) == plates
+
+
+def test_every_plot_stands_beside_a_measure_that_there_is() -> None:
+    stated = {entry.facts.get("measure", "") for entry in PLOTS.entries().values()}
+    assert stated - {""} <= set(MEASURES.entries())
+    assert "extrapolation" in stated
 
 
 def test_every_plot_has_a_caption() -> None:
