@@ -90,6 +90,19 @@ def test_a_click_on_a_heading_sorts_and_the_third_undoes_it(
     quiet(tab, page)
 
 
+def test_the_better_end_is_first_where_higher_is_better(
+    tab: Browser, tmp_path: Path
+) -> None:
+    made = [trained(label, "copy", 0, area) for label, area in (("a", 0.2), ("b", 0.9))]
+    write_report(tell_apart(sound(made), print), "t", tmp_path / "a.html", plots=False)
+    tab.open(tmp_path / "a.html")
+    assert "↑" in tab.value("document.getElementById('table-1-title').textContent")
+    assert tab.value(NAMES)[:2] == ["a", "b"]
+    tab.click("#table-1 thead th:last-child button")
+    assert tab.value(NAMES)[:2] == ["b", "a"]
+    quiet(tab, tmp_path / "a.html")
+
+
 @widths
 def test_families_and_names_are_chosen(tab: Browser, page: Path, width: int) -> None:
     tab.open(page, width=width)
@@ -134,7 +147,7 @@ def test_the_first_column_stays_where_a_phone_scrolls_a_table(
         for which in ("first", "last")
     )
     before = tab.value(f"[{first}, {last}]")
-    tab.value("document.querySelector('#table-1 .wide').scrollLeft = 200")
+    tab.value("document.querySelector('#table-1 .wide:has(table)').scrollLeft = 200")
     after = tab.value(f"[{first}, {last}]")
     assert after[0] == before[0]
     assert after[1] == before[1] - 200

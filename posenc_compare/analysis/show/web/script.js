@@ -12,8 +12,10 @@ function compare(one, other, column, sign) {
 }
 
 function sort(head, written) {
-  const body = head.closest("table").tBodies[0];
-  const first = head.textContent.includes("↑") ? "descending" : "ascending";
+  const table = head.closest("table");
+  const title = document.getElementById(table.getAttribute("aria-labelledby"));
+  const [arrow] = /[↑↓]|$/.exec(head.textContent + (head.cellIndex ? title.textContent : ""));
+  const first = arrow === "↑" ? "descending" : "ascending";
   const second = first === "ascending" ? "descending" : "ascending";
   const next = { none: first, [first]: second, [second]: "none" }[head.ariaSort ?? "none"];
   for (const other of head.parentNode.cells) other.ariaSort = "none";
@@ -21,7 +23,7 @@ function sort(head, written) {
   const sign = next === "ascending" ? 1 : -1;
   const rows = [...written];
   if (next !== "none") rows.sort((a, b) => compare(a, b, head.cellIndex, sign));
-  body.append(...rows);
+  table.tBodies[0].append(...rows);
 }
 
 for (const table of document.querySelectorAll("table.results")) {
