@@ -35,7 +35,12 @@ UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "
 @with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])
 def run(
     schemes: Schemes = "all",
-    measures: Annotated[str, typer.Option(help="Comma-separated, or `all`.")] = "all",
+    measures: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated names of `list`, `trained`, `untrained` or `all`."
+        ),
+    ] = "all",
     config: Annotated[
         Path | None,
         typer.Option(
@@ -48,7 +53,7 @@ def run(
     dry_run: DryRun = False,
     **chosen: object,
 ) -> int:
-    """Measure and train schemes, and write tables, plots and a report.
+    """Measure and train schemes; write tables and plots.
 
     A second run of the same command computes only what is not there yet.
     """
@@ -65,7 +70,7 @@ def run(
 def measure(
     schemes: Schemes = "all",
     measures: Annotated[
-        str, typer.Option(help="Comma-separated; `all` would train too.")
+        str, typer.Option(help="As of `run`; `all` would train too.")
     ] = "untrained",
     plugin: Plugins = None,
     out: Out = None,
