@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Comparison
     from posenc_compare.analysis.records.store import Store
 
-Schemes = Annotated[
-    str,
-    typer.Option(
-        help="Comma-separated: names, `all`, families (absolute, relative, ...), "
-        "globs, or variants as name:key=value;key=value."
-    ),
-]
+SCHEMES = (
+    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
+    "variants as name:key=value;key=value."
+)
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
 UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
@@ -34,17 +31,22 @@ UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "
 
 @with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])
 def run(
-    schemes: Schemes = "all",
+    schemes: Annotated[
+        str | None, typer.Option(help=SCHEMES, show_default="all")
+    ] = None,
     measures: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Comma-separated names of `list`, `trained`, `untrained` or `all`."
+            help="Comma-separated names of `list`, `trained`, `untrained` or `all`.",
+            show_default="all",
         ),
-    ] = "all",
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            help="TOML file that sets any of the options from --preset to --grid."
+            help="TOML file of a comparison: schemes, measures, plugins (a list) and "
+            "any of the options from --preset to --grid. What is given here as well "
+            "wins over it."
         ),
     ] = None,
     plugin: Plugins = None,
@@ -59,8 +61,10 @@ def run(
     """
     from posenc_compare.analysis.engine.comparison import plan_comparison
 
-    with configured(config, _made(chosen)) as choices:
-        comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
+    given = {**chosen, "schemes": schemes, "measures": measures, "plugins": plugin}
+    with configured(config, _made(given)) as choices:
+        asked: Body = {"schemes": "all", **choices}
+        comparison = plan_comparison(**asked)
     return _run(comparison, out, format, dry_run)
 
 
@@ -68,7 +72,7 @@ def run(
     [*UNTRAINED, *WorkChoices.__annotations__], {"probe_dtype": "--dtype"}, seeds=1
 )
 def measure(
-    schemes: Schemes = "all",
+    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
     measures: Annotated[
         str, typer.Option(help="As of `run`; `all` would train too.")
     ] = "untrained",
