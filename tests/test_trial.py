@@ -1,5 +1,6 @@
 """What is said of schemes before anything is computed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.comparison import plan_comparison
+from posenc_compare.analysis.engine.estimate import seconds_of
 from posenc_compare.analysis.engine.trial import misspelt, try_options
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.variants import parse_variants
@@ -84,3 +87,20 @@ def test_a_misspelt_door_is_named_and_its_code_does_not_run(tmp_path: Path) -> N
     finally:
         for name in ("trial_wrong", "trial_right", "trial_heir"):
             SCHEMES._known.pop(name, None)
+
+
+def test_the_time_of_cells_follows_from_records_of_their_kind() -> None:
+    planned = plan_comparison("rope,alibi,nope", "extrapolation", seeds=1, steps=300)
+    cells = {cell.variant.name: cell for cell in planned.cells}
+
+    def record(name: str, seconds: float, **changed: object) -> Record:
+        blank = cells[name].record()
+        spec = replace(blank.spec, setting={**blank.spec.setting, **changed})
+        made = blank.provenance.with_facts(seconds=seconds)
+        return replace(blank, spec=spec, status="ok", provenance=made)
+
+    known = [record("rope", 10.0, steps=100), record("alibi", 2.0, steps=100)]
+    assert seconds_of([cells["rope"]], known, 1) == pytest.approx(30)
+    assert seconds_of([cells["rope"], cells["alibi"]], known, 2) == pytest.approx(18)
+    assert seconds_of([cells["nope"]], known, 1) == pytest.approx(18)  # the median
+    assert seconds_of([cells["nope"]], [], 1) == 0

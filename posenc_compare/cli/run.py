@@ -18,6 +18,7 @@ from posenc_compare.cli.table import show_tables
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Comparison
+    from posenc_compare.analysis.records.cells import Cell
     from posenc_compare.analysis.records.store import Store
 
 SCHEMES = (
@@ -161,6 +162,25 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
         body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
     title = f"{len(cells)} cells, {len(todo)} to compute"
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
+    if todo:
+        _say_time(list(todo.values()), store, comparison.limits.workers)
+
+
+def _say_time(todo: "list[Cell]", store: "Store", workers: int) -> None:
+    """Say how long cells would take, as far as the records of the folder tell."""
+    from posenc_compare.analysis.engine.estimate import seconds_of
+    from posenc_compare.analysis.records.record import Record
+
+    known = [Record.from_json(body) for body in store.records()]
+    seconds = seconds_of(todo, known, workers)
+    count = f"{workers} at once" if workers > 1 else "one by one"
+    if seconds:
+        time = (
+            f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+        )
+        say(f"some {time} by the records of {store.folder}, {count}")
+    else:
+        say(f"{store.folder} has no records that tell how long this takes")
 
 
 def _say_how_to_go_on(more: str = "") -> None:
