@@ -31,7 +31,7 @@ def report(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Write one HTML file, or a site, with all there is to see of runs."""
+    """Write runs as one HTML file or a static site."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.report import write_report
