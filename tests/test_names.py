@@ -59,14 +59,14 @@ def slip(draw: random.Random, word: str) -> str:
     )
 
 
-def test_of_200_slips_of_one_or_two_letters_95_in_100_are_understood() -> None:
+def test_of_slips_of_one_or_two_letters_95_in_100_are_understood() -> None:
     draw, among, first = random.Random(0), 0, 0
     # Of their own: other tests declare plugins in the shared ones.
     fresh: list[Registry[Any]] = [
         Registry(r.kind, r.package, r.decorator) for r in (SCHEMES, MEASURES)
     ]
     kinds = [(name, registry) for registry in fresh for name in registry.entries()]
-    for _ in range(200):
+    for _ in range(2000):
         name, registry = draw.choice(kinds)
         typed = name
         while typed in registry.entries():
@@ -80,8 +80,8 @@ def test_of_200_slips_of_one_or_two_letters_95_in_100_are_understood() -> None:
         with pytest.raises(ConfigError, match="unknown") as caught:
             registry.entry(typed)
         assert hint(typed, registry.entries()) in str(caught.value)
-    assert among >= 190
-    assert first >= 186  # a slip of `rope` may be nearer to `nope`, `hope` or `pope`
+    assert among >= 1900
+    assert first >= 1860  # a slip of `rope` may be nearer to `nope`, `hope` or `pope`
 
 
 @pytest.mark.parametrize(

@@ -590,7 +590,9 @@ def test_select_all(registry: Registry[Any]) -> None:
 def test_measures_are_trained_or_untrained() -> None:
     trained, untrained = MEASURES.select("trained"), MEASURES.select("untrained")
     assert "extrapolation" in trained
-    assert sorted([*trained, *untrained]) == list(MEASURES.entries())
+    extra = [n for n, entry in MEASURES.entries().items() if entry.facts.get("extra")]
+    assert "inside" in extra  # which no group has
+    assert sorted([*trained, *untrained, *extra]) == list(MEASURES.entries())
     with pytest.raises(ConfigError, match="unknown measure 'rope'"):
         MEASURES.get("rope")
 
