@@ -291,4 +291,11 @@ FAULTS = [
         "if gaps[i] <= 0",
         "tests/test_tables.py::test_who_does_not_beat_the_floor_is_named",
     ),
+    fault(
+        "analysis/show/code_map",
+        "sines without cosines",
+        "step += 1 - step % 2",
+        "step += step % 2",
+        "tests/cli/test_show.py::test_a_map_fits_into_a_terminal",
+    ),
 ]
