@@ -74,14 +74,14 @@ def test_a_map_has_a_shade_for_each_value() -> None:
 
 
 def test_shades_stand_at_equal_distances() -> None:
-    values = np.linspace(-3, 6, len(SHADES)).astype(np.float64)[None]
+    values = np.array([[step - 3.0 for step in range(len(SHADES))]])
     assert text_map("ramp", "position", values, 80)[1] == f"0 |{SHADES}"
 
 
 @pytest.mark.parametrize(("channels", "room", "step"), [(77, 80, 1), (512, 80, 7)])
 def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None:
     """It shows every n-th channel with an odd n: sines and cosines, not one of both."""
-    values = np.arange(channels)[None] % 2.0
+    values = np.array([[channel % 2.0 for channel in range(channels)]])
     first, row, _ = text_map("waves", "position", values, room)
     assert len(row) <= room
     assert set(row[3:]) == {" ", "@"}
