@@ -14,7 +14,13 @@ import typer
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.cli.console import NUMBERS, show, tell
 from posenc_compare.cli.options import Plugins
-from posenc_compare.errors import ConfigError, NoCodeError, PluginError, PosencError
+from posenc_compare.errors import (
+    ConfigError,
+    NoCodeError,
+    NonFiniteError,
+    PluginError,
+    PosencError,
+)
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
@@ -129,6 +135,7 @@ def _coded(name: str, size: Size) -> Shown:
     Raises:
         ConfigError: if the scheme is unknown, or cannot be used at this size.
         NoCodeError: if the scheme has no code of a position or distance alone.
+        NonFiniteError: if a number of a code is not finite.
         PluginError: if the scheme fails with another error.
     """
     from posenc_compare.analysis.measures.codes import code_of
@@ -143,12 +150,14 @@ def _coded(name: str, size: Size) -> Shown:
     except Exception as error:  # of a plugin
         reason = f"{type(error).__name__}: {one_line(str(error))}"
         raise PluginError(f"{variant.label}: must have codes, got {reason}") from error
+    if not code.values.isfinite().all():
+        raise NonFiniteError(f"{variant.label}: codes must be finite, got NaN or inf")
     values = code.values.double().numpy() + 0.0  # no negative zeros
     return Shown(variant.label, code.of, values)
 
 
 def _print_map(code: Shown) -> None:
-    from posenc_compare.analysis.show.code_map import text_map
+    from posenc_compare.analysis.show.code_text import text_map
 
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for line in text_map(code.label, code.of, code.values, room):

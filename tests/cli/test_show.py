@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from posenc_compare.analysis.show.code_map import SHADES, draw_code, text_map
+from posenc_compare.analysis.show.code_map import draw_code
+from posenc_compare.analysis.show.code_text import SHADES, text_map
 
 PLUGIN = """
 from torch import Tensor
@@ -21,7 +22,7 @@ class Falls(Scheme):
     '''Fail.'''
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        raise KeyError("gone")
+        {does}
 """
 
 
@@ -88,6 +89,13 @@ def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None
     assert (f"one of every {step}" in first) == (step > 1)
 
 
+def test_a_map_needs_no_backend(posenc_process, monkeypatch) -> None:
+    """A notebook names one to its commands that another Python may lack."""
+    monkeypatch.setenv("MPLBACKEND", "module://none")
+    done = posenc_process("show", "nope", "--positions", "2")
+    assert done.stdout.startswith("nope: 2 distances by 1 channels\n")
+
+
 def test_a_constant_code_is_drawn(posenc) -> None:
     assert "from 0 (' ') to 0 ('@')" in posenc("show", "nope").stdout
 
@@ -148,10 +156,19 @@ def test_what_cannot_be_shown_is_refused_in_a_line(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_scheme_that_fails_is_named(posenc, registered, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("raise KeyError('gone')", "must have codes, got KeyError: 'gone'"),
+        ("return x / 0", "codes must be finite, got NaN or inf"),
+    ],
+)
+def test_a_scheme_that_fails_is_named(
+    posenc, registered, tmp_path: Path, does: str, said: str
+) -> None:
     path = tmp_path / "plugin.py"
-    path.write_text(PLUGIN, encoding="utf-8")
+    path.write_text(PLUGIN.format(does=does), encoding="utf-8")
     registered(path)
     done = posenc("show", "falls")
     assert done.returncode == 2
-    assert done.stderr == "error: falls: must have codes, got KeyError: 'gone'\n"
+    assert done.stderr == f"error: falls: {said}\n"

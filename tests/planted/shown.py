@@ -292,7 +292,7 @@ FAULTS = [
         "tests/test_tables.py::test_who_does_not_beat_the_floor_is_named",
     ),
     fault(
-        "analysis/show/code_map",
+        "analysis/show/code_text",
         "sines without cosines",
         "step += 1 - step % 2",
         "step += step % 2",
