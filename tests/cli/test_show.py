@@ -91,7 +91,7 @@ def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None
 
 def test_a_map_needs_no_backend(posenc_process, monkeypatch) -> None:
     """A notebook names one to its commands that another Python may lack."""
-    monkeypatch.setenv("MPLBACKEND", "module://none")
+    monkeypatch.setenv("MPLBACKEND", "none of matplotlib")
     done = posenc_process("show", "nope", "--positions", "2")
     assert done.stdout.startswith("nope: 2 distances by 1 channels\n")
 
