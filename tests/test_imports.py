@@ -44,7 +44,10 @@ ROOMS = {
 # comparison is named before pandas and matplotlib are there.
 LAZY = {
     "posenc_compare.attention.backends.flex": {"torch.nn.attention"},
-    "posenc_compare.analysis.engine.comparison": {"posenc_compare.analysis.show"},
+    "posenc_compare.analysis.engine.comparison": {
+        "posenc_compare.analysis.show",
+        "posenc_compare.analysis.engine.trial",
+    },
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
         "posenc_compare.global_state",

@@ -39,7 +39,7 @@ from posenc_compare.validate import hint
 app = typer.Typer(
     name="posenc-compare",
     help="Compare positional schemes for transformers behind one attention hook.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -82,7 +82,7 @@ def _refuse(reason: str, code: int) -> int:
 def _usage(error: Any) -> str:
     """Return what typer says of a wrong command line; the nearest option first."""
     if not getattr(error, "possibilities", None):
-        return error.format_message()
+        return error.format_message().replace("Value error, ", "")
     names = [name.strip("-") for p in error.ctx.command.params for name in p.opts]
     return f"{error.message}{hint(error.option_name.strip('-'), names)}"
 

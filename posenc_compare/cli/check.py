@@ -38,7 +38,7 @@ def check(
     ] = "scaled",
     format: Formats = Format.table,
 ) -> int:
-    """Check schemes, yours or ours, against what every scheme must do."""
+    """Check schemes against what every scheme must do."""
     from posenc_compare.conformance import CHECKS, Subject, run_check
 
     text, plugins = scheme, plugin or []

@@ -1,4 +1,4 @@
-"""A TOML file of settings: what it chooses, and the lines to blame."""
+"""A TOML file of a comparison: what it chooses, and the lines to blame."""
 
 import re
 import tomllib
@@ -11,7 +11,8 @@ from posenc_compare.analysis.engine.choices import SettingChoices
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint, read_regular
 
-LONG = 1 << 20  # bytes of a file of settings
+LONG = 1 << 20  # bytes of such a file
+KNOWN = ("schemes", "measures", "plugins", *SettingChoices.__annotations__)
 
 
 @contextmanager
@@ -46,12 +47,11 @@ def _read(path: Path) -> tuple[Body, dict[str, str]]:
         line = re.search(r"at line (\d+)", str(error))
         place = f"{path}:{line[1]}" if line else path
         raise ConfigError(f"{place}: must be readable TOML, got {error}") from error
-    known = SettingChoices.__annotations__
     chosen, places = {}, {}
     for key, value in read.items():
         name, place = key.replace("-", "_"), f"{path}:{_line(text, key)}"
-        if name not in known:
-            raise ConfigError(f"{place}: unknown key {key[:80]!r}{hint(name, known)}")
+        if name not in KNOWN:
+            raise ConfigError(f"{place}: unknown key {key[:80]!r}{hint(name, KNOWN)}")
         if name in chosen:
             raise ConfigError(f"{place}: repeated key {key[:80]!r}")
         chosen[name], places[name] = value, place

@@ -109,7 +109,7 @@ def _print_rich(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
+    table = Table(box=None)
     widest = max(cell_len(str(row[0])) for row in [head, *body])
     for i, name in enumerate(head):
         width = min(FIRST, widest) if i == 0 else None
@@ -121,6 +121,7 @@ def _print_rich(
     # there.
     width = None if sys.stdout.isatty() else 200
     console = Console(width=width, highlight=False)
+    console.print(Text(title, style="bold"))
     console.print(table)
     for line in lines:
         console.print(Text(clean(line)))

@@ -22,7 +22,7 @@ def describe(
     name: Annotated[str, typer.Argument(help="Scheme, measure, task or plot.")],
     plugin: Plugins = None,
 ) -> None:
-    """Describe a scheme (formula, source, options, doors), measure, task or plot."""
+    """Describe a scheme, a measure, a task or a plot."""
     found = [registry for registry in REGISTRIES if name in registry.entries()]
     for registry in found or [SCHEMES]:
         if registry is SCHEMES:
@@ -135,7 +135,8 @@ def _describe_other(name: str, registry: Registry[object]) -> None:
     _tell_all(f"{name} ({registry.kind})", *texts)
     entry = registry.entry(name)
     for fact, value in entry.facts.items():
-        tell(f"{fact.capitalize()}: {value}")
+        value = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+        tell(f"{fact.replace('_', ' ').capitalize()}: {value}")
     tell(f"Comes from: {entry.origin}")
 
 

@@ -9,9 +9,16 @@ def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
     """List schemes, measures, tasks and plots. Imports none of them."""
     body = []
     for registry in REGISTRIES:
-        for name, entry in registry.entries().items():
-            kind = entry.facts.get("family", registry.kind)
-            body.append([name, kind, entry.summary, entry.facts.get("source", "")])
+        rows = [
+            [
+                name,
+                entry.facts.get("family", registry.kind),
+                entry.summary,
+                entry.facts.get("source", ""),
+            ]
+            for name, entry in registry.entries().items()
+        ]
+        body += sorted(rows, key=lambda row: row[1])
     show(
         "Schemes by family, measures, tasks and plots",
         ["name", "kind", "what", "source"],

@@ -21,6 +21,8 @@ from typing import (
 
 import typer
 
+from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.choices import Choices, Work
 from posenc_compare.registry import add_plugin
 from posenc_compare.validate import number
@@ -105,8 +107,10 @@ def with_choices(
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
         values = {**DEFAULTS, **defaults}
+        trains = "steps" in names
         made = [
-            _option(name, values.get(name), (flags or {}).get(name)) for name in names
+            _option(name, values.get(name), (flags or {}).get(name), trains)
+            for name in names
         ]
         command.__signature__ = signature.replace(parameters=[*own, *made])
         return command
@@ -114,9 +118,12 @@ def with_choices(
     return give
 
 
-def _option(name: str, default: object, flag: str | None) -> inspect.Parameter:
+def _option(
+    name: str, default: object, flag: str | None, trains: bool
+) -> inspect.Parameter:
     """Return the parameter from which typer makes the option of a choice."""
     kind, help = get_args(CHOICES[name])
+    help += _presets(name, trains) if default is None else ""
     facts: dict[str, Any] = {"metavar": METAVARS.get(name, METAVARS.get(kind))}
     flag = flag or f"--{name.replace('_', '-')}"
     if kind == int | str:
@@ -134,3 +141,18 @@ def _option(name: str, default: object, flag: str | None) -> inspect.Parameter:
         default=default,
         annotation=Annotated[kind | None, option],
     )
+
+
+def _presets(name: str, trains: bool) -> str:
+    """Return what a choice is in each preset, or by default where none is trained."""
+    if name == "seeds":
+        values = {preset: of.seeds for preset, of in PRESETS.items()}
+    elif trains and hasattr(Training, name):
+        values = {preset: getattr(of.training, name) for preset, of in PRESETS.items()}
+    else:
+        values = {"default": getattr(ProbeSetting, name.removeprefix("probe_"), None)}
+    if len(set(values.values())) == 1:
+        values = {"default": next(iter(values.values()))}
+    if set(map(type, values.values())) & {type(None), bool, str}:
+        return ""
+    return f" [{', '.join(f'{of}: {value}' for of, value in values.items())}]"

@@ -14,7 +14,7 @@ def predict(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
     format: Formats = Format.table,
 ) -> None:
-    """Correlate measures without training with trained scores, over schemes."""
+    """Show which untrained measure foretells a trained score."""
     import pandas as pd
 
     from posenc_compare.analysis.records.load import load_records

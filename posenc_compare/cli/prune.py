@@ -15,7 +15,7 @@ def prune(
     ] = False,
     format: Formats = Format.table,
 ) -> None:
-    """Remove records of a scheme that a newer version of its code has made anew."""
+    """Remove records that newer code of a scheme has made anew."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.pack import remove
     from posenc_compare.analysis.records.selection import Selection

@@ -21,7 +21,7 @@ def report(
     out: Written = None,
     plugin: Plugins = None,
 ) -> None:
-    """Write one HTML file with tables, plots and provenance of runs."""
+    """Write tables, plots and provenance of runs as HTML."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.report import write_report

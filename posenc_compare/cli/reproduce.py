@@ -28,7 +28,7 @@ def reproduce(
     ] = Path("runs/reproduce"),
     **chosen: object,
 ) -> int:
-    """Compute figures and orders that papers have published, and compare.
+    """Compare published figures and orders with those here.
 
     An order trains what it takes: minutes to hours.
     """

@@ -23,7 +23,7 @@ def rerun(
     plugin: Plugins = None,
     **chosen: float,
 ) -> int:
-    """Compute one record again and say whether the result is the same."""
+    """Compute a record again; say if the result is the same."""
     from posenc_compare.analysis.engine.comparison import Work, recompute
     from posenc_compare.analysis.engine.machine import check_machine
     from posenc_compare.analysis.records.diff import difference

@@ -18,15 +18,13 @@ from posenc_compare.cli.table import show_tables
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Comparison
+    from posenc_compare.analysis.records.cells import Cell
     from posenc_compare.analysis.records.store import Store
 
-Schemes = Annotated[
-    str,
-    typer.Option(
-        help="Comma-separated: names, `all`, families (absolute, relative, ...), "
-        "globs, or variants as name:key=value;key=value."
-    ),
-]
+SCHEMES = (
+    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
+    "variants as name:key=value;key=value."
+)
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
 UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
@@ -34,12 +32,22 @@ UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "
 
 @with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])
 def run(
-    schemes: Schemes = "all",
-    measures: Annotated[str, typer.Option(help="Comma-separated, or `all`.")] = "all",
+    schemes: Annotated[
+        str | None, typer.Option(help=SCHEMES, show_default="all")
+    ] = None,
+    measures: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated names of `list`, `trained`, `untrained` or `all`.",
+            show_default="all",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            help="TOML file that sets any of the options from --preset to --grid."
+            help="TOML file of a comparison: schemes, measures, plugins (a list) and "
+            "any of the options from --preset to --grid. What is given here as well "
+            "wins over it."
         ),
     ] = None,
     plugin: Plugins = None,
@@ -48,14 +56,16 @@ def run(
     dry_run: DryRun = False,
     **chosen: object,
 ) -> int:
-    """Measure and train schemes, and write tables, plots and a report.
+    """Measure and train schemes; write tables and plots.
 
     A second run of the same command computes only what is not there yet.
     """
     from posenc_compare.analysis.engine.comparison import plan_comparison
 
-    with configured(config, _made(chosen)) as choices:
-        comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
+    given = {**chosen, "schemes": schemes, "measures": measures, "plugins": plugin}
+    with configured(config, _made(given)) as choices:
+        asked: Body = {"schemes": "all", **choices}
+        comparison = plan_comparison(**asked)
     return _run(comparison, out, format, dry_run)
 
 
@@ -63,9 +73,9 @@ def run(
     [*UNTRAINED, *WorkChoices.__annotations__], {"probe_dtype": "--dtype"}, seeds=1
 )
 def measure(
-    schemes: Schemes = "all",
+    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
     measures: Annotated[
-        str, typer.Option(help="Comma-separated; `all` would train too.")
+        str, typer.Option(help="As of `run`; `all` would train too.")
     ] = "untrained",
     plugin: Plugins = None,
     out: Out = None,
@@ -152,6 +162,25 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
         body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
     title = f"{len(cells)} cells, {len(todo)} to compute"
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
+    if todo:
+        _say_time(list(todo.values()), store, comparison.limits.workers)
+
+
+def _say_time(todo: "list[Cell]", store: "Store", workers: int) -> None:
+    """Say how long cells would take, as far as the records of the folder tell."""
+    from posenc_compare.analysis.engine.estimate import seconds_of
+    from posenc_compare.analysis.records.record import Record
+
+    known = [Record.from_json(body) for body in store.records()]
+    seconds = seconds_of(todo, known, workers)
+    count = f"{workers} at once" if workers > 1 else "one by one"
+    if seconds:
+        time = (
+            f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+        )
+        say(f"some {time} by the records of {store.folder}, {count}")
+    else:
+        say(f"{store.folder} has no records that tell how long this takes")
 
 
 def _say_how_to_go_on(more: str = "") -> None:

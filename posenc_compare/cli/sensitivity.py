@@ -21,7 +21,7 @@ def sensitivity(
     ],
     format: Formats = Format.table,
 ) -> None:
-    """Show what becomes of trained scores and their order if a setting changes."""
+    """Show how trained scores and orders change with a setting."""
     from posenc_compare.analysis.records.load import load_by
     from posenc_compare.analysis.show.sensitivity import sensitivity_tables
 

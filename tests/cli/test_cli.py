@@ -155,6 +155,25 @@ def test_a_toml_file_sets_what_flags_do_not(posenc, tmp_path: Path) -> None:
     assert "steps must be a whole number" in posenc(*words).stderr
 
 
+def test_a_toml_file_describes_a_whole_comparison(
+    posenc, tmp_path: Path, root: Path
+) -> None:
+    config = tmp_path / "run.toml"
+    plugin = root / "examples" / "my_scheme.py"
+    config.write_text(
+        f'schemes = "nope,log_bias"\nmeasures = "uniqueness"\nseeds = 1\n'
+        f"plugins = [{json.dumps(str(plugin))}]\n"
+    )
+    words = ["run", "--config", config, "--dry-run", "--format", "json"]
+    cells = json.loads(posenc(*words).stdout)
+    found = [(cell["scheme"], cell["measure"]) for cell in cells]
+    assert found == [("nope", "uniqueness"), ("log_bias", "uniqueness")]
+    flagged = json.loads(posenc(*words, "--schemes", "alibi").stdout)
+    assert [cell["scheme"] for cell in flagged] == ["alibi"]
+    config.write_text("seeds = 1\nschemes = 3\n")
+    assert "run.toml:2: schemes must be text, got 3" in posenc(*words).stderr
+
+
 def test_environment_says_what_runs_where(posenc) -> None:
     facts = {
         row["what"]: row["value"]

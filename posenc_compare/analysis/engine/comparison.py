@@ -209,6 +209,7 @@ def plan_comparison(
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)
     check_memory(cells, limits.memory)
+    remarks += _tried(variants, names, settings)
     if any(c.setting.reads_corpus and c.setting.corpus == STDLIB for c in planned):
         remarks += other_text(load_corpus(STDLIB))
     return Comparison(cells, limits, sources, retry, settings.name, tuple(remarks))
@@ -318,6 +319,24 @@ def _check_files(variants: list[Variant], measures: list[str]) -> None:
                     f"worker processes import, and stands in {entry.module}; "
                     f"`plugins=['my_{registry.kind}.py']` would work"
                 )
+
+
+def _tried(
+    variants: list[Variant], measures: list[str], settings: Settings
+) -> list[str]:
+    """Refuse what a scheme refuses, and return a line for each that does nothing."""
+    plugins = any(
+        not SCHEMES.entry(variant.name).module.startswith("posenc_compare.")
+        for variant in variants
+    )
+    if not plugins and not any(variant.options for variant in variants):
+        return []  # and torch need not be imported
+    from posenc_compare.analysis.engine.trial import misspelt, try_options
+
+    kinds = {setting_of(measure).kind for measure in measures}
+    used = (s for s in (settings.probe, *settings.trainings) if s.kind in kinds)
+    try_options(variants, used)
+    return list(misspelt(variants))
 
 
 def _fitting(

@@ -96,6 +96,12 @@ def check_memory(cells: Iterable[Cell], limit: int) -> None:
         room = limit if limit >= 0 else memory_of(device)
         if needed > room:
             raise ConfigError(
-                f"a cell must fit into {room / 2**30:.1f} GiB of memory, and needs at "
-                f"least {needed / 2**30:.1f} GiB; smaller sizes would work"
+                f"a cell must fit into {_gibi(room)} of memory, and needs at "
+                f"least {_gibi(needed)}; smaller sizes would work"
             )
+
+
+def _gibi(size: int) -> str:
+    """Return a number of bytes in GiB, small ones too."""
+    gibi = size / 2**30
+    return f"{gibi:.1f} GiB" if gibi >= 1 else f"{gibi:.1g} GiB"

@@ -1,0 +1,107 @@
+"""A look at schemes before anything is computed: misspelt doors, and refused options.
+
+No code of a plugin runs here. Schemes of the package that are given options are built
+once and shown two tokens, and those of plugins are read as text.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+import torch
+
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.attention import Session
+from posenc_compare.bases import resolution_order
+from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.registry import SCHEMES, Entry, declared
+from posenc_compare.schemes import DOORS, Geometry, Variant
+from posenc_compare.sources import parse
+from posenc_compare.validate import near
+
+OWN = "posenc_compare."  # what names of modules of the package begin with
+
+
+def try_options(
+    variants: Iterable[Variant], settings: Iterable[ProbeSetting | Training]
+) -> None:
+    """Use each scheme of the package that has options once, at each size.
+
+    Sizes that a scheme refuses with its defaults too are left to its cells.
+
+    Raises:
+        ConfigError: if a scheme refuses its options.
+    """
+    own = [v for v in variants if v.options and _all_own(v.schemes)]
+    sizes = dict.fromkeys(map(_geometry, settings))
+    for variant, geometry in product(own, sizes):
+        refused = _refusal(variant, geometry)
+        if refused and not _refusal(Variant(variant.name), geometry):
+            raise ConfigError(f"{variant.label}: {refused}")
+
+
+def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
+    """Yield a line for each scheme of a plugin that overrides no door, and nearly does.
+
+    Such a scheme would be trained as one that does nothing.
+    """
+    for name in dict.fromkeys(variant.name for variant in variants):
+        entry = SCHEMES.entry(name)
+        if entry.path is None or entry.module.startswith(OWN):
+            continue
+        methods = _methods(entry)
+        meant = {method: near(method, DOORS) for method in methods}
+        hints = [
+            f"`{method}` looks like `{to[0]}`" for method, to in meant.items() if to
+        ]
+        if hints and not methods & set(DOORS):
+            yield f"{name} overrides no door, and so does nothing; {hints[0]}"
+
+
+def _all_own(names: Iterable[str]) -> bool:
+    return all(SCHEMES.entry(name).module.startswith(OWN) for name in names)
+
+
+def _geometry(setting: ProbeSetting | Training) -> Geometry:
+    trained = isinstance(setting, Training)
+    return Geometry(
+        model_dim=setting.width,
+        heads=setting.heads,
+        length=setting.length if trained else setting.positions,
+        lengths=setting.lengths,
+    )
+
+
+def _refusal(variant: Variant, geometry: Geometry) -> str:
+    """Return why a scheme cannot be built or used, or nothing."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            scheme = variant.build(geometry)
+        axes = scheme.facts.axes
+        positions = torch.arange(2)
+        if axes > 1:
+            positions = positions[:, None].expand(-1, axes)
+        session = Session(scheme, positions, generator=torch.Generator())
+        x = session.embed(torch.zeros(1, 2, geometry.model_dim))
+        heads = torch.zeros(1, geometry.heads, 2, geometry.head_dim)
+        session.logits(0, heads, heads, x=x)
+    except PosencError as error:
+        return str(error)
+    return ""
+
+
+def _methods(entry: Entry) -> set[str]:
+    """Return the public methods of a class and of its bases outside of the package."""
+    assert entry.path is not None
+    nodes = {n: node for n, node, _ in declared(parse(entry.path), "register")}
+    node = nodes.get(entry.name)
+    if not isinstance(node, ast.ClassDef):
+        return set()
+    classes = resolution_order(node, entry.path, entry.module)
+    return {
+        part.name
+        for parent in classes
+        if isinstance(parent, ast.ClassDef) and parent.name != "Scheme"
+        for part in parent.body
+        if isinstance(part, ast.FunctionDef) and not part.name.startswith("_")
+    }

@@ -1,0 +1,106 @@
+"""What is said of schemes before anything is computed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.comparison import plan_comparison
+from posenc_compare.analysis.engine.estimate import seconds_of
+from posenc_compare.analysis.engine.trial import misspelt, try_options
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.variants import parse_variants
+
+PLUGIN = '''
+"""Schemes of a stranger."""
+from posenc_compare.schemes import Scheme, register
+
+@register("trial_wrong", family="bias")
+class Wrong(Scheme):
+    "Misspell a door."
+    def offset_bais(self, offsets):
+        raise SystemExit("code of a plugin must not run here")
+
+@register("trial_right", family="bias")
+class Right(Scheme):
+    "Name a helper like a door."
+    def offset_bias(self, offsets):
+        return self.offset_bais(offsets)
+    def offset_bais(self, offsets):
+        return -offsets.abs()[None].float()
+
+@register("trial_heir", family="bias")
+class Heir(Right):
+    "Take the door of another."
+    def offset_biass(self, offsets):
+        return None
+'''
+SETTINGS = [ProbeSetting(), Training()]
+
+
+@pytest.mark.parametrize(
+    ("schemes", "said"),
+    [
+        ("rope:base=-5", "rope:base=-5.0: base must be greater than 0, got -5.0"),
+        ("nope,randomized:scheme=(rope:base=-3)", "base must be greater than 0"),
+        ("sandwich:base=0", "base must be greater than 0, got 0"),
+    ],
+)
+def test_refused_options_are_named_before_anything_is_computed(
+    schemes: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        plan_comparison(schemes, "uniqueness")
+
+
+def test_options_that_can_be_used_are_tried_and_no_random_number_is_drawn() -> None:
+    torch.manual_seed(3)
+    wanted = torch.rand(1)
+    torch.manual_seed(3)
+    try_options(parse_variants("rope:base=500,learned,rope_2d:kind=mixed"), SETTINGS)
+    assert torch.equal(torch.rand(1), wanted)
+
+
+def test_sizes_that_a_scheme_refuses_anyway_are_left_to_its_cells() -> None:
+    narrow = [ProbeSetting(width=6, heads=2)]  # 3 channels a head are no pairs
+    try_options(parse_variants("rope:base=500"), narrow)
+    with pytest.raises(ConfigError):
+        try_options(parse_variants("rope:base=-500"), SETTINGS)
+
+
+def test_a_misspelt_door_is_named_and_its_code_does_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "strange.py"
+    path.write_text(PLUGIN)
+    try:
+        planned = plan_comparison(
+            "trial_wrong,trial_right,trial_heir,nope", "uniqueness", plugins=[path]
+        )
+        assert planned.remarks == (
+            "trial_wrong overrides no door, and so does nothing; `offset_bais` looks "
+            "like `offset_bias`",
+        )
+        assert not list(misspelt(parse_variants("nope,alibi")))
+    finally:
+        for name in ("trial_wrong", "trial_right", "trial_heir"):
+            SCHEMES._known.pop(name, None)
+
+
+def test_the_time_of_cells_follows_from_records_of_their_kind() -> None:
+    planned = plan_comparison("rope,alibi,nope", "extrapolation", seeds=1, steps=300)
+    cells = {cell.variant.name: cell for cell in planned.cells}
+
+    def record(name: str, seconds: float, **changed: object) -> Record:
+        blank = cells[name].record()
+        spec = replace(blank.spec, setting={**blank.spec.setting, **changed})
+        made = blank.provenance.with_facts(seconds=seconds)
+        return replace(blank, spec=spec, status="ok", provenance=made)
+
+    known = [record("rope", 10.0, steps=100), record("alibi", 2.0, steps=100)]
+    assert seconds_of([cells["rope"]], known, 1) == pytest.approx(30)
+    assert seconds_of([cells["rope"], cells["alibi"]], known, 2) == pytest.approx(18)
+    assert seconds_of([cells["nope"]], known, 1) == pytest.approx(18)  # the median
+    assert seconds_of([cells["nope"]], [], 1) == 0
