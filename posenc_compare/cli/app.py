@@ -29,6 +29,7 @@ from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
 from posenc_compare.cli.run import measure, run
 from posenc_compare.cli.sensitivity import sensitivity
+from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
@@ -118,6 +119,7 @@ for command in (
     prune,
     list_,
     describe,
+    show_,
     check,
     reproduce,
     env,

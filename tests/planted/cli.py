@@ -139,4 +139,11 @@ FAULTS = [
         "if False:",
         "test_predictions.py::test_a_folder_with_too_little_is_refused_in_one_line",
     ),
+    fault(
+        "show",
+        "built for all positions",
+        "probe.build(variant, size.length)",
+        "probe.build(variant)",
+        "cli/test_show.py::test_the_length_is_that_of_training",
+    ),
 ]

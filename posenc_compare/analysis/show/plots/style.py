@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import seaborn as sns
@@ -90,6 +90,8 @@ RC: dict[Any, Any] = {
 }
 
 Draw = Callable[[list[Record]], Figure | None]
+Given = ParamSpec("Given")
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
@@ -224,14 +226,14 @@ def _glyphs() -> frozenset[int]:
     return frozenset(font.get_charmap())
 
 
-def in_style(draw: Draw) -> Draw:
+def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
     """Run a drawing function in this style, whatever the user's own settings are."""
 
     @functools.wraps(draw)
-    def styled(records: list[Record]) -> Figure | None:
+    def styled(*given: Given.args, **named: Given.kwargs) -> Drawn:
         with mpl.rc_context():
             _apply()
-            return draw(records)
+            return draw(*given, **named)
 
     return styled
 

@@ -1,0 +1,183 @@
+"""The command that prints or draws the code of every position, at any size."""
+
+import math
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.cli.console import NUMBERS, show, tell
+from posenc_compare.cli.options import Plugins
+from posenc_compare.errors import (
+    ConfigError,
+    NoCodeError,
+    NonFiniteError,
+    PluginError,
+    PosencError,
+)
+from posenc_compare.variants import labelled
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from posenc_compare.analysis.measures.probe import Probe
+
+HEADS = 4  # unless the width cannot be divided by so many
+MOST = 1 << 24  # numbers, 128 MiB
+IMAGES = ("png", "svg", "pdf")
+NAME = re.compile(r"[^A-Za-z0-9.=]+")
+
+
+class ShowFormat(StrEnum):
+    """How codes are printed, or drawn."""
+
+    text = "text"
+    table = "table"
+    json = "json"
+    csv = "csv"
+    md = "md"
+    tex = "tex"
+    png = "png"
+    svg = "svg"
+    pdf = "pdf"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many codes are asked for, and of what; see the options of `show`."""
+
+    positions: int
+    width: int
+    heads: int
+    length: int
+
+    def probe(self) -> "Probe":
+        """Return the input of measures without training, at this size.
+
+        Raises:
+            ConfigError: if the size cannot be used.
+        """
+        from posenc_compare.analysis.measures.probe import Probe
+
+        if self.positions * self.width > MOST:
+            raise ConfigError(
+                f"positions times width must be at most {MOST}, got {self.positions} "
+                f"times {self.width}; `--positions {MOST // self.width}` would work"
+            )
+        heads = self.heads or math.gcd(HEADS, self.width)
+        return Probe(width=self.width, heads=heads, positions=self.positions)
+
+
+def show_(
+    name: Annotated[
+        str, typer.Argument(help="Scheme, or a variant as `sinusoidal:base=100`.")
+    ],
+    positions: Annotated[int, typer.Option(help="How many codes, from 0 on.")] = 16,
+    width: Annotated[int, typer.Option(help="Channels of a token.")] = 32,
+    heads: Annotated[
+        int, typer.Option(help="Attention heads; 0: 4, or as many as divide the width.")
+    ] = 0,
+    length: Annotated[
+        int, typer.Option(help="Training length; 0: as many as positions.")
+    ] = 0,
+    format: Annotated[
+        ShowFormat, typer.Option(help="A map in characters, numbers, or an image.")
+    ] = ShowFormat.text,
+    out: Annotated[
+        Path | None, typer.Option(help="File of an image; default: NAME.png.")
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Show the code of each position, or of each distance, at any size.
+
+    A scheme that adds to tokens has a code of each position: what it adds. Any other
+    has one of each distance: what it makes of a key of ones, and its bias by head.
+    """
+    if out is not None and format not in IMAGES:
+        raise ConfigError(
+            f"out must be the file of an image, got the format {format.value}; "
+            f"`--format png` would work"
+        )
+    code = _coded(name, Size(positions, width, heads, length))
+    if format is ShowFormat.text:
+        _print_map(code)
+    elif format in IMAGES:
+        _draw(code, format.value, out)
+    else:
+        _print_numbers(code, format.value)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Codes to be shown.
+
+    Attributes:
+        label: of the scheme.
+        of: what has a code: position or distance.
+        values: `(position, channel)`, or a row for each distance.
+    """
+
+    label: str
+    of: str
+    values: "NDArray[np.float64]"
+
+
+def _coded(name: str, size: Size) -> Shown:
+    """Return the codes of a scheme.
+
+    Raises:
+        ConfigError: if the scheme is unknown, or cannot be used at this size.
+        NoCodeError: if the scheme has no code of a position or distance alone.
+        NonFiniteError: if a number of a code is not finite.
+        PluginError: if the scheme fails with another error.
+    """
+    from posenc_compare.analysis.measures.codes import code_of
+
+    variant, probe = labelled(name), size.probe()
+    try:
+        code = code_of(probe.build(variant, size.length), probe)
+    except NoCodeError as error:
+        raise NoCodeError(f"{variant.label}: {error}") from error
+    except PosencError:
+        raise
+    except Exception as error:  # of a plugin
+        reason = f"{type(error).__name__}: {one_line(str(error))}"
+        raise PluginError(f"{variant.label}: must have codes, got {reason}") from error
+    if not code.values.isfinite().all():
+        raise NonFiniteError(f"{variant.label}: codes must be finite, got NaN or inf")
+    values = code.values.double().numpy() + 0.0  # no negative zeros
+    return Shown(variant.label, code.of, values)
+
+
+def _print_map(code: Shown) -> None:
+    from posenc_compare.analysis.show.code_text import text_map
+
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in text_map(code.label, code.of, code.values, room):
+        tell(line)
+
+
+def _print_numbers(code: Shown, format: str) -> None:
+    rows = code.values.tolist()
+    head = [code.of, *map(str, range(len(rows[0])))]
+    written = rows if format in NUMBERS else [[f"{n:.4f}" for n in row] for row in rows]
+    body = [[place, *row] for place, row in enumerate(written)]
+    show(f"{code.label}: code by {code.of} and channel", head, body, format)
+
+
+def _draw(code: Shown, ending: str, out: Path | None) -> None:
+    from posenc_compare.analysis.core.files import write_file
+    from posenc_compare.analysis.show.code_map import draw_code
+    from posenc_compare.analysis.show.plots.style import SCREEN, render
+
+    figure = draw_code(code.label, code.of, code.values)
+    path = out or Path(f"{NAME.sub('-', code.label)}.{ending}")
+    write_file(path, render(figure, ending, SCREEN))
+    tell(str(path))

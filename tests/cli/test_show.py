@@ -1,0 +1,174 @@
+"""The command that shows codes: numbers of tutorials, maps, images, refusals."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from posenc_compare.analysis.show.code_map import draw_code
+from posenc_compare.analysis.show.code_text import SHADES, text_map
+
+PLUGIN = """
+from torch import Tensor
+from posenc_compare.schemes import Scheme, register
+
+@register("falls", family="absolute")
+class Falls(Scheme):
+    '''Fail.'''
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        {does}
+"""
+
+
+def test_the_numbers_are_those_of_the_formula(posenc) -> None:
+    """Four positions in eight channels, as tutorials print them."""
+    size = ("--positions", "4", "--width", "8", "--format", "json")
+    rows = json.loads(posenc("show", "sinusoidal", *size).stdout)
+    assert [row["position"] for row in rows] == [0, 1, 2, 3]
+    for p, row in enumerate(rows):
+        for pair in range(4):
+            angle = p / 10_000 ** (2 * pair / 8)
+            assert row[str(2 * pair)] == pytest.approx(math.sin(angle), rel=1e-12)
+            assert row[str(2 * pair + 1)] == pytest.approx(math.cos(angle), rel=1e-12)
+
+
+def test_options_of_a_scheme_are_taken(posenc) -> None:
+    size = ("--positions", "3", "--width", "2", "--format", "csv")
+    text = posenc("show", "integer:normalised=false", *size).stdout
+    assert [*csv.reader(io.StringIO(text))] == [
+        ["position", "0", "1"],
+        *([str(p), f"{p}.0", f"{p}.0"] for p in range(3)),
+    ]
+
+
+def test_a_relative_scheme_shows_distances_by_head(posenc) -> None:
+    size = ("--positions", "3", "--heads", "2", "--format", "table")
+    lines = posenc("show", "alibi", *size).stdout.split("\n")
+    assert [line.split() for line in lines[-6:]][:4] == [
+        ["distance", "0", "1"],
+        ["0", "0.0000", "0.0000"],
+        ["1", "-0.0625", "-0.0039"],
+        ["2", "-0.1250", "-0.0078"],
+    ]
+
+
+def test_the_length_is_that_of_training(posenc) -> None:
+    size = ("--positions", "3", "--width", "1", "--length", "100", "--format", "json")
+    rows = json.loads(posenc("show", "integer", *size).stdout)
+    assert [row["0"] for row in rows] == pytest.approx([0, 0.01, 0.02])
+
+
+def test_a_map_has_a_shade_for_each_value() -> None:
+    values = np.array([[0.0, 0.5, 1.0], [1.0, 0.0, 0.0]])
+    assert text_map("two", "position", values, 80) == [
+        "two: 2 positions by 3 channels",
+        "0 | =@",
+        "1 |@  ",
+        "from 0 (' ') to 1 ('@')",
+    ]
+
+
+def test_shades_stand_at_equal_distances() -> None:
+    values = np.array([[step - 3.0 for step in range(len(SHADES))]])
+    assert text_map("ramp", "position", values, 80)[1] == f"0 |{SHADES}"
+
+
+@pytest.mark.parametrize(("channels", "room", "step"), [(77, 80, 1), (512, 80, 7)])
+def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None:
+    """It shows every n-th channel with an odd n: sines and cosines, not one of both."""
+    values = np.array([[channel % 2.0 for channel in range(channels)]])
+    first, row, _ = text_map("waves", "position", values, room)
+    assert len(row) <= room
+    assert set(row[3:]) == {" ", "@"}
+    assert (f"one of every {step}" in first) == (step > 1)
+
+
+def test_a_map_needs_no_backend(posenc_process, monkeypatch) -> None:
+    """A notebook names one to its commands that another Python may lack."""
+    monkeypatch.setenv("MPLBACKEND", "none of matplotlib")
+    done = posenc_process("show", "nope", "--positions", "2")
+    assert done.stdout.startswith("nope: 2 distances by 1 channels\n")
+
+
+def test_a_constant_code_is_drawn(posenc) -> None:
+    assert "from 0 (' ') to 0 ('@')" in posenc("show", "nope").stdout
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 32), (100, 128), (2, 2), (600, 1)])
+def test_a_figure_shows_all_codes_with_few_ticks(rows: int, columns: int) -> None:
+    figure = draw_code("scheme", "position", np.random.default_rng(0).random((rows, 1)))
+    axes = figure.axes[0]
+    assert sorted(axes.get_ylim()) == [0, rows]
+    assert 1 < len(axes.get_yticks()) <= 8
+    assert axes.get_ylabel() == "position"
+    figure = draw_code("scheme", "distance", np.ones((rows, columns)))
+    assert figure.axes[0].get_xlim() == (0, columns)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_an_image_is_written_where_it_is_wanted(
+    posenc, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"codes.{ending}"
+    done = posenc("show", "binary", "--format", ending, "--out", path)
+    assert done.stdout == f"{path}\n"
+    if ending == "png":
+        assert imread(path).shape[1] > 400
+    assert path.stat().st_size > 1000
+
+
+def test_an_image_is_called_as_the_scheme(
+    posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = posenc("show", "sinusoidal:base=100;layout=t2t", "--format", "svg")
+    assert [path.name for path in tmp_path.iterdir()] == [done.stdout.strip()]
+    assert done.stdout == "sinusoidal-base=100.0-layout=t2t.svg\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sinusoid"], "unknown scheme 'sinusoid'; did you mean sinusoidal"),
+        (["fox"], "fox: has no code of a position or distance alone"),
+        (["sinusoidal", "--width", "7"], "the width must be even, got 7"),
+        (["learned", "--length", "4"], "positions must be from 0 to 3, got 15"),
+        (["rope_2d"], "needs positions of 2 axes, got 1"),
+        (["nope", "--positions", "1"], "positions must be a whole number from 2"),
+        (["nope", "--positions", "1000000"], "`--positions 524288` would work"),
+        (["nope", "--out", "x.png"], "got the format text; `--format png` would work"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_a_line(
+    posenc, words: list[str], message: str
+) -> None:
+    done = posenc("show", *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("raise KeyError('gone')", "must have codes, got KeyError: 'gone'"),
+        ("return x / 0", "codes must be finite, got NaN or inf"),
+    ],
+)
+def test_a_scheme_that_fails_is_named(
+    posenc, registered, tmp_path: Path, does: str, said: str
+) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(PLUGIN.format(does=does), encoding="utf-8")
+    registered(path)
+    done = posenc("show", "falls")
+    assert done.returncode == 2
+    assert done.stderr == f"error: falls: {said}\n"
