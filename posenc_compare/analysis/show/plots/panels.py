@@ -1,5 +1,6 @@
 """Panels of lines: one for all schemes, or one for each family where they are many."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from matplotlib.artist import Artist
@@ -16,6 +17,9 @@ from posenc_compare.analysis.show.plots.style import (
 )
 
 MANY = 12  # schemes that one panel does not hold
+FULL = 12  # schemes of a family that one panel holds: more have several
+GUESTS = 4  # schemes of no family that are in all panels, if they are no more
+BESIDE = 30  # characters of a line of a legend beside a panel
 HEIGHT = 2.5  # inches, of a panel alone
 
 
@@ -30,13 +34,20 @@ def groups_of(styles: dict[str, Look], shown: Iterable[str]) -> dict[str, list[s
     texts = [look.text for look in looks]
     families = list(dict.fromkeys(look.family for look in looks))
     apart = len({look.colour for look in looks}) == len(looks)
-    if len(families) < 2 or (len(looks) <= MANY and apart):
+    if len(looks) <= (FULL if len(families) < 2 else MANY * apart):
         return {"": texts}
-    return {
-        family: [look.text for look in looks if look.family in ("none", family)]
-        for family in families
-        if family != "none"
-    }
+    plain = [look.text for look in looks if look.family == "none"]
+    guests = plain if len(plain) <= GUESTS else []
+    found = {}
+    for family in families:
+        own = [look.text for look in looks if look.family == family]
+        if family == "none" and guests:
+            continue
+        count = -(-len(own) // FULL)
+        for i in range(count):
+            title = f"{family} ({i + 1} of {count})" if count > 1 else family
+            found[title] = guests + own[i * FULL : (i + 1) * FULL]
+    return found
 
 
 def new_panels(
@@ -74,7 +85,8 @@ def add_legends(
         return
     for axes, own in zip(panels, handles, strict=True):
         axes.legend(
-            handles=own,
+            own,
+            [textwrap.fill(str(handle.get_label()), BESIDE) for handle in own],
             loc="center left",
             bbox_to_anchor=(1, 0.5),
             fontsize=5.5,
