@@ -759,6 +759,12 @@ def test_biases_are_counted_from_the_largest_of_each_query() -> None:
 def test_many_schemes_of_a_family_have_several_panels() -> None:
     records = [one for i in range(30) for one in full(f"s{i:02}", lift=i / 9, seeds=1)]
     figure = drawn("extrapolation", records)
+    figure.draw_without_rendering()  # with a warning if panels have no room
+    assert figure.get_figheight() < 6
+    long = [
+        one for i in range(30) for one in full(f"{'s ' * 16}{i:02}", lift=i, seeds=1)
+    ]
+    drawn("extrapolation", long).draw_without_rendering()
     titles = [axes.get_title(loc="right") for axes in figure.axes]
     assert titles == [f"rotary ({i} of 3)" for i in (1, 2, 3)]
 

@@ -20,6 +20,7 @@ MANY = 12  # schemes that one panel does not hold
 FULL = 12  # schemes of a family that one panel holds: more have several
 GUESTS = 4  # schemes of no family that are in all panels, if they are no more
 BESIDE = 30  # characters of a line of a legend beside a panel
+LINE = 0.105  # inches of a line of a legend beside a panel
 HEIGHT = 2.5  # inches, of a panel alone
 
 
@@ -79,14 +80,26 @@ def add_legends(
     handles: list[list[Line2D]],
     common: Sequence[Artist],
 ) -> None:
-    """Name the lines: below a panel alone, else beside each; `common` always below."""
+    """Name the lines: below a panel alone, else beside each; `common` always below.
+
+    Panels grow to the height of the longest legend beside one.
+    """
     if len(panels) == 1:
         add_legend(figure, [*handles[0], *common])
         return
-    for axes, own in zip(panels, handles, strict=True):
+    texts = [
+        [textwrap.fill(str(handle.get_label()), BESIDE) for handle in own]
+        for own in handles
+    ]
+    lines = max("\n".join(own).count("\n") + 1 for own in texts)
+    places = [axes.get_subplotspec() for axes in panels]
+    rows = len({place.rowspan.start for place in places if place})
+    height = figure.get_figheight() / rows
+    figure.set_figheight(rows * max(height, LINE * lines + 0.5))
+    for axes, own, names in zip(panels, handles, texts, strict=True):
         axes.legend(
             own,
-            [textwrap.fill(str(handle.get_label()), BESIDE) for handle in own],
+            names,
             loc="center left",
             bbox_to_anchor=(1, 0.5),
             fontsize=5.5,
