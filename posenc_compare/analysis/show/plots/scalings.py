@@ -50,8 +50,9 @@ def draw_scalings(records: list[Record]) -> Figure | None:
     handles = []
     for axes, scheme in zip(panels, groups, strict=True):
         here = both[both["scheme"] == scheme]
-        curves = here.assign(scheme=here["case"])
-        handles.append(draw_lines(axes, curves, colours, markers=True))
+        curves = here.assign(scheme=here["case"]).drop(columns=["quantity", "case"])
+        own, curves = drawn_once(colours, curves)
+        handles.append(draw_lines(axes, curves, own, markers=True))
         name_axes(axes, both, chosen)
         axes.set_title(scheme, loc="right")
     add_legends(figure, panels, handles, shade(both))

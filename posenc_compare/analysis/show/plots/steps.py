@@ -68,7 +68,8 @@ def steps_of(code: NDArray[np.float64]) -> NDArray[np.float64]:
         code: `(position, channel)`.
     """
     steps = np.linalg.norm(np.diff(code, axis=0), axis=1)
-    mean = np.nanmean(steps) if len(steps) else 0.0
+    known = steps[np.isfinite(steps)]
+    mean = known.mean() if known.size else 0.0
     return steps / mean if mean > 0 else np.full_like(steps, np.nan)
 
 
