@@ -13,7 +13,8 @@ from support.records import HOSTILE, PORTRAIT, hostile, record
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import as_latex, as_markdown
+from posenc_compare.analysis.show.format import as_markdown
+from posenc_compare.analysis.show.latex import PACKAGE, as_latex
 from posenc_compare.analysis.show.plots import draw_all
 from posenc_compare.analysis.show.report import write_report
 from posenc_compare.analysis.show.tables import (
@@ -26,9 +27,10 @@ from posenc_compare.registry import PLOTS
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}
-OURS |= {"label", "times", "boldmath", "bfseries"}
+OURS |= {"label", "times", "boldmath", "multicolumn", "shortstack", "par"}
+OURS |= {"smallskip", "parbox", "linewidth", "footnotesize", "raggedright"}
 ESCAPES = {"textbackslash", "textasciitilde", "ensuremath", "pm"}
-ESCAPES |= {"textbar", "textasciicircum", "downarrow", "uparrow"}
+ESCAPES |= {"textbar", "textasciicircum", "textsuperscript", "downarrow", "uparrow"}
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
@@ -145,20 +147,25 @@ def test_markdown_tables_stay_whole(records: list[Record]) -> None:
 
 def test_latex_tables_stay_whole(records: list[Record]) -> None:
     for table in display_tables(records) + without_result(records):
-        text = as_latex([table])
+        first, _, text = as_latex([table]).partition("\n")
+        assert first == PACKAGE
         assert set(re.findall(r"\\([a-zA-Z]+)", text)) <= OURS | ESCAPES
         lines = text.splitlines()
         rows = [line for line in lines if line.endswith(r" \\")]
+        (kinds,) = re.findall(r"\\begin\{tabular\}\{(.*)\}", text)
+        width = len(kinds.replace("@{}", ""))
         assert len(rows) == len(table.body) + 1
         for row in rows:
             bare = re.sub(r"\\[^a-zA-Z]", "", row)
-            assert bare.count("&") == len(table.head) - 1
+            spans = re.findall(r"\\multicolumn\{(.)\}", row)
+            assert bare.count("&") + 1 + sum(map(int, spans)) - len(spans) == width
             assert row.lstrip()[0] not in "[*"
         bare = re.sub(r"\\[^a-zA-Z]", "", text)
         assert bare.count("{") == bare.count("}")
         # Numbers and signs are all that stands in mathematics.
         power = r"(?: \\times 10\^\{-?[0-9]+\})?"
         real = rf"-?[0-9.]+{power}"
-        maths = rf"\$(?:{real}(?: \\pm {real})?|\\(?:pm|downarrow|uparrow))\$"
+        parts = rf"-?[0-9]+|\.[0-9]+{power}|{power}|\{{\}}\\pm {real}"
+        maths = rf"\$(?:{parts}|\\(?:pm|downarrow|uparrow))\$"
         bare = re.sub(maths, "", bare)
         assert not re.search(r"[%#_^~$]", bare)

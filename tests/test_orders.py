@@ -11,9 +11,11 @@ from support.records import curve, record, row, stored
 
 from posenc_compare.analysis.engine.compute import rounded
 from posenc_compare.analysis.records.load import sound, tell_apart
-from posenc_compare.analysis.show.format import Table, as_latex, as_markdown
+from posenc_compare.analysis.show.format import Table, as_markdown
+from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.results import Tables
 from posenc_compare.analysis.show.tables import display_tables
+from posenc_compare.errors import ConfigError
 from posenc_compare.stats.documents import crossed_half_width
 from posenc_compare.stats.intervals import half_width
 
@@ -262,7 +264,7 @@ def test_lines_are_in_every_format() -> None:
     (line,) = found[0].lines
     assert line.startswith("8: a<b < c_d")
     assert "\n\n8: a&lt;b &lt; c_d (n = 6" in as_markdown(found)
-    latex = r"\par\smallskip 8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
+    latex = r"8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
     assert latex in as_latex(found)
     assert f"\n\n{line}" in repr(Tables(found))
 
@@ -314,7 +316,34 @@ def test_the_best_group_is_bold_in_every_format() -> None:
     assert ("a", 1) in bold
     assert ("c", 2) in bold
     assert as_markdown([found]).count("**") == 2 * (1 + len(bold))  # and the title
-    assert as_latex([found]).count(r"\bfseries") == len(bold)
+    assert as_latex([found]).count(r"{\boldmath") == 3 * len(bold)
+
+
+def test_chosen_columns_decide_order_and_lines() -> None:
+    records = tell_apart(
+        sound(trained("a", [1.0, 4.0]) + trained("b", [2.0, 3.0])), print
+    )
+    (whole,) = display_tables(records)
+    (chosen,) = display_tables(records, "8")
+    assert (whole.head, chosen.head) == (["scheme", "8", "16"], ["scheme", "8"])
+    assert (labels(whole), labels(chosen)) == (["b", "a"], ["a", "b"])
+    assert chosen.lines == whole.lines[:1]
+    assert display_tables(records, "1?, 8")[0].head == whole.head
+    with pytest.raises(ConfigError, match="no table has a column '9'; there are 8, 16"):
+        display_tables(records, "8,9")
+
+
+def test_the_table_command_shows_chosen_columns(
+    posenc: Command, tmp_path: Path
+) -> None:
+    folder = stored(tmp_path / "run", trained("a", [1.0, 2.0]))
+    text = posenc("table", folder, "--columns", "16", "--format", "md").stdout
+    assert "| scheme   | 16" in text
+    done = posenc("table", folder, "--columns", "17")
+    assert done.returncode == 2
+    assert "no table has a column '17'" in done.stderr
+    done = posenc("table", folder, "--columns", "16", "--format", "csv")
+    assert "format must be table, md or tex with columns, got csv" in done.stderr
 
 
 def test_nothing_is_bold_where_no_order_is_claimed() -> None:

@@ -20,15 +20,21 @@ from matplotlib.text import Text
 from posenc_compare.analysis.core.quantities import Quantity, Row
 from posenc_compare.analysis.records.record import (
     MeasureSpec,
+    Provenance,
     Record,
     SchemeSpec,
     Spec,
 )
 from posenc_compare.analysis.show.plots import draw_all, images
+from posenc_compare.analysis.show.plots.alike import groups_alike, joined
+from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
+from posenc_compare.analysis.show.plots.head_maps import below_largest
 from posenc_compare.analysis.show.plots.heat import palette_for
 from posenc_compare.analysis.show.plots.lines import layers
+from posenc_compare.analysis.show.plots.paper import OWN, Paper, on_paper, paper_of
 from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.position_bits import binned
+from posenc_compare.analysis.show.plots.steps import steps_of
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
     LABEL,
@@ -36,13 +42,13 @@ from posenc_compare.analysis.show.plots.style import (
     looks_of,
     safe,
 )
-from posenc_compare.errors import StoreError
+from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
 
 # These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
 OTHERS = {"prediction", "sensitivity"}
 NAMES = [entry.name for entry in in_order() if entry.name not in OTHERS]
-TRAINED = ("extrapolation", "inside")
+TRAINED = ("extrapolation", "inside", "cost")
 HOSTILE = [
     "a$b_{",
     "$\\frac{1}{2}$",
@@ -188,6 +194,18 @@ def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
                     row("relative_size", 0.0, case="key"),
                     row("own_token_nearest", None, case="key", note="none"),
                     row("bias_share", 0.5),
+                ],
+            )
+        )
+        found.append(
+            record(
+                "cost",
+                label,
+                seed=seed,
+                rows=[
+                    row("scheme_parameters", 10 * lift),
+                    row("step_seconds", 0.1 + lift),
+                    row("step_memory", 20.0),
                 ],
             )
         )
@@ -465,15 +483,12 @@ def test_scalings_are_drawn_beside_the_network_as_trained() -> None:
     assert [axes.get_title(loc="right") for axes in figure.axes] == ["mix", "rope"]
     (legend, _) = (axes.get_legend() for axes in figure.axes)
     assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "as trained",
-        "pi",
-        "yarn",
-    ]
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["as trained", "pi, yarn"]
     lines = [line for line in figure.axes[1].lines if line.get_marker() != "None"]
     heights = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
     means = sorted(tuple(y.round(9).tolist()) for y in heights)
-    assert means == [(2.05, 2.05), (2.05, 2.05), (3.05, 3.05, 3.05)]
+    assert means == [(2.05, 2.05), (3.05, 3.05, 3.05)]
     plain = [record("extrapolation", rows=[row("bits_per_byte", 3.0, 8)])]
     assert PLOTS.get("scalings")(plain) is None
 
@@ -482,8 +497,8 @@ def test_many_schemes_have_a_panel_for_each_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     records = [
         replace(found, family=family)
-        for label, family in {"nope": "none", **labels}.items()
-        for found in full(label)
+        for i, (label, family) in enumerate({"nope": "none", **labels}.items())
+        for found in full(label, lift=0.001 * i)
         if label != "nope" or found.measure != "portrait"
     ]
     for name in ("extrapolation", "position_bits", "similarity"):
@@ -509,8 +524,8 @@ def test_a_panel_is_as_high_as_the_lines_of_its_family() -> None:
     lifts = {family: 5.0 * i for i, family in enumerate(FAMILIES[1:])}
     records = [
         replace(found, family=family)
-        for label, family in {"nope": "none", **labels}.items()
-        for found in full(label, lift=lifts.get(family, 7.0))
+        for i, (label, family) in enumerate({"nope": "none", **labels}.items())
+        for found in full(label, lift=lifts.get(family, 7.0) + 0.001 * i)
     ]
     for axes, family in zip(
         drawn("extrapolation", records).axes, FAMILIES[1:], strict=False
@@ -535,7 +550,10 @@ def test_lines_that_coincide_are_layered() -> None:
 
 
 def test_coinciding_schemes_differ_in_width_and_dash() -> None:
-    figure = drawn("extrapolation", full("integer") + full("nope"))
+    figure = drawn(
+        "extrapolation",
+        full("integer") + full("nope", lift=0.001) + full("rope", lift=1.0),
+    )
     handles = figure.legends[0].get_lines()
     wide, narrow = handles[:2]
     assert wide.get_linewidth() > 2 * narrow.get_linewidth()
@@ -616,7 +634,10 @@ def test_clock_hands_point_where_the_angles_say() -> None:
 def test_logits_are_drawn_from_distance_zero() -> None:
     axes = drawn("similarity", full("rope")).axes[1]
     assert np.asarray(axes.lines[0].get_ydata()).tolist() == [0, -1, -40]
-    assert axes.get_yscale() == "symlog"
+    assert axes.get_yscale() == "linear"
+    assert axes.get_ylim()[0] == -20
+    shallow = record("distance_decay", arrays={"mean_logit": [5.0, 4.0, -5.0]})
+    assert drawn("similarity", [shallow]).axes[0].get_ylim()[0] < -10
 
 
 def test_dots_are_means_over_seeds_with_their_intervals() -> None:
@@ -650,3 +671,171 @@ def test_labels_of_many_maps_stay_in_the_figure() -> None:
     assert len(labels) == 12
     for label in labels:
         assert label.get_window_extent(canvas.get_renderer()).x0 >= 0
+
+
+def test_schemes_with_equal_curves_are_drawn_once_with_both_names() -> None:
+    figure = drawn("extrapolation", full("mix") + full("rope") + full("alibi", lift=1))
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names[:2] == ["alibi", "rope, mix"]
+    wave = np.sin(np.arange(9.0))
+    other = wave + 1e-4
+    groups = groups_alike(["mix", "alibi", "rope"], [wave, other, wave + 1e-7])
+    assert groups == [["alibi"], ["rope", "mix"]]
+    assert joined(["a", "b"]) == "a, b"
+    assert joined(["a" * 30, "b" * 9, "c"]) == "a" * 30 + " and 2 more"
+
+
+def test_one_panel_says_preset_and_seeds_and_is_logarithmic_where_wide() -> None:
+    figure = drawn("extrapolation", full("rope") + full("alibi", lift=0.1))
+    assert figure.axes[0].get_title(loc="right") == "n = 2"
+    assert figure.axes[0].get_yscale() == "linear"
+    wide = drawn("extrapolation", full("rope", seeds=1) + full("alibi", lift=4.0))
+    assert wide.axes[0].get_yscale() == "log"
+    assert "(logarithmic)" in wide.axes[0].get_ylabel()
+
+
+def test_change_is_counted_from_the_training_length_seed_by_seed() -> None:
+    records = [
+        record(
+            "extrapolation",
+            seed=seed,
+            rows=[
+                row("bits_per_byte", 2.0 + seed, 8),
+                row("bits_per_byte", 2.5 + seed, 16),
+                row("floor_bits_per_byte", 3.0, 8, "2-gram"),
+                row("floor_bits_per_byte", 2.9, 16, "2-gram"),
+            ],
+        )
+        for seed in range(3)
+    ]
+    axes = drawn("change", records).axes[0]
+    lines = [np.asarray(line.get_xydata()).T.tolist() for line in axes.lines]
+    assert [[8, 16], [0, 0.5]] in lines
+    assert [[8, 16], [0, pytest.approx(-0.1)]] in lines
+    assert axes.get_yscale() == "symlog"
+    assert PLOTS.get("change")(
+        [record("extrapolation", rows=[records[0].rows[0]])]
+    ) is (None)
+
+
+def test_steps_are_distances_in_mean_distances() -> None:
+    code = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]])
+    assert steps_of(code).tolist() == [5 / 3, 1 / 3]
+    assert np.isnan(steps_of(np.ones((3, 2)))).all()
+    figure = drawn("steps", [record("portrait", arrays={"code": code.tolist()})])
+    assert {"rope", "largest 1.67"} <= set(texts(figure))
+
+
+def test_sinusoids_have_clock_hands_and_rows_alike_are_one() -> None:
+    angles = np.outer(np.arange(10), [1.0, 0.1])
+    code = np.stack([np.sin(angles + 1), np.cos(angles + 1)], -1).reshape(10, 4)
+    assert angles_of_code(2 * code) == pytest.approx(angles)
+    for odd in (code + 0.1, np.roll(code, 1, 0), np.ones((3, 1)), code * np.nan):
+        assert angles_of_code(odd) is None
+    records = [
+        replace(record("portrait", "sinusoidal"), arrays={"code": code.tolist()}),
+        record("portrait", "rope", arrays={"angles": angles.tolist()}),
+        record("portrait", "mix", arrays={"angles": (angles * 2).tolist()}),
+    ]
+    titles = [
+        axes.get_title(loc="left").split("\n")[0]
+        for axes in drawn("clock_hands", records).axes
+        if axes.get_title(loc="left").count("\n") == 2
+    ]
+    assert titles == ["mix", "sinusoidal, rope"]
+
+
+def test_biases_are_counted_from_the_largest_of_each_query() -> None:
+    maps = np.array([[[8.0, 9.0], [7.0, 8.0]]])
+    assert below_largest(maps)[0, 1].tolist() == [-1, 0]
+    assert np.isnan(below_largest(maps)[0, 0, 1])
+    raised = np.array([[[np.nan, np.nan], [107.0, 108.0]]])
+    assert below_largest(raised)[0, 1].tolist() == [-1, 0]
+
+
+def test_many_schemes_of_a_family_have_several_panels() -> None:
+    records = [one for i in range(30) for one in full(f"s{i:02}", lift=i / 9, seeds=1)]
+    figure = drawn("extrapolation", records)
+    figure.draw_without_rendering()  # with a warning if panels have no room
+    assert figure.get_figheight() < 6
+    long = [
+        one for i in range(30) for one in full(f"{'s ' * 16}{i:02}", lift=i, seeds=1)
+    ]
+    drawn("extrapolation", long).draw_without_rendering()
+    titles = [axes.get_title(loc="right") for axes in figure.axes]
+    assert titles == [f"rotary ({i} of 3)" for i in (1, 2, 3)]
+
+
+def test_plots_of_the_same_records_are_not_drawn_again(tmp_path: Path) -> None:
+    records = full("rope", seeds=1)
+    told: list[tuple[str, bool]] = []
+
+    def draw(records: list[Record], paper: Paper = OWN) -> set[bool]:
+        told.clear()
+        hear = lambda path, new: told.append((path.name, new))  # noqa: E731
+        draw_all(
+            records,
+            tmp_path,
+            plots="uniqueness",
+            format="svg,pdf",
+            paper=paper,
+            told=hear,
+        )
+        assert [name for name, _ in told] == ["uniqueness.svg", "uniqueness.pdf"]
+        return {new for _, new in told}
+
+    assert draw(records) == {True}
+    assert draw(records) == {False}
+    later = Provenance({"started": "2026-01-02"})
+    assert draw([replace(records[0], provenance=later), *records[1:]]) == {True}
+    assert draw(records) == {True}
+    assert draw(records, paper_of("column", None)) == {True}
+    (tmp_path / "uniqueness.pdf").unlink()
+    assert draw(records, paper_of("column", None)) == {True}
+
+
+def test_pdf_has_its_fonts_inside(tmp_path: Path) -> None:
+    (path,) = draw_all(full("rope"), tmp_path, plots="extrapolation", format="pdf")
+    data = path.read_bytes()
+    assert b"/CIDFontType2" in data
+    assert b"/FontFile2" in data
+    assert b"/Type3" not in data
+
+
+def test_a_user_chooses_width_and_style(tmp_path: Path) -> None:
+    style = tmp_path / "my.mplstyle"
+    style.write_text("font.size: 13\naxes.grid: True\n")
+    with on_paper(paper_of("page", style)):
+        figure = drawn("extrapolation", full("rope"))
+    assert figure.get_figwidth() == 7.0
+    assert drawn("extrapolation", full("rope")).get_figwidth() == 3.4
+    plain = draw_all(full("rope"), tmp_path / "a", plots="extrapolation", format="svg")
+    mine = draw_all(
+        full("rope"),
+        tmp_path / "b",
+        plots="extrapolation",
+        format="svg",
+        paper=paper_of("", style),
+    )
+    assert plain[0].read_text() != mine[0].read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("font.size: 12x", "Key font.size: Could not convert"),
+        ("fnt.size: 12", "Bad key fnt.size"),
+        (None, "No such file"),
+    ],
+)
+def test_a_style_that_cannot_be_used_is_refused(
+    text: str | None, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.mplstyle"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=said) as caught:
+        paper_of("", path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="size must be"):
+        paper_of("poster", None)

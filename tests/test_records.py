@@ -18,7 +18,8 @@ from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.show.format import as_latex, as_markdown, number
+from posenc_compare.analysis.show.format import as_markdown, number
+from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.long import long_table
 from posenc_compare.analysis.show.means import summary
 from posenc_compare.analysis.show.tables import display_tables

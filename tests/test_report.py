@@ -136,17 +136,17 @@ def test_a_report_of_a_folder_leaves_the_folder_alone(tmp_path: Path) -> None:
 
 
 def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -> None:
-    odd = {**record("odd", "portrait"), "arrays": {"code": [[1.0], [1.0, 2.0]]}}
+    odd = {**record("odd", "portrait"), "arrays": {"bias_map": [[1.0], [1.0, 2.0]]}}
     fine = {**record("fine", "portrait"), "arrays": PORTRAIT}
     lines: list[str] = []
     write_report(sound([odd, fine]), "title", tmp_path / "a.html", lines.append)
     (line,) = lines
-    assert line.startswith("plot codes: not drawn: ValueError: ")
+    assert line.startswith("plot bias_maps: not drawn: ValueError: ")
     found = Page((tmp_path / "a.html").read_text())
     found.check()
     assert found.elements["img"] == found.elements["figure"] == 2
-    assert PLOTS.entry("bias_maps").facts["caption"] in found.text
-    assert PLOTS.entry("codes").facts["caption"] not in found.text
+    assert PLOTS.entry("codes").facts["caption"] in found.text
+    assert PLOTS.entry("bias_maps").facts["caption"] not in found.text
 
 
 def drawn(

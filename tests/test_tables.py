@@ -18,14 +18,11 @@ from posenc_compare.analysis.core.quantities import ByCase
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import (
-    Cell,
-    Table,
-    as_latex,
     as_markdown,
     csv_text,
-    latex_table,
     unguard,
 )
+from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.long import as_csv, long_table, read_table
 from posenc_compare.analysis.show.means import summary
 from posenc_compare.analysis.show.tables import (
@@ -578,33 +575,6 @@ def test_who_does_not_beat_the_floor_is_named(seeds: int, said: str) -> None:
     (table,) = display_tables(vet(made))
     assert said in table.lines
     assert table.body[-1][0] == "flat"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("1.500", "$1.500$"),
-        ("-1.000 ± 0.250", r"$-1.000 \pm 0.250$"),
-        ("1.2e-14", r"$1.2 \times 10^{-14}$"),
-        ("4.678 ± 2.4e-04 (n = 2)", r"$4.678 \pm 2.4 \times 10^{-4}$ (n = 2)"),
-        ("12%", r"12\%"),
-        ("not defined beyond 64", "not defined beyond 64"),
-        ("-", "-"),
-    ],
-)
-def test_numbers_in_latex_have_real_signs(text: str, shown: str) -> None:
-    table = latex_table(["scheme", "x"], [["rope", text]])
-    assert rf"rope & {shown} \\" in table
-    assert r"\begin{tabular}{lr}" in table
-
-
-def test_a_latex_table_has_a_label_and_bold_mathematics() -> None:
-    table = Table(
-        "bits ↓ by x (1 seed)", ["scheme", "x"], [["a", Cell(1.0, n=1, best=True)]]
-    )
-    text = as_latex([table])
-    assert r"\label{tab:bits-by-x}" in text
-    assert r"a & {\boldmath\bfseries $1.000$} \\" in text
 
 
 def test_too_few_seeds_are_not_better_than_a_floor_that_others_are_tested_against() -> (

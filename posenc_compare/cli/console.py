@@ -44,11 +44,8 @@ def show(
         body: rows of cells.
         format: table, json, csv, md or tex.
     """
-    from posenc_compare.analysis.show.format import (
-        csv_text,
-        latex_table,
-        markdown_table,
-    )
+    from posenc_compare.analysis.show.format import csv_text, markdown_table
+    from posenc_compare.analysis.show.latex import latex_table
 
     title, body = clean(title), clean(body)
     if format == "json":
@@ -70,7 +67,8 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
         parts: as they are displayed.
         format: table, md or tex.
     """
-    from posenc_compare.analysis.show.format import as_latex, as_markdown
+    from posenc_compare.analysis.show.format import as_markdown
+    from posenc_compare.analysis.show.latex import as_latex
 
     if format == "md":
         print(as_markdown(parts), end="")

@@ -26,17 +26,27 @@ def plot(
     format: Annotated[
         str, typer.Option(help="Comma-separated: png, svg, pdf.")
     ] = "png,svg",
+    size: Annotated[
+        str, typer.Option(help="Width of all figures: column or page.")
+    ] = "",
+    style: Annotated[
+        Path | None, typer.Option(help="File of matplotlib settings, for all figures.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write instead of the first folder.")
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Draw the plots of runs again, from their records."""
+    """Draw the plots of runs from their records, if they are not drawn already."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.plots import draw_all
+    from posenc_compare.analysis.show.plots.paper import paper_of
 
+    def told(path: Path, new: bool) -> None:
+        tell(str(path) if new else f"{path} (as it was)")
+
+    paper = paper_of(size, style)
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, selection=selection)
-    for path in draw_all(records, out or folders[0], say, plots, format):
-        tell(str(path))
+    draw_all(records, out or folders[0], say, plots, format, paper, told)

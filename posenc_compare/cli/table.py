@@ -30,6 +30,10 @@ def table(
     baseline: Annotated[
         str, typer.Option(help="Show differences of trained schemes from this one.")
     ] = "",
+    columns: Annotated[
+        str,
+        typer.Option(help="Show these: comma-separated headings of tables, or globs."),
+    ] = "",
     format: Formats = Format.table,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write all tables to, besides.")
@@ -43,19 +47,22 @@ def table(
 
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, arrays=False, selection=selection)
-    if baseline:
-        if format in NUMBERS:
+    for name, given in (("a baseline", baseline), ("columns", columns)):
+        if given and format in NUMBERS:
             raise ConfigError(
-                f"format must be table, md or tex with a baseline, got {format.value}"
+                f"format must be table, md or tex with {name}, got {format.value}"
             )
+    if baseline and columns:
+        raise ConfigError("columns must be chosen without a baseline, got both")
+    if baseline:
         show_parts(baseline_tables(records, baseline), format)
     else:
-        show_tables(records, format)
-    for path in write_tables(records, out) if out else ():
+        show_tables(records, format, columns)
+    for path in write_tables(records, out, columns) if out else ():
         say(f"wrote {path}")
 
 
-def show_tables(records: "list[Record]", format: str) -> None:
+def show_tables(records: "list[Record]", format: str, columns: str = "") -> None:
     """Print the tables of records; as JSON or CSV, every number of them."""
     from posenc_compare.analysis.show.long import long_table
     from posenc_compare.analysis.show.tables import display_tables, without_result
@@ -63,4 +70,5 @@ def show_tables(records: "list[Record]", format: str) -> None:
     if format in NUMBERS:
         show_numbers(long_table(records), format)
     else:
-        show_parts(display_tables(records) + without_result(records), format)
+        tables = display_tables(records, columns)
+        show_parts(tables + without_result(records), format)

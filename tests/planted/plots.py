@@ -13,6 +13,48 @@ def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
 
 FAULTS = [
     fault(
+        "analysis/show/plots/alike",
+        "equal curves whatever their size",
+        "apart = EQUAL * float",
+        "apart = float",
+        "schemes_with_equal_curves_are_drawn_once_with_both_names",
+    ),
+    fault(
+        "analysis/show/plots/stamp",
+        "plots made of older records",
+        'record.provenance.text("started"), ',
+        "",
+        "plots_of_the_same_records_are_not_drawn_again",
+    ),
+    fault(
+        "analysis/show/plots/change",
+        "change from the longest",
+        "first = points[min(points)]",
+        "first = points[max(points)]",
+        "change_is_counted_from_the_training_length_seed_by_seed",
+    ),
+    fault(
+        "analysis/show/plots/clock_hands",
+        "cosine before sine",
+        "np.arctan2(sine, cosine)",
+        "np.arctan2(cosine, sine)",
+        "sinusoids_have_clock_hands_and_rows_alike_are_one",
+    ),
+    fault(
+        "analysis/show/plots/head_maps",
+        "largest of each key",
+        "np.fmax.reduce(past, axis=-1, keepdims=True)",
+        "np.fmax.reduce(past, axis=-2, keepdims=True)",
+        "biases_are_counted_from_the_largest_of_each_query",
+    ),
+    fault(
+        "analysis/show/plots/paper",
+        "bad keys unsaid",
+        "    if said:\n",
+        "    if False:\n",
+        "a_style_that_cannot_be_used_is_refused",
+    ),
+    fault(
         "analysis/show/plots/frames",
         "failed records drawn",
         'r.status == "ok" and ',
@@ -106,8 +148,8 @@ FAULTS = [
     fault(
         "analysis/show/plots/panels",
         "nothing to compare with",
-        'in ("none", family)',
-        "in (family,)",
+        "guests + own[i * FULL",
+        "own[i * FULL",
         "many_schemes_have_a_panel_for_each_family",
     ),
     Fault(

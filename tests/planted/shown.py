@@ -28,6 +28,34 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 FAULTS = [
     fault(
+        "analysis/show/latex",
+        "the point is lost",
+        "point + rest",
+        "rest",
+        "tests/test_latex.py::test_a_number_has_a_column_on_each_side_of_its_point",
+    ),
+    fault(
+        "analysis/show/latex",
+        "one letter for all notes",
+        "count = len(self.letters)",
+        "count = 0",
+        "tests/test_latex.py::test_words_become_notes_with_a_letter_for_each",
+    ),
+    fault(
+        "analysis/show/setting",
+        "settings of the first record",
+        "if all(name in one and one.get(name, absent) == value for one in others)",
+        "if True",
+        "tests/test_latex.py::test_the_caption_says_the_settings_that_all_share",
+    ),
+    fault(
+        "analysis/show/columns",
+        "columns that are not there",
+        "if not any(fnmatchcase(name, pattern) for name in self.seen):",
+        "if False:",
+        "tests/test_orders.py::test_chosen_columns_decide_order_and_lines",
+    ),
+    fault(
         "analysis/show/sensitivity",
         "claims alone may turn",
         "turned = claimed & (np.min(signs, axis=0) < 0) & (np.max(signs, axis=0) > 0)",

@@ -1,4 +1,4 @@
-"""Tables as text: on a terminal, in CSV, in Markdown and in LaTeX.
+"""Tables as text: on a terminal, in CSV and in Markdown; `latex` has them in LaTeX.
 
 A table holds numbers until here. Names and messages in records are those of strangers:
 `clean` makes them harmless to read, once; the writers of each format escape what the
@@ -8,29 +8,15 @@ format would act on.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tabulate import LATEX_ESCAPE_RULES, tabulate
+from tabulate import tabulate
 
 FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
-WORD = re.compile(r"[a-z0-9]+")
-POWER = re.compile(r"([0-9.]+)e([-+][0-9]+)")
-REAL = r"-?[0-9.]+(?:e[-+][0-9]+)?"
-NUMBERS = re.compile(rf"{REAL}(?: ± {REAL})?(?: \(n = [0-9]+\))?")
 MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
-)
-# Brackets and stars at the start of a row would be options of the line break; a bar
-# is a dash in the fonts that LaTeX begins with, and `\^{}` an accent over nothing.
-LATEX = str.maketrans(
-    {
-        **LATEX_ESCAPE_RULES,
-        **{"[": "{[}", "]": "{]}", "*": "{*}", "±": r"$\pm$"},
-        **{"↓": r"$\downarrow$", "↑": r"$\uparrow$"},
-        **{"|": r"\textbar{}", "^": r"\textasciicircum{}"},
-    }
 )
 
 Row = Iterable[object]
@@ -72,6 +58,7 @@ class Table:
         lines: beneath the table; what may be said of the order of its rows.
         families: of the scheme of each row; empty for a row that is no scheme.
         measures: whose numbers it shows.
+        caption: of the table in a paper, with the settings; the title, if empty.
     """
 
     title: str
@@ -81,6 +68,7 @@ class Table:
     lines: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     measures: frozenset[str] = frozenset()
+    caption: str = ""
 
     @property
     def body(self) -> list[list[str]]:
@@ -133,31 +121,6 @@ def as_markdown(tables: Iterable[Table]) -> str:
     return "\n".join("\n\n".join(part) + "\n" for part in parts)
 
 
-def as_latex(tables: Iterable[Table]) -> str:
-    """Return tables in LaTeX, for the package booktabs, with the lines beneath each.
-
-    A table has a label made of its title, and numbers in columns aligned to the right.
-    """
-    parts = [
-        [
-            r"\begin{table}[tb]",
-            r"\centering",
-            rf"\caption{{{latex(table.title)}}}",
-            rf"\label{{tab:{_slug(table.title)}}}",
-            latex_table(table.head, table.body, table.best),
-            *(rf"\par\smallskip {latex(line)}" for line in table.lines),
-            r"\end{table}",
-        ]
-        for table in tables
-    ]
-    return "\n".join("\n".join(part) + "\n" for part in parts)
-
-
-def _slug(title: str) -> str:
-    """Return the letters and digits of a title before its brackets, with hyphens."""
-    return "-".join(WORD.findall(title.partition(" (")[0].lower()))
-
-
 def csv_text(head: list[str], body: Iterable[Row]) -> str:
     """Return CSV whose texts no spreadsheet takes for a formula; numbers stay."""
     text = io.StringIO()
@@ -177,7 +140,13 @@ def markdown_table(
     head: list[str], body: Iterable[Row], best: Places = frozenset()
 ) -> str:
     """Return a Markdown table whose cells show as they are written, the best bold."""
-    rows = _marked(body, best, markdown, "**{}**")
+    rows = [
+        [
+            f"**{markdown(str(cell))}**" if (i, j) in best else markdown(str(cell))
+            for j, cell in enumerate(row)
+        ]
+        for i, row in enumerate(body)
+    ]
     heads = [markdown(name) for name in head]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
@@ -185,53 +154,6 @@ def markdown_table(
 def markdown(text: str) -> str:
     """Escape what Markdown and HTML would act on; `](` would be a link."""
     return text.translate(MARKDOWN).replace("](", r"\](")
-
-
-def latex_table(
-    head: list[str], body: Iterable[Row], best: Places = frozenset()
-) -> str:
-    """Return a LaTeX tabular for the package booktabs, the best cells bold."""
-    rows = _marked(body, best, _latex_cell, r"{{\boldmath\bfseries {}}}")
-    first = " & ".join(map(latex, head)) + r" \\"
-    rest = [" & ".join(row) + r" \\" for row in rows]
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-        r"\toprule",
-        first,
-        r"\midrule",
-        *rest,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
-
-
-def _marked(
-    body: Iterable[Row], best: Places, escape: Callable[[str], str], bold: str
-) -> list[list[str]]:
-    """Return the escaped texts of cells, with those of some places in bold."""
-    return [
-        [
-            bold.format(escape(str(cell))) if (i, j) in best else escape(str(cell))
-            for j, cell in enumerate(row)
-        ]
-        for i, row in enumerate(body)
-    ]
-
-
-def _latex_cell(text: str) -> str:
-    """Return the text of a cell; a number has real signs and powers of ten."""
-    if not NUMBERS.fullmatch(text):
-        return latex(text)
-    text = POWER.sub(lambda m: rf"{m[1]} \times 10^{{{int(m[2])}}}", text)
-    number, bracket, rest = text.partition(" (")
-    signs = number.replace("±", r"\pm")
-    return f"${signs}${f' ({rest}' if bracket else ''}"
-
-
-def latex(text: str) -> str:
-    """Escape what LaTeX would act on."""
-    return text.translate(LATEX)
 
 
 def _guard(cell: object) -> object:

@@ -9,7 +9,7 @@ cells that are in no mean, with their reasons.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
@@ -24,13 +24,16 @@ from posenc_compare.analysis.core.quantities import (
 )
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.columns import Chosen, Column
 from posenc_compare.analysis.show.floors import floor_lines, floors_of
-from posenc_compare.analysis.show.format import Cell, Table, as_latex, as_markdown
+from posenc_compare.analysis.show.format import Cell, Table, as_markdown
+from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.listing import alike, by_family, same_lines
 from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import Mean, means_of, summary
 from posenc_compare.analysis.show.orders import best_of, may_rank, order_lines
 from posenc_compare.analysis.show.seconds import seconds_tables
+from posenc_compare.analysis.show.setting import setting_line
 from posenc_compare.analysis.show.tasks import (
     ACROSS,
     FIRST,
@@ -47,63 +50,62 @@ COLUMNS = 4  # quantities side by side in one displayed table
 TITLES = {"training": "Measures with training", "probe": "Measures without training"}
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a displayed table: of two means of a scheme the later one shows.
+def display_tables(records: list[Record], columns: str = "") -> list[Table]:
+    """Return the tables a reader sees: of what is trained first, and curves first.
 
-    Attributes:
-        heading: above it.
-        measure: whose.
-        means: in it.
-        better: which end is, if schemes are to be put in an order.
-        floors: means of what schemes must beat, by name.
+    Args:
+        records: of the comparison.
+        columns: comma-separated headings or globs of those to show; all, if empty.
+
+    Raises:
+        ConfigError: if no table has such a column.
     """
-
-    heading: str
-    measure: str
-    means: list[Mean]
-    better: Better = "neither"
-    floors: dict[str, Mean] = field(default_factory=dict)
-
-
-def display_tables(records: list[Record]) -> list[Table]:
-    """Return the tables a reader sees: of what is trained first, and curves first."""
-    tasks = by_task(records)
+    tasks, chosen = by_task(records), Chosen(columns)
     if len(tasks) > 1:
-        trained = _across(tasks)
+        trained = _across(tasks, chosen)
     else:
-        trained = [table for some in task_tables(records).values() for table in some]
+        trained = [
+            table
+            for task, some in tasks.items()
+            for table in _tables(some, "training", chosen, task)
+        ]
+        if not columns:
+            trained += [t for some in tasks.values() for t in seconds_tables(some)]
     untrained = [record for record in records if not record.task]
-    return trained + _tables(untrained, "probe")
+    found = trained + _tables(untrained, "probe", chosen)
+    chosen.check()
+    return found
 
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
     """Return the tables of every task that networks were trained on, by its name."""
     return {
-        task: _tables(some, "training", task) + seconds_tables(some)
+        task: _tables(some, "training", Chosen(), task) + seconds_tables(some)
         for task, some in by_task(records).items()
     }
 
 
-def _tables(records: list[Record], kind: str, task: str = FIRST) -> list[Table]:
+def _tables(
+    records: list[Record], kind: str, chosen: Chosen, task: str = FIRST
+) -> list[Table]:
     """Return the tables of the records of one kind of setting and one task."""
     means, views = means_of(records), _views(records)
     tables = [
         replace(table, title=f"{prefix(task)}{table.title}")
         for (measure, _), view in views.items()
-        if (table := _table_of(view, measure, means, records, views)) is not None
+        if (table := _table_of(view, measure, means, records, views, chosen))
     ]
-    columns = [
+    columns = chosen.of(
         _headline(view, measure, means, kind)
         for (measure, _), view in views.items()
         if isinstance(view, Headline)
-    ]
+    )
     title = f"{prefix(task)}{TITLES[kind]}{_grid(records)}"
     parts = range(0, len(columns), COLUMNS)
     return tables + [_layout(title, columns[i : i + COLUMNS], records) for i in parts]
 
 
-def _across(tasks: dict[str, list[Record]]) -> list[Table]:
+def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
     """Return tables with a column for each task that has a quantity of all tasks."""
     tables = []
     for name in ACROSS:
@@ -123,7 +125,8 @@ def _across(tasks: dict[str, list[Record]]) -> list[Table]:
             measure = next(iter(shown.values())).measure
             shown["all"] = Column("mean reciprocal rank", measure, ranks, "higher")
         every = [record for records in behind.values() for record in records]
-        tables.append(_layout(f"{title}, by task", [*shown.values()], every))
+        if columns := chosen.of(shown.values()):
+            tables.append(_layout(f"{title}, by task", columns, every))
     return tables
 
 
@@ -141,7 +144,12 @@ def _views(records: list[Record]) -> Views:
 
 
 def _table_of(
-    view: View, measure: str, means: list[Mean], records: list[Record], views: Views
+    view: View,
+    measure: str,
+    means: list[Mean],
+    records: list[Record],
+    views: Views,
+    chosen: Chosen,
 ) -> Table | None:
     """Return the table that a view has of its own, or None."""
     quantity = view.quantity
@@ -160,16 +168,18 @@ def _table_of(
                 for mean in _of(other.quantity, measure, means)
             )
             failed = _failures(measure, means)
-            columns = _by_x(measure, mine, failed, quantity, floors)
+            columns = chosen.of(_by_x(measure, mine, failed, quantity, floors))
+            if not columns:
+                return None
             table = _layout(title, columns, records, own, ranked=True)
             return replace(table, lines=(*table.lines, *_reasons(mine, own)))
         case ByCase():
             title = f"{pointed(quantity)}, by {quantity.x}"
             curve = _of(view.of, measure, means) if view.of else []
             mine = [*_as_trained(read, curve), *mine]
-            if not mine:
+            columns = chosen.of(_by_x(measure, mine, [], quantity))
+            if not mine or not columns:
                 return None
-            columns = _by_x(measure, mine, [], quantity)
             own = {mean.scheme for mean in mine}
             return _layout(title, columns, records, own, ranked=True)
     return None
@@ -262,12 +272,18 @@ def coverage(records: Iterable[Record]) -> str:
     return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
 
 
-def write_tables(records: list[Record], folder: Path) -> list[Path]:
+def write_tables(records: list[Record], folder: Path, columns: str = "") -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
     Of several tasks each has tables of its own, in the folder `tasks`.
 
+    Args:
+        records: of the comparison.
+        folder: where the files go; made if it is missing.
+        columns: of table.md and table.tex, as in `display_tables`.
+
     Raises:
+        ConfigError: if no table has such a column.
         StoreError: if one cannot be written.
     """
     texts: dict[str, str] = {}
@@ -275,7 +291,7 @@ def write_tables(records: list[Record], folder: Path) -> list[Path]:
     for task, own in pages.items() if len(pages) > 1 else ():
         texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
         texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
-    tables = display_tables(records) + without_result(records)
+    tables = display_tables(records, columns) + without_result(records)
     texts |= {
         "rows.csv": as_csv(long_table(records)),
         "table.csv": as_csv(summary(records)),
@@ -349,7 +365,7 @@ def _layout(
         labels = [label for label in labels if label not in same]
         if ranked and may_rank(shown):
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
-        headings = [column.heading.rstrip(" ↓↑") for column in columns]
+        headings = [column.name for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
         lines += order_lines(headings, kept, better)
         lines += same_lines(same)
@@ -366,14 +382,19 @@ def _layout(
         for k in labels
     ]
     seeds = len({record.spec.seed for record in records})
+    spread, whole = _spread(seeds, columns), coverage(behind)
+    caption = f"{title[:1].upper()}{title[1:]}: {spread}. {setting_line(behind)}"
+    if any(record.status != "ok" for record in behind):
+        caption = f"{caption} ({whole})"
     return Table(
-        f"{title} ({_spread(seeds, columns)}; {coverage(behind)})",
+        f"{title} ({spread}; {whole})",
         ["scheme", *(column.heading for column in columns)],
         [[label, *row] for label, row in zip(labels, cells, strict=True)],
         seeds,
         tuple(lines),
         tuple(families.get(label, "") for label in labels),
         frozenset(measures),
+        caption,
     )
 
 

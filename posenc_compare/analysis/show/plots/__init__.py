@@ -5,21 +5,25 @@ figure, or None if they hold nothing for it.
 """
 
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.paper import OWN, Paper, on_paper
 from posenc_compare.analysis.show.plots.plot import in_order
+from posenc_compare.analysis.show.plots.stamp import is_stamped, stamp_of
 from posenc_compare.analysis.show.plots.style import render
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import PLOTS
+from posenc_compare.registry import PLOTS, Entry
 from posenc_compare.validate import check_choice
 
 DPI = 300
 FORMATS = ("png", "svg", "pdf")
+Told = Callable[[Path, bool], None]
+"""Hears of a file, and whether it was written anew."""
 
 
 def images(
@@ -28,7 +32,6 @@ def images(
     *,
     endings: Sequence[str] = ("png", "svg"),
     dpi: int = DPI,
-    names: Container[str] | None = None,
 ) -> dict[str, bytes]:
     """Return every plot that the records allow, as the bytes of its files.
 
@@ -37,24 +40,34 @@ def images(
         warn: called with a line for every plot that cannot be drawn.
         endings: formats of every plot.
         dpi: resolution of PNG.
-        names: of the plots; all, if not given.
 
     Returns:
         Bytes by file name, in the order of a report.
     """
     found: dict[str, bytes] = {}
     for entry in in_order():
-        if names is not None and entry.name not in names:
-            continue
-        try:
-            figure = PLOTS.get(entry.name)(records)
-            if figure is not None:
-                files = {f"{entry.name}.{e}": render(figure, e, dpi) for e in endings}
-                found.update(files)
-        except (Exception, SystemExit) as error:  # odd arrays fail in many ways
-            problem = f"{type(error).__name__}: {error}"
-            warn(clean(f"plot {entry.name}: not drawn: {problem}", 200))
+        found |= _files(entry, records, warn, endings, dpi)
     return found
+
+
+def _files(
+    entry: Entry,
+    records: list[Record],
+    warn: Warn,
+    endings: Sequence[str],
+    dpi: int,
+    stamp: str = "",
+) -> dict[str, bytes]:
+    """Return the files of one plot; none if there is nothing to draw, or it fails."""
+    try:
+        figure = PLOTS.get(entry.name)(records)
+        if figure is None:
+            return {}
+        return {f"{entry.name}.{e}": render(figure, e, dpi, stamp) for e in endings}
+    except (Exception, SystemExit) as error:  # odd arrays fail in many ways
+        problem = f"{type(error).__name__}: {error}"
+        warn(clean(f"plot {entry.name}: not drawn: {problem}", 200))
+        return {}
 
 
 def undrawn(folder: Path) -> list[str]:
@@ -73,8 +86,10 @@ def draw_all(
     warn: Warn = warnings.warn,
     plots: str = "all",
     format: str = "png,svg",
+    paper: Paper = OWN,
+    told: Told = lambda path, new: None,
 ) -> list[Path]:
-    """Write plots that the records allow.
+    """Write plots that the records allow; those of the same records stay as they are.
 
     Args:
         records: as `analysis.reading` returns them.
@@ -82,9 +97,11 @@ def draw_all(
         warn: called with a line for every plot that cannot be drawn.
         plots: comma-separated names or globs, or `all`.
         format: comma-separated endings of files: png, svg or pdf.
+        paper: what a user wants of all figures.
+        told: called with every file, and whether it was written anew.
 
     Returns:
-        The files written, in the order of a report.
+        The files that are there, in the order of a report.
 
     Raises:
         ConfigError: if a plot or a format is unknown.
@@ -93,11 +110,24 @@ def draw_all(
     endings = [*dict.fromkeys(part.strip() for part in format.split(","))]
     for ending in endings:
         check_choice("format", ending, FORMATS)
-    files = images(records, warn, endings=endings, names=PLOTS.select_all(plots))
+    names, found = PLOTS.select_all(plots), []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_file(folder / name, data)
+        for entry in in_order():
+            if entry.name not in names:
+                continue
+            stamp = stamp_of(entry, records, paper, DPI)
+            paths = [folder / f"{entry.name}.{ending}" for ending in endings]
+            new = not all(is_stamped(path, stamp) for path in paths)
+            if new:
+                with on_paper(paper):
+                    files = _files(entry, records, warn, endings, DPI, stamp)
+                for name, data in files.items():
+                    write_file(folder / name, data)
+                paths = [folder / name for name in files]
+            for path in paths:
+                told(path, new)
+            found += paths
     except OSError as error:
         raise StoreError(f"{folder}: must take plots, got {error}") from error
-    return [folder / name for name in files]
+    return found

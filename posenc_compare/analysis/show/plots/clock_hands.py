@@ -1,4 +1,4 @@
-"""Clock hands: how far a rotary scheme turns each pair of channels."""
+"""Clock hands: how far a rotary scheme, or a sinusoid, turns each pair of channels."""
 
 import math
 
@@ -12,12 +12,14 @@ from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import (
     FAINT,
     MIDDLE,
     PAGE,
+    Look,
     add_legend,
     looks,
     new_figure,
@@ -25,13 +27,16 @@ from posenc_compare.analysis.show.plots.style import (
 
 HANDS = 8  # positions
 CLOCKS = 6  # pairs
+PACE = 0.02  # radians between a hand and one that turns evenly
+ROUND = 2e-3  # of a radius; records keep four digits of a number
 COLOURS = "viridis"
 
 
 @register_plot(
     "clock_hands",
     order=80,
-    caption="How far a rotary scheme turns pairs of channels at the first positions.",
+    caption="How far a scheme turns pairs of channels at the first positions: of "
+    "queries and keys, or of the vector it adds.",
 )
 def draw_clock_hands(records: list[Record]) -> Figure | None:
     """Draw hands at positions 0 ... 7, a row per scheme, from fast to slow pairs.
@@ -40,8 +45,7 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     other. Angles run against the clock from the right, as in mathematics.
     """
     styles = looks(records)
-    found = list(arrays_of(usable(records, "portrait"), "angles", styles))
-    found = [(look.text, seeds[0]) for look, seeds in found if seeds[0].ndim == 2]
+    found = _angles(usable(records, "portrait"), styles)
     if not found:
         return None
     figure = new_figure(PAGE, 1.6 * len(found) - 0.05)
@@ -63,6 +67,48 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     ]
     add_legend(figure, handles, title="position")
     return figure
+
+
+def _angles(
+    records: list[Record], styles: dict[str, Look]
+) -> list[tuple[str, NDArray[np.float64]]]:
+    """Return angles, `(position, pair)`, and the names of all that have them."""
+    angles = {
+        look.text: seeds[0]
+        for look, seeds in arrays_of(records, "angles", styles)
+        if seeds[0].ndim == 2
+    }
+    for look, seeds in arrays_of(records, "code", styles):
+        turned = angles_of_code(seeds[0])
+        if turned is not None:
+            angles.setdefault(look.text, turned)
+    names = [look.text for look in styles.values() if look.text in angles]
+    groups = groups_alike(names, [angles[name] for name in names])
+    return [(joined(group), angles[group[0]]) for group in groups]
+
+
+def angles_of_code(code: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return the angles of pairs of channels, if each turns evenly on a circle.
+
+    The sine is the first channel of a pair, as in the sinusoids of the Transformer.
+    Angles are counted from the first position.
+
+    Args:
+        code: `(position, channel)`.
+
+    Returns:
+        `(position, pair)` radians; None if any pair leaves its circle or its pace.
+    """
+    if code.ndim != 2 or not np.isfinite(code).all() or code.shape[1] < 2:
+        return None
+    sine, cosine = code[:, :-1:2], code[:, 1::2]
+    radius = np.hypot(sine, cosine)
+    if not np.allclose(radius, radius[:1], rtol=ROUND) or not radius.all():
+        return None
+    angles = np.unwrap(np.arctan2(sine, cosine), axis=0)
+    angles = angles - angles[:1]
+    even = angles[-1] * np.linspace(0, 1, len(angles))[:, None]
+    return angles if np.allclose(angles, even, rtol=0, atol=PACE) else None
 
 
 def _clock(axes: Axes, angles: NDArray[np.float64]) -> None:
@@ -94,7 +140,8 @@ def _clock(axes: Axes, angles: NDArray[np.float64]) -> None:
 
 def _turn(angles: NDArray[np.float64]) -> str:
     """Say how many positions a full turn takes."""
-    step = abs(angles[1] - angles[0]) if len(angles) > 1 else math.nan
+    turned = abs(angles[-1] - angles[0])
+    step = turned / (len(angles) - 1) if len(angles) > 1 else math.nan
     if not step > 0:
         return "does not turn"
     positions = 2 * math.pi / step

@@ -5,8 +5,10 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
     in_bits,
@@ -33,7 +35,10 @@ from posenc_compare.analysis.show.plots.style import (
     mark_training,
     power_ticks,
 )
+from posenc_compare.analysis.show.setting import preset_of, shared_facts
 
+WIDE = 2.0  # ratio of the ends from which the axis of bits is logarithmic
+TICKS = (0.5, 0.7, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8)
 CLOSE = 0.06  # of the height: nearer names would lie over one another
 LABELS = ("test length (bytes)", "bits per byte")
 
@@ -60,6 +65,7 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
     if rows["value"].isna().all():
         return None
+    styles, rows = drawn_once(styles, rows)
     groups = groups_of(styles, rows["scheme"])
     figure, panels = new_panels(groups, one_height=False)
     handles, notes = [], rows[rows["value"].isna()]
@@ -78,7 +84,30 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
         common.append(ended("no further positions"))
     add_legends(figure, panels, handles, [*common, *shade(rows)])
     outer_labels(panels, *LABELS)
+    if len(panels) == 1:
+        _wide_axis(panels[0])
+        say_setting(panels[0], chosen)
     return figure
+
+
+def _wide_axis(axes: Axes) -> None:
+    """Make the axis of bits logarithmic where the worst are far above the best."""
+    low, high = axes.get_ylim()
+    if high > WIDE * low > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(low, high)
+        axes.yaxis.set_major_locator(FixedLocator([t for t in TICKS if low < t < high]))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_ylabel(f"{LABELS[1]} (logarithmic)")
+
+
+def say_setting(axes: Axes, chosen: list[Record]) -> None:
+    """Say in grey above the axes with which preset networks were trained, and seeds."""
+    preset = preset_of(shared_facts([record.spec.setting for record in chosen]))
+    seeds = len({record.spec.seed for record in chosen})
+    text = f"{f'preset {preset}, ' if preset else ''}n = {seeds}"
+    axes.set_title(text, loc="right", color=MIDDLE, fontsize=6)
 
 
 def draw_floors(axes: Axes, floors: Frame) -> None:

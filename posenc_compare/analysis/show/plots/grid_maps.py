@@ -9,8 +9,8 @@ from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import MIDDLE
 
 KINDS: dict[str, Kind] = {
-    "grid_bias": ("logits", None),
-    "grid_similarity": ("cosine", ("vlag", -1, 1)),
+    "grid_bias": Kind("logits"),
+    "grid_similarity": Kind("cosine", ("vlag", -1, 1)),
 }
 SIDES = ("row", "column")
 

@@ -1,5 +1,8 @@
 """Heat maps by head: a row per scheme and array, at most four heads across."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +16,40 @@ from posenc_compare.analysis.show.plots.style import PAGE, looks, new_figure
 HEADS = 4
 TICKS = 3  # from the first to the last, about
 
-Kind = tuple[str, tuple[str, float, float] | None]
+Maps = NDArray[np.float64]
+
+
+class Kind(NamedTuple):
+    """How arrays of one name are drawn.
+
+    Attributes:
+        unit: for the colour bar.
+        ends: colour map and the values at its ends, if not from the values.
+        prepare: what is drawn of an array, `(head, row, column)`.
+    """
+
+    unit: str
+    ends: tuple[str, float, float] | None = None
+    prepare: Callable[[Maps], Maps] = lambda maps: maps
+
+
+def below_largest(maps: Maps) -> Maps:
+    """Return logits minus the largest of their query, for keys up to the query.
+
+    A softmax takes no notice of what is added to all logits of a query.
+
+    Args:
+        maps: `(head, query, key)`; NaN where a query may not look.
+
+    Returns:
+        The same shape; NaN for later keys.
+    """
+    later = np.triu(np.ones(maps.shape[-2:], bool), k=1)
+    past = np.where(later, np.nan, maps)
+    return past - np.fmax.reduce(past, axis=-1, keepdims=True)
+
+
+BIAS = Kind("logits below the largest", ("rocket", -10.0, 0.0), below_largest)
 
 
 def draw_head_maps(
@@ -24,12 +60,12 @@ def draw_head_maps(
 ) -> tuple[Figure, list[Axes]] | None:
     """Draw arrays `(head, row, column)` of a measure; None if there are none.
 
-    Every head has a scale of its own, unless the kind of array has one, since slopes
-    differ by powers of two. Heads that are all alike are drawn once.
+    Every head has a scale of its own, unless the kind of array has one. Heads that are
+    all alike are drawn once.
 
     Args:
         records: of all schemes.
-        kinds: of the arrays to draw, by name: their unit, and ends as of `draw_heat`.
+        kinds: of the arrays to draw, by name.
         sides: what rows and columns are.
         measure: that has the arrays.
 
@@ -42,7 +78,7 @@ def draw_head_maps(
         look.text: seeds[0] for look, seeds in arrays_of(chosen, "bias_heads", styles)
     }
     found = {
-        (look.text, kind): seeds[0]
+        (look.text, name): kind.prepare(seeds[0])
         for name, kind in kinds.items()
         for look, seeds in arrays_of(chosen, name, styles)
     }
@@ -53,7 +89,8 @@ def draw_head_maps(
     figure.set_layout_engine("compressed")  # the maps are square
     grid = figure.subplots(len(found), HEADS, squeeze=False, height_ratios=heights)
     drawn = []
-    for row, ((scheme, (unit, ends)), maps) in zip(grid, found.items(), strict=True):
+    for row, ((scheme, name), maps) in zip(grid, found.items(), strict=True):
+        unit, ends, _ = kinds[name]
         names = heads.get(scheme, np.arange(len(maps)))
         kept = _kept(maps)
         for axes in row[len(kept) :]:

@@ -32,6 +32,7 @@ def draw_lines(
     *,
     markers: bool = False,
     width: float = WIDTH,
+    same: float = SAME,
 ) -> list[Line2D]:
     """Draw one line per scheme and return a legend handle for each.
 
@@ -45,9 +46,10 @@ def draw_lines(
         styles: look of every scheme.
         markers: whether to mark the points.
         width: of lines, in points.
+        same: share of the range of all values within which lines coincide.
     """
     handles = []
-    below = layers(curves)
+    below = layers(curves, same)
     for look in styles.values():
         curve = curves[curves["scheme"] == look.text].dropna(subset="value")
         if curve.empty:
@@ -84,10 +86,10 @@ def draw_lines(
     return handles
 
 
-def layers(curves: Frame) -> dict[str, tuple[int, int]]:
+def layers(curves: Frame, same: float = SAME) -> dict[str, tuple[int, int]]:
     """Return for each scheme how many lines it covers, and by how many it is covered.
 
-    Lines count as one where no two points differ by more than `SAME` of the range.
+    Lines count as one where no two points differ by more than `same` of the range.
     """
     table = curves.pivot_table(index="x", columns="scheme", values="value", sort=False)
     low, high = np.nanmin(table, initial=np.inf), np.nanmax(table, initial=-np.inf)
@@ -96,7 +98,7 @@ def layers(curves: Frame) -> dict[str, tuple[int, int]]:
         for group in groups:
             apart = (table[group[0]] - table[scheme]).abs()
             same_ends = table[group[0]].notna().equals(table[scheme].notna())
-            if same_ends and apart.max() <= SAME * (high - low):
+            if same_ends and apart.max() <= same * (high - low):
                 group.append(scheme)
                 break
         else:

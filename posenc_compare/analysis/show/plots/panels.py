@@ -1,5 +1,6 @@
 """Panels of lines: one for all schemes, or one for each family where they are many."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from matplotlib.artist import Artist
@@ -16,6 +17,10 @@ from posenc_compare.analysis.show.plots.style import (
 )
 
 MANY = 12  # schemes that one panel does not hold
+FULL = 12  # schemes of a family that one panel holds: more have several
+GUESTS = 4  # schemes of no family that are in all panels, if they are no more
+BESIDE = 30  # characters of a line of a legend beside a panel
+LINE = 0.105  # inches of a line of a legend beside a panel
 HEIGHT = 2.5  # inches, of a panel alone
 
 
@@ -30,13 +35,20 @@ def groups_of(styles: dict[str, Look], shown: Iterable[str]) -> dict[str, list[s
     texts = [look.text for look in looks]
     families = list(dict.fromkeys(look.family for look in looks))
     apart = len({look.colour for look in looks}) == len(looks)
-    if len(families) < 2 or (len(looks) <= MANY and apart):
+    if len(looks) <= (FULL if len(families) < 2 else MANY * apart):
         return {"": texts}
-    return {
-        family: [look.text for look in looks if look.family in ("none", family)]
-        for family in families
-        if family != "none"
-    }
+    plain = [look.text for look in looks if look.family == "none"]
+    guests = plain if len(plain) <= GUESTS else []
+    found = {}
+    for family in families:
+        own = [look.text for look in looks if look.family == family]
+        if family == "none" and guests:
+            continue
+        count = -(-len(own) // FULL)
+        for i in range(count):
+            title = f"{family} ({i + 1} of {count})" if count > 1 else family
+            found[title] = guests + own[i * FULL : (i + 1) * FULL]
+    return found
 
 
 def new_panels(
@@ -68,13 +80,26 @@ def add_legends(
     handles: list[list[Line2D]],
     common: Sequence[Artist],
 ) -> None:
-    """Name the lines: below a panel alone, else beside each; `common` always below."""
+    """Name the lines: below a panel alone, else beside each; `common` always below.
+
+    Panels grow to the height of the longest legend beside one.
+    """
     if len(panels) == 1:
         add_legend(figure, [*handles[0], *common])
         return
-    for axes, own in zip(panels, handles, strict=True):
+    texts = [
+        [textwrap.fill(str(handle.get_label()), BESIDE) for handle in own]
+        for own in handles
+    ]
+    lines = max("\n".join(own).count("\n") + 1 for own in texts)
+    places = [axes.get_subplotspec() for axes in panels]
+    rows = len({place.rowspan.start for place in places if place})
+    height = figure.get_figheight() / rows
+    figure.set_figheight(rows * max(height, LINE * lines + 0.5))
+    for axes, own, names in zip(panels, handles, texts, strict=True):
         axes.legend(
-            handles=own,
+            own,
+            names,
             loc="center left",
             bbox_to_anchor=(1, 0.5),
             fontsize=5.5,

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
     arrays_of,
@@ -63,7 +64,13 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     ).dropna(subset="value")
     bins = points.groupby(["scheme", "x"], sort=False, as_index=False)["value"]
     means = bins.agg("mean").assign(half_width=bins.agg(half_width)["value"])
-    ends = {look.text: max(map(len, seeds)) for look, seeds in found}
+    reach = {look.text: max(map(len, seeds)) for look, seeds in found}
+    before, (styles, means) = styles, drawn_once(styles, means)
+    ends = {
+        look.text: reach[before[label].text]
+        for label, look in styles.items()
+        if before[label].text in reach
+    }
     longest = max(ends.values())
     short = [text for text, end in ends.items() if end < longest]
     groups = groups_of(styles, ends)

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.extrapolation import (
     LABELS,
     name_axes,
@@ -36,7 +37,10 @@ def draw_scalings(records: list[Record]) -> Figure | None:
     read = rows[(rows["quantity"] == "read_bits_per_byte") & rows["x"].gt(0)]
     if read.empty:
         return None
-    plain = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
+    rows = rows[rows["x"].gt(0)]
+    styles, rows = drawn_once(styles, rows)
+    read = rows[rows["quantity"] == "read_bits_per_byte"]
+    plain = rows[rows["quantity"] == "bits_per_byte"]
     plain = plain[plain["scheme"].isin(read["scheme"])].assign(case=PLAIN)
     both: Frame = pd.concat([plain, read])
     cases = list(both["case"].unique())
@@ -47,8 +51,9 @@ def draw_scalings(records: list[Record]) -> Figure | None:
     handles = []
     for axes, scheme in zip(panels, groups, strict=True):
         here = both[both["scheme"] == scheme]
-        curves = here.assign(scheme=here["case"])
-        handles.append(draw_lines(axes, curves, colours, markers=True))
+        curves = here.assign(scheme=here["case"]).drop(columns=["quantity", "case"])
+        own, curves = drawn_once(colours, curves)
+        handles.append(draw_lines(axes, curves, own, markers=True))
         name_axes(axes, both, chosen)
         axes.set_title(scheme, loc="right")
     add_legends(figure, panels, handles, shade(both))

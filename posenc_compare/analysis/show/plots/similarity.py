@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.frames import Frame, arrays_of, usable
 from posenc_compare.analysis.show.plots.lines import THIN, draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import add_legends, groups_of
@@ -22,8 +23,7 @@ from posenc_compare.analysis.show.plots.style import (
 from posenc_compare.stats.intervals import half_width
 
 COLUMNS = ("scheme", "x", "value", "half_width")
-LINEAR = 1.0  # logits around 0 that are drawn on a linear scale
-STEEP = 20.0  # range in logits beyond which the rest is logarithmic
+DEEP = 20.0  # logits below 0 at which the axis ends; steeper lines leave it
 
 
 @register_plot(
@@ -35,12 +35,15 @@ STEEP = 20.0  # range in logits beyond which the rest is logarithmic
 def draw_similarity(records: list[Record]) -> Figure | None:
     """Draw the mean cosine of two codes, and the mean logit, by distance.
 
-    Logits are those of equal tokens after a LayerNorm, as a change from distance 0;
-    beyond one logit their axis is logarithmic where the range is wide.
+    Logits are those of equal tokens after a LayerNorm, as a change from distance 0, on
+    a linear axis. It ends where differences no longer matter to a softmax.
     """
     styles = looks(records)
     cosines = _curves(records, "portrait", "similarity", styles)
     logits = _curves(records, "distance_decay", "mean_logit", styles, change=True)
+    both = pd.concat([cosines.assign(case="cosine"), logits.assign(case="logit")])
+    styles, both = drawn_once(styles, both)
+    cosines, logits = (both[both["case"] == case] for case in ("cosine", "logit"))
     columns = [curves for curves in (cosines, logits) if not curves.empty]
     if not columns:
         return None
@@ -54,6 +57,10 @@ def draw_similarity(records: list[Record]) -> Figure | None:
         handles: dict[str, Line2D] = {}
         for axes, curves in zip(row, columns, strict=True):
             own = curves[curves["scheme"].isin(texts)]
+            own = own.assign(  # far below its end, an axis shows nothing
+                value=own["value"].clip(lower=-2 * DEEP),
+                half_width=own["half_width"].where(own["value"] > -DEEP),
+            )
             if own.empty:
                 axes.set_axis_off()
                 continue
@@ -117,11 +124,8 @@ def _distance_axis(axes: Axes, longest: float) -> None:
 
 
 def _logit_axis(axes: Axes, curves: Frame) -> None:
-    axes.set_ylabel("mean logit minus that at 0")
-    if curves["value"].max() - curves["value"].min() > STEEP:
-        axes.set_yscale("symlog", linthresh=LINEAR, linscale=1)
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_ylim(
-            1.25 * curves["value"].min(), max(0.3, 1.1 * curves["value"].max())
-        )
+    axes.set_ylabel("mean logit minus that\nat 0")
+    if curves["value"].min() < -DEEP:
+        axes.set_ylim(-DEEP, max(0.5, 1.1 * curves["value"].max()))
+        axes.set_ylabel(f"mean logit minus that\nat 0, to \N{MINUS SIGN}{DEEP:g}")
     axes.axhline(0, color="0.85", linewidth=0.5, zorder=0)

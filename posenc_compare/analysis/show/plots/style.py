@@ -8,6 +8,7 @@ tritanopic vision. Where colours run out, marker and dash still tell schemes apa
 import functools
 import io
 import math
+import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -24,12 +25,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.listing import YEAR, by_family
+from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, PAPER
 from posenc_compare.registry import SCHEMES, Entry
 
-COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 FEW = 6  # schemes whose lines fit into one column
 SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
+ENTRY = 44  # characters of a line of a legend
 FONT = "DejaVu Sans"  # comes with matplotlib
 
 COLOURS = (
@@ -131,17 +133,17 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
         family: of every label.
     """
     labels = sorted(family, key=lambda label: by_family(family[label], label))
-    places = _places()
-    strange = (label for label in labels if label not in places)
-    places = {**places, **{label: len(places) + i for i, label in enumerate(strange)}}
+    known = places()
+    strange = (label for label in labels if label not in known)
+    known = {**known, **{label: len(known) + i for i, label in enumerate(strange)}}
     used: Counter[str] = Counter()
     near: Counter[tuple[str, str]] = Counter()  # by family and colour
     chosen: dict[str, str] = {}
-    for label in sorted(labels, key=lambda label: places[label]):
+    for label in sorted(labels, key=lambda label: known[label]):
         beside: Counter[str] = Counter()
         for (other, colour), count in near.items():
             beside[colour] += count * _meet(other, family[label])
-        first = places[label] % len(COLOURS)
+        first = known[label] % len(COLOURS)
         turned = COLOURS[first:] + COLOURS[:first]
         colour = min(turned, key=lambda colour: (beside[colour], used[colour]))
         chosen[label] = colour
@@ -152,7 +154,7 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
         label: Look(
             texts[label],
             chosen[label],
-            MARKERS[places[label] % len(MARKERS)],
+            MARKERS[known[label] % len(MARKERS)],
             DASHES[(i + i // len(COLOURS)) % len(DASHES)],
             safe(family[label]),
         )
@@ -161,7 +163,7 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
 
 
 @functools.cache
-def _places() -> dict[str, int]:
+def places() -> dict[str, int]:
     """Return the place of every scheme of this package, in the order of publication."""
     own = [
         entry
@@ -206,7 +208,7 @@ def safe(text: str, length: int = LABEL) -> str:
 
     Control characters, and those the font lacks, become `?`.
     """
-    glyphs = _glyphs()
+    glyphs = _glyphs(dict(PAPER.get().rc).get("font.family", [FONT])[0])
     shown = "".join(
         char
         if ord(char) in glyphs and unicodedata.category(char)[0] not in "CM"
@@ -221,8 +223,8 @@ def safe(text: str, length: int = LABEL) -> str:
 
 
 @functools.cache
-def _glyphs() -> frozenset[int]:
-    font = font_manager.get_font(font_manager.findfont(FONT))
+def _glyphs(family: str) -> frozenset[int]:
+    font = font_manager.get_font(font_manager.findfont(family))
     return frozenset(font.get_charmap())
 
 
@@ -240,14 +242,25 @@ def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
 
 def _apply() -> None:
     mpl.rcdefaults()
-    for name, value in RC.items():
+    for name, value in {**RC, **dict(PAPER.get().rc)}.items():
         mpl.rcParams[name] = value
 
 
-def render(figure: Figure, ending: str, dpi: int) -> bytes:
-    """Return a figure as a file's bytes, the same for the same figure."""
+def render(figure: Figure, ending: str, dpi: int, stamp: str = "") -> bytes:
+    """Return a figure as a file's bytes, the same for the same figure.
+
+    Args:
+        figure: to render.
+        ending: png, svg or pdf.
+        dpi: resolution of PNG.
+        stamp: words without markup that the file is to hold, unseen.
+    """
     data = io.BytesIO()
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    metadata = {
+        "png": {"Comment": stamp or None},
+        "svg": {"Date": None, "Description": stamp or None},
+        "pdf": {"CreationDate": None, "Keywords": stamp or None},
+    }[ending]
     with mpl.rc_context():
         _apply()
         figure.savefig(data, format=ending, dpi=dpi, metadata=metadata)
@@ -262,8 +275,12 @@ class Picture(Figure):
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure in inches, outside pyplot and any window."""
-    return Picture(figsize=(width, height), layout="constrained")
+    """Return an empty figure in inches, outside pyplot and any window.
+
+    Its width is that of the paper, where a user asks for one.
+    """
+    size = (PAPER.get().width or width, height)
+    return Picture(figsize=size, layout="constrained")
 
 
 def line_width(schemes: int) -> float:
@@ -283,11 +300,13 @@ def add_legend(
     """
     if not handles:
         return
-    texts = [str(handle.get_label()) for handle in handles]
-    entry = 0.055 * max(map(len, texts)) + 0.45  # inches, from the mean glyph
+    texts = [textwrap.fill(str(h.get_label()), ENTRY) for h in handles]
+    lines = [line for text in texts for line in text.splitlines()]
+    entry = 0.055 * max(map(len, lines)) + 0.45  # inches, from the mean glyph
     columns = max(1, min(len(handles), int(figure.get_figwidth() / entry)))
     rows = math.ceil(len(handles) / columns)
-    figure.set_figheight(figure.get_figheight() + 0.135 * (rows + bool(title)) + 0.08)
+    high = sum(sorted((text.count("\n") + 1 for text in texts), reverse=True)[:rows])
+    figure.set_figheight(figure.get_figheight() + 0.135 * (high + bool(title)) + 0.08)
     figure.legend(
         handles,
         texts,

@@ -1,0 +1,69 @@
+"""Columns of displayed tables, and which of them are to be shown."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from posenc_compare.analysis.core.quantities import Better
+from posenc_compare.analysis.show.means import Mean
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import hint
+
+SHOWN = 12  # headings that a refusal names
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a displayed table: of two means of a scheme the later one shows.
+
+    Attributes:
+        heading: above it.
+        measure: whose.
+        means: in it.
+        better: which end is, if schemes are to be put in an order.
+        floors: means of what schemes must beat, by name.
+    """
+
+    heading: str
+    measure: str
+    means: list[Mean]
+    better: Better = "neither"
+    floors: dict[str, Mean] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return the heading without its arrow."""
+        return self.heading.rstrip(" ↓↑")
+
+
+class Chosen:
+    """The columns that are asked for, by their headings without arrows.
+
+    Args:
+        wanted: comma-separated headings or globs; empty for all columns.
+    """
+
+    def __init__(self, wanted: str = "") -> None:
+        self.patterns = [part.strip() for part in wanted.split(",") if part.strip()]
+        self.seen: dict[str, None] = {}
+
+    def of(self, columns: Iterable[Column]) -> list[Column]:
+        """Return those of some columns that are asked for, in their order."""
+        found = list(columns)
+        self.seen |= dict.fromkeys(column.name for column in found)
+        return [column for column in found if self._wants(column.name)]
+
+    def check(self) -> None:
+        """Check that every pattern fits a column that there was.
+
+        Raises:
+            ConfigError: if one does not.
+        """
+        for pattern in self.patterns:
+            if not any(fnmatchcase(name, pattern) for name in self.seen):
+                some = [*self.seen][:SHOWN]
+                near = hint(pattern, self.seen) or f"; there are {', '.join(some)}"
+                raise ConfigError(f"no table has a column {pattern[:80]!r}{near}")
+
+    def _wants(self, name: str) -> bool:
+        return not self.patterns or any(fnmatchcase(name, p) for p in self.patterns)
