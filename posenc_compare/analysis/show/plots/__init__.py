@@ -5,7 +5,7 @@ figure, or None if they hold nothing for it.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import write_file
@@ -32,6 +32,7 @@ def images(
     *,
     endings: Sequence[str] = ("png", "svg"),
     dpi: int = DPI,
+    names: Container[str] | None = None,
 ) -> dict[str, bytes]:
     """Return every plot that the records allow, as the bytes of its files.
 
@@ -40,13 +41,15 @@ def images(
         warn: called with a line for every plot that cannot be drawn.
         endings: formats of every plot.
         dpi: resolution of PNG.
+        names: of the plots; all, if not given.
 
     Returns:
         Bytes by file name, in the order of a report.
     """
     found: dict[str, bytes] = {}
     for entry in in_order():
-        found |= _files(entry, records, warn, endings, dpi)
+        if names is None or entry.name in names:
+            found |= _files(entry, records, warn, endings, dpi)
     return found
 
 

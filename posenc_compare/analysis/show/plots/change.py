@@ -32,6 +32,7 @@ TICKS = (-0.1, -0.05, 0, 0.05, 0.1, 0.2, 0.5, 1, 2, 4)
 @register_plot(
     "change",
     order=12,
+    measure="extrapolation",
     caption="Bits per byte minus those of the same network at the training length: "
     "means over seeds with their 95% intervals. The axis is linear in the shaded strip "
     "and logarithmic beyond. Grey: n-gram models of the same training bytes.",

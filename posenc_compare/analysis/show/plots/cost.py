@@ -12,6 +12,7 @@ QUANTITIES = ["scheme_parameters", "step_seconds", "step_memory"]
 @register_plot(
     "cost",
     order=28,
+    measure="cost",
     caption="What a step of training takes: parameters of the scheme, median seconds, "
     "and the most memory of its tensors.",
 )

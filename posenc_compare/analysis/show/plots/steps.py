@@ -28,6 +28,7 @@ from posenc_compare.analysis.show.plots.style import (
 @register_plot(
     "steps",
     order=55,
+    measure="smoothness",
     caption="Distance of the code of each position from that of the next, in mean "
     "steps. Bits jump where many flip at once; sinusoids move evenly.",
 )
