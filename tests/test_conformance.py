@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from posenc_compare.conformance import CHECKS, Subject, built_in, run_check
+from posenc_compare.conformance.checks import explain
 from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.schemes import Scheme
 from posenc_compare.testing import parametrize_schemes
 from posenc_compare.variants import parse_variants
 
@@ -130,11 +133,21 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+def test_a_layer_of_another_dtype_is_told_the_cure() -> None:
+    linear = torch.nn.Linear(2, 2)
+    with pytest.raises(RuntimeError) as caught:
+        linear(torch.zeros(1, 2, dtype=torch.float64))
+    assert "`posenc_compare.schemes.shared.layers.apply_wide`" in explain(
+        caught.value, Scheme
+    )
+    assert "apply_wide" not in explain(RuntimeError("mat1 is too wide"), Scheme)
+
+
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
         ("late", "C21", "logits that the distance changes"),
-        ("drifts", "C21", "built for 64 after a shift by 1 "),
+        ("drifts", "C21", "after a shift by 1 (or `relative=False`) "),
         ("noisy", "C10", "random numbers"),
         ("noisy", "C18", "smallest input: 1 token of 65"),
         ("rounds", "C17", "in bfloat16"),

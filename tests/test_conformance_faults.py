@@ -36,7 +36,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("first_decodes", "C20", "decoding of packed documents"),
         ("overhears", "C14", "output of other heads than 0, whose queries changed"),
         ("keys", "C14", "output of other heads than 0, whose keys changed"),
-        ("third_head", "C21", "after a shift by 1 "),
+        ("third_head", "C21", "after a shift by 1 (or "),
         ("far", "C21", "(smallest input: 10 tokens up to 300 apart)"),
         ("beyond", "C21", "built for 64 after a shift by 63 "),
         ("remembers", "C09", "the same bits after a text that ends at position 99"),

@@ -15,6 +15,10 @@ from posenc_compare.schemes.scheme import Scheme
 
 EXACT = 1e-10  # absolute error in float64, for values of order one
 LONGEST = 230  # characters of a cause in a message
+CURES = {  # by what torch says
+    "same dtype": "`posenc_compare.schemes.shared.layers.apply_wide` applies a layer "
+    "in the wider dtype"
+}
 
 Run = Callable[[Subject, Any], None]
 
@@ -154,7 +158,8 @@ def explain(fault: Exception, scheme: type[Scheme]) -> str:
         said = f"{type(fault).__name__}{place(fault, scheme)}: {said}"
     if len(said) > LONGEST:
         said = said[:LONGEST].rpartition(" ")[0] + " ..."
-    return said
+    cures = [cure for sign, cure in CURES.items() if sign in str(fault)]
+    return "; ".join([said, *cures])
 
 
 def place(fault: Exception, scheme: type[Scheme]) -> str:

@@ -153,11 +153,13 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
     shifts = list(_shifts(subject, x, positions))
     if scheme.facts.relative:
         for said, moved, rested in shifts:
-            expect_close(moved, rested, EXACT, said)
+            expect_close(moved, rested, EXACT, f"{said} (or `relative=False`)")
     else:
         pairs = [(moved[seen], rested[seen]) for _, moved, rested in shifts]
         change = max((m - r).abs().max().item() for m, r in pairs)
-        expect(change > 1e-6, "logits that a shift changes (or `relative`)", change)
+        expect(
+            change > 1e-6, "logits that a shift changes (or `relative=True`)", change
+        )
     if scheme.facts.by_order:
         other = layer.logits(x, 3 * positions + 11)
         expect_close(other, here, 0, "logits at other ids (`by_order`)")
