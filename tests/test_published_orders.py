@@ -1,5 +1,7 @@
 """Published orders: verdicts of claims, and the command that trains what they take."""
 
+import json
+
 import numpy as np
 import pytest
 from conftest import Command
@@ -9,6 +11,7 @@ from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.reproduce.orders import (
+    ROW,
     Claim,
     PublishedOrder,
     Score,
@@ -131,6 +134,15 @@ def test_the_table_says_source_and_verdict() -> None:
     assert ours.startswith("1.000 ± ")
     assert (p, said) == ("0.031", "agrees")
     assert table.lines == ("published: a says (a paper)", "verdict: agrees")
+    (outcome,) = outcomes(one, records())
+    assert dict(zip(ROW, outcome.row, strict=True)) == {
+        "claim": claim,
+        "difference": pytest.approx(1, abs=0.1),
+        "half_width": outcome.half_width,
+        "n": 6,
+        "p": 0.03125,
+        "verdict": "agrees",
+    }
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -153,8 +165,10 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
     assert done.returncode == 0, done.stderr
     assert "not separable" in done.stdout
     assert "verdict: not separable" in done.stdout
-    again = posenc("reproduce", "flip_flop", *sizes, "--out", tmp_path)
+    words = ("reproduce", "flip_flop", *sizes, "--out", tmp_path, "--format", "json")
+    again = posenc(*words)
     assert "0 to compute" in again.stderr
+    assert [row["p"] for row in json.loads(again.stdout)] == [None, None]
 
 
 def test_an_unknown_order_is_one_line(posenc: Command) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.engine.choices import WorkChoices
-from posenc_compare.cli.console import progress, say, show, show_parts
+from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
 from posenc_compare.cli.options import Format, Formats, with_choices
 
 Names = Annotated[
@@ -59,13 +59,14 @@ def _orders(names: str, out: Path, format: str, chosen: dict[str, object]) -> in
     """
     from posenc_compare.analysis.engine.comparison import plan_comparison
     from posenc_compare.analysis.records.store import Store
-    from posenc_compare.reproduce.orders import order_table, outcomes
+    from posenc_compare.reproduce.orders import ROW, order_table, outcomes
     from posenc_compare.reproduce.published_orders import ORDERS, published_order
 
     wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
     orders = {name: published_order(name) for name in wanted}
     choices: Body = {n: value for n, value in chosen.items() if value is not None}
     store, tables, failed = Store(out), [], 0
+    rows: list[list[object]] = []
     for name, order in orders.items():
         both: Body = {**choices, **order.choices}
         comparison = plan_comparison(order.schemes, "extrapolation", **both)
@@ -74,8 +75,13 @@ def _orders(names: str, out: Path, format: str, chosen: dict[str, object]) -> in
                 return 130
         results = comparison.results(store, say, arrays=False)
         failed += len(results.failed)
-        tables.append(order_table(name, order, outcomes(order, results.records)))
-    show_parts(tables, format)
+        found = outcomes(order, results.records)
+        tables.append(order_table(name, order, found))
+        rows += [[name, *outcome.row] for outcome in found]
+    if format in NUMBERS:
+        show("Published orders", ["order", *ROW], rows, format)
+    else:
+        show_parts(tables, format)
     return int(failed > 0)
 
 
