@@ -1,5 +1,6 @@
 """Who computes beside whom: the policy of the scheduler, without processes."""
 
+import select
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -104,6 +105,8 @@ def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
         monkeypatch.setenv(name, own)
     worker = WorkerProcess(Group(()), {}, [], 0)
     try:
+        # The environment can be read only once the interpreter runs: it answers then.
+        select.select([worker.descriptors[0]], [], [])
         environ = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
     finally:
         worker.close()

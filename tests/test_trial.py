@@ -72,6 +72,14 @@ def test_sizes_that_a_scheme_refuses_anyway_are_left_to_its_cells() -> None:
         try_options(parse_variants("rope:base=-500"), SETTINGS)
 
 
+def test_options_that_can_be_used_at_one_size_are_left_to_their_cells() -> None:
+    quarter = parse_variants("rope:fraction=0.25")
+    narrow = ProbeSetting(width=8, heads=2)  # a quarter of 4 channels is no pair
+    try_options(quarter, [narrow, ProbeSetting()])
+    with pytest.raises(ConfigError, match="fraction"):
+        try_options(quarter, [narrow])
+
+
 def test_a_misspelt_door_is_named_and_its_code_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "strange.py"
     path.write_text(PLUGIN)

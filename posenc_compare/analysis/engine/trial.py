@@ -6,7 +6,6 @@ once and shown two tokens, and those of plugins are read as text.
 
 import ast
 from collections.abc import Iterable, Iterator
-from itertools import product
 
 import torch
 
@@ -27,17 +26,19 @@ def try_options(
 ) -> None:
     """Use each scheme of the package that has options once, at each size.
 
-    Sizes that a scheme refuses with its defaults too are left to its cells.
+    What a scheme refuses at some sizes alone, or with its defaults too, is left to its
+    cells.
 
     Raises:
-        ConfigError: if a scheme refuses its options.
+        ConfigError: if a scheme refuses its options at every size.
     """
-    own = [v for v in variants if v.options and _all_own(v.schemes)]
-    sizes = dict.fromkeys(map(_geometry, settings))
-    for variant, geometry in product(own, sizes):
-        refused = _refusal(variant, geometry)
-        if refused and not _refusal(Variant(variant.name), geometry):
-            raise ConfigError(f"{variant.label}: {refused}")
+    sizes = [*dict.fromkeys(map(_geometry, settings))]
+    for variant in variants:
+        if variant.options and _all_own(variant.schemes):
+            refused = [_refusal(variant, size) for size in sizes]
+            default = Variant(variant.name)
+            if all(refused) and not all(_refusal(default, size) for size in sizes):
+                raise ConfigError(f"{variant.label}: {refused[0]}")
 
 
 def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
