@@ -154,33 +154,41 @@ def _show_results(
 
 
 def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
+    from posenc_compare.analysis.records.store import Store
+
     cells, todo = comparison.cells, comparison.missing(store)
+    held = comparison.held(store)
     body = []
     for cell in cells:
         key = cell.key()
         state = "to compute" if key in todo else "done"
+        state = f"copied from {held[key].folder}" if key in held else state
         body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
+    for key in held:
+        del todo[key]
     title = f"{len(cells)} cells, {len(todo)} to compute"
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
     if todo:
-        _say_time(list(todo.values()), store, comparison.limits.workers)
+        stores = [store, *map(Store, comparison.reuse)]
+        _say_time(list(todo.values()), stores, comparison.limits.workers)
 
 
-def _say_time(todo: "list[Cell]", store: "Store", workers: int) -> None:
-    """Say how long cells would take, as far as the records of the folder tell."""
+def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
+    """Say how long cells would take, as far as the records of folders tell."""
     from posenc_compare.analysis.engine.estimate import seconds_of
     from posenc_compare.analysis.records.record import Record
 
-    known = [Record.from_json(body) for body in store.records()]
+    known = [Record.from_json(body) for store in stores for body in store.records()]
+    folders = " and ".join(str(store.folder) for store in stores)
     seconds = seconds_of(todo, known, workers)
     count = f"{workers} at once" if workers > 1 else "one by one"
     if seconds:
         time = (
             f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
         )
-        say(f"some {time} by the records of {store.folder}, {count}")
+        say(f"some {time} by the records of {folders}, {count}")
     else:
-        say(f"{store.folder} has no records that tell how long this takes")
+        say(f"{folders}: no records that tell how long this takes")
 
 
 def _say_how_to_go_on(more: str = "") -> None:

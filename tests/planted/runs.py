@@ -20,6 +20,7 @@ SOURCES = "tests/test_sources.py::test_"
 TRUST = "tests/faults/test_trust.py::test_"
 STORE = "tests/faults/test_store.py::test_"
 PACK = "tests/faults/test_pack.py::test_"
+REUSE = "tests/faults/test_reuse.py::test_"
 CHECKPOINTS = "tests/faults/test_checkpoints.py::test_"
 RECORDS = "tests/test_records.py::test_"
 PROVENANCE = "tests/test_provenance.py::test_"
@@ -327,6 +328,13 @@ FAULTS = [
         "if size > LONG or",
         "if",
         f"{PACK}a_packed_file_of_endless_text_is_not_read",
+    ),
+    fault(
+        "analysis/records/reuse",
+        "timings of another day are copied",
+        'return record.status == "ok" and not timed',
+        'return record.status == "ok"',
+        f"{REUSE}what_came_out_well_is_copied_and_nothing_else",
     ),
     fault(
         "analysis/records/pack",

@@ -7,6 +7,7 @@ made has the value of its preset, or the default of `Work`.
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from posenc_compare.analysis.core.canonical import Body
@@ -82,6 +83,9 @@ class WorkChoices(TypedDict, total=False):
     retry: Annotated[str, "Compute these again: failed, lost, or both by comma."]
     overwrite: Annotated[bool, "Compute every cell again."]
     fail_fast: Annotated[bool, "Stop at the first cell that fails."]
+    reuse: Annotated[
+        str, "Folders of runs, by comma: what they have is copied, not computed again."
+    ]
     shard: Annotated[str, "I/N: the share of this run, of N that run at once."]
     yes: Annotated[bool, "Compute however many cells there are."]
 
@@ -109,6 +113,7 @@ class Work:
         retry: comma-separated statuses of records to compute again.
         overwrite: compute every cell again.
         fail_fast: stop at the first cell that fails.
+        reuse: comma-separated folders of runs, whose records are copied.
         shard: `I/N`, the cells that this run of N takes.
         yes: compute however many cells there are.
     """
@@ -122,8 +127,20 @@ class Work:
     retry: str = ""
     overwrite: bool = False
     fail_fast: bool = False
+    reuse: str = ""
     shard: str = "1/1"
     yes: bool = False
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders whose records are copied."""
+        check_text("reuse", self.reuse, "runs/quick")
+        named = [name for name in self.reuse.split(",") if name.strip()]
+        if named and self.overwrite:
+            raise ConfigError(
+                f"reuse must be left out where every cell is computed again, "
+                f"got {self.reuse[:80]!r}; a run without `--overwrite` would work"
+            )
+        return tuple(map(Path, named))
 
     def statuses(self) -> tuple[str, ...]:
         """Return the statuses of records that count as missing."""

@@ -37,6 +37,7 @@ from posenc_compare.analysis.records.cells import (
 )
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.pinned import other_text
@@ -90,6 +91,7 @@ class Comparison:
         limits: what a run may use.
         plugins: files and modules that workers take schemes from.
         retry: statuses of records that are computed again.
+        reuse: folders of other runs, whose records are copied.
         name: of the folder that a run goes to by default.
         remarks: lines that a reader must know before it runs.
     """
@@ -98,12 +100,22 @@ class Comparison:
     limits: Limits
     plugins: list[str]
     retry: tuple[str, ...] = ()
+    reuse: tuple[Path, ...] = ()
     name: str = ""
     remarks: tuple[str, ...] = ()
 
     def missing(self, store: Store) -> dict[str, Cell]:
         """Return by key the cells that a run would compute."""
         return missing(self.cells, store, self.retry)
+
+    def held(self, store: Store) -> dict[str, Store]:
+        """Return by key who holds a record that a run would copy.
+
+        Raises:
+            ConfigError: if a folder to copy from holds no records.
+            StoreError: if one cannot be read.
+        """
+        return held_by(self.missing(store), self.reuse) if self.reuse else {}
 
     def compute(self, store: Store, listen: Listener) -> str:
         """Compute the cells that have no record, in worker processes.
@@ -116,8 +128,12 @@ class Comparison:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
 
         Raises:
-            StoreError: if the folder cannot be used.
+            ConfigError: if a folder to copy records from holds none.
+            StoreError: if a folder cannot be used.
         """
+        held = self.held(store)
+        store.create()
+        copy_records(held, store)
         todo = self.missing(store)
         work = sum(cell.setting.work for cell in todo.values())
         done = units = 0
@@ -136,11 +152,11 @@ class Comparison:
             what = f"{record.measured} {record.label}"
             tell(what=what, record=record)
 
-        store.create()
         for name in store.set_aside():
             kept = f"moved to {store.quarantine}; it is computed again"
             tell(note=f"damaged record {name} {kept}")
-        count = f"{len(self.cells)} cells, {len(todo)} to compute"
+        copied = f", {len(held)} copied" if self.reuse else ""
+        count = f"{len(self.cells)} cells{copied}, {len(todo)} to compute"
         tell(note=f"{count}, records in {store.folder}")
         return Scheduler(
             shuffled(todo),
@@ -212,7 +228,10 @@ def plan_comparison(
     remarks += _tried(variants, names, settings)
     if any(c.setting.reads_corpus and c.setting.corpus == STDLIB for c in planned):
         remarks += other_text(load_corpus(STDLIB))
-    return Comparison(cells, limits, sources, retry, settings.name, tuple(remarks))
+    reuse = work.folders()
+    return Comparison(
+        cells, limits, sources, retry, reuse, settings.name, tuple(remarks)
+    )
 
 
 def compare(
