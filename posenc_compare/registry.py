@@ -135,6 +135,7 @@ class Registry(Generic[T]):
         self.literal = literal or {}
         self.optional = optional or {}
         self.broken: dict[str, str] = {}
+        self._lost: dict[str, str] = {}  # names of those, with their origin
         self._known: dict[str, Entry] = {}
         self._items: dict[str, T] = {}
         self._searched = False
@@ -159,6 +160,12 @@ class Registry(Generic[T]):
         """
         entries = self.entries()
         check_text(f"name of a {self.kind}", name, next(iter(entries), "all"))
+        if name in self._lost and name not in entries:
+            origin = self._lost[name]
+            raise ConfigError(
+                f"{self.kind} {name!r} of {origin} cannot be used: "
+                f"{self.broken[origin]}"
+            )
         if name not in entries:
             raise ConfigError(
                 f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
@@ -283,6 +290,7 @@ class Registry(Generic[T]):
             self._check_facts(point.name, origin, found[point.name][1])
         except ConfigError as error:
             self.broken[origin] = str(error)
+            self._lost[point.name] = origin
             return
         known = self._known.get(point.name)
         if known is not None and known.module != point.module:
@@ -440,7 +448,7 @@ def add_plugin(
     if not names:
         ways = [f"a {r.kind} with @{r.decorator}('name', ...)" for r in registries]
         raise ConfigError(
-            f"plugin {source}: must declare {' or '.join(ways)} at its top level, and "
-            f"declares none"
+            f"plugin {source}: must declare {' or '.join(ways)} at its top level, with "
+            f"the name written out, and declares none"
         )
     return names

@@ -348,7 +348,8 @@ def _read(text: str, kind: Kind) -> object:
 def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     """Return a value as its option has it: 1 for a float is 1.0."""
     if key not in known:
-        takes = f"; it takes {', '.join(sorted(known)) or 'none'}"
+        none = "none; options are the parameters behind `*` in its `__init__`"
+        takes = f"; it takes {', '.join(sorted(known)) or none}"
         raise ConfigError(f"{name}: no option {key[:80]!r}{hint(key, known) or takes}")
     kind = known[key][0]
     if kind is Variant:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from posenc_compare.registry import REGISTRIES, add_plugin
+from posenc_compare.sources import PLUGIN
 
 ROOT = Path(__file__).parent.parent
 
@@ -92,7 +93,20 @@ def posenc_process() -> Command:
 
 
 @pytest.fixture
-def posenc(monkeypatch: pytest.MonkeyPatch) -> Command:
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget after the test what plugins declare in it."""
+    for registry in REGISTRIES:
+        monkeypatch.setattr(registry, "_known", dict(registry.entries()))
+        monkeypatch.setattr(registry, "_items", dict(registry._items))
+    before = set(sys.modules)
+    yield
+    for name in sys.modules.keys() - before:
+        if name.startswith(PLUGIN):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def posenc(monkeypatch: pytest.MonkeyPatch, forgetful: None) -> Command:
     """Run `posenc-compare` with arguments in this process, which is faster."""
     from posenc_compare.cli import main
 
@@ -111,9 +125,6 @@ def posenc(monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | Path], list[str]]:
+def registered(forgetful: None) -> Callable[[str | Path], list[str]]:
     """Return `add_plugin`; what it declares is forgotten after the test."""
-    for registry in REGISTRIES:
-        monkeypatch.setattr(registry, "_known", dict(registry.entries()))
-        monkeypatch.setattr(registry, "_items", dict(registry._items))
     return lambda path: add_plugin(str(path))

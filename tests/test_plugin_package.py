@@ -205,6 +205,9 @@ def test_a_broken_package_is_set_aside_with_the_reason(
     (origin,) = listed["broken"]
     assert origin == "posenc-broken (posenc_broken:Other)"
     assert reason in listed["broken"][origin]
+    said = ask(ASKED, installed, tmp_path)["said"]
+    assert said.startswith(f"scheme 'promised' of {origin} cannot be used: ")
+    assert reason in said
     assert ask(USE.format(name="triangle"), installed, tmp_path)["finite"]
 
 
@@ -214,6 +217,16 @@ def test_a_package_whose_module_is_gone_is_set_aside(tmp_path):
     listed = ask(LIST, tmp_path)
     assert list(listed["broken"]) == ["posenc-gone (posenc_gone:Other)"]
     assert "alibi" in listed["names"]
+
+
+ASKED = """
+from posenc_compare.errors import PosencError
+from posenc_compare.registry import SCHEMES
+try:
+    SCHEMES.entry("promised")
+except PosencError as error:
+    answer = {"said": str(error)}
+"""
 
 
 ALL = """

@@ -174,7 +174,10 @@ def test_create_passes_sizes() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"width": 3}, "create: sizes must be among model_dim, heads.*, got width"),
+        (
+            {"width": 3},
+            "create: sizes must be among model_dim.*, got width; opt",
+        ),
         ({"heads": 0}, "geometry: heads must be a whole number of at least 1, got 0"),
         ({"model_dim": -8}, "geometry: model_dim must be .*, got -8"),
         ({"head_dim": 2.5}, r"geometry: head_dim must be .*, got 2\.5"),

@@ -20,6 +20,9 @@ def rerun(
     corpus: Annotated[str, typer.Option(help="Where the text of a training is.")] = (
         "stdlib"
     ),
+    test_corpus: Annotated[
+        str, typer.Option(help="Where the text to test on is, if it is another.")
+    ] = "",
     plugin: Plugins = None,
     **chosen: float,
 ) -> int:
@@ -35,7 +38,7 @@ def rerun(
     stored = Store(folder).read(shown.key)  # before its text was cleaned
     old = Record.from_json(stored) if stored else shown
     work = Work(workers=1, timeout=chosen["timeout"], memory=chosen["memory"])
-    new = recompute(old, corpus, plugin or [], work)
+    new = recompute(old, (corpus, test_corpus), plugin or [], work)
     if isinstance(new, str):
         say(f"stopped by {new}")
         return 130

@@ -5,6 +5,7 @@ typed on the command line. To add a scheme, subclass `Scheme` and mark the class
 with `@register`.
 """
 
+from dataclasses import fields
 from typing import Any
 
 from posenc_compare.errors import ConfigError
@@ -60,8 +61,9 @@ def create(
     try:
         geometry = Geometry(lengths=lengths, **sizes)
     except TypeError as error:
+        unknown = sizes.keys() - {field.name for field in fields(Geometry)}
         raise ConfigError(
-            f"create: sizes must be among model_dim, heads, head_dim and length, "
-            f"got {', '.join(sizes)}"
+            f"create: sizes must be among model_dim, heads, head_dim and length, got "
+            f"{', '.join(sorted(unknown))}; options of a scheme stand in `options={{}}`"
         ) from error
     return Variant(name, options or {}).build(geometry)

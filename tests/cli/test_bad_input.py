@@ -610,11 +610,21 @@ def test_a_disk_that_fills_up_is_no_wrong_option(
 OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
 
 
+UNWRITTEN = b"""
+from posenc_compare.schemes import Scheme, register
+NAME = "mine"
+@register(NAME, family="bias")
+class Mine(Scheme):
+    "Do nothing."
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (b"", "must declare a scheme with @register"),
         (b"x = 1\n", "must declare a scheme with @register"),
+        (UNWRITTEN, "with the name written out, and declares none"),
         (b"class (:\n", "must be readable Python source, got SyntaxError"),
         (b"x = '\xff'\n", "must be readable Python source, got SyntaxError"),
         (b"\0", "must be readable Python source"),

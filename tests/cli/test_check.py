@@ -67,7 +67,10 @@ def test_a_file_in_a_folder_whose_name_looks_like_one(
     done = posenc("check", f"{path}:Sound")
     assert done.stdout == "other_sound: 24 declared: 24 passed\n"
     done = posenc("check", f"{path}:Sound:slope=2")
-    assert done.stderr == "error: other_sound: no option 'slope'; it takes none\n"
+    assert done.stderr == (
+        "error: other_sound: no option 'slope'; it takes none; options are the "
+        "parameters behind `*` in its `__init__`\n"
+    )
 
 
 def test_a_class_that_is_no_scheme(posenc: Any, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_the_policy_is_in_the_specification(setting) -> None:
     assert setting().spec()["lengths"] == "scaled"
     spec = setting(lengths="published").spec()
     assert spec["lengths"] == "published"
-    assert setting.of(spec, corpus="stdlib") == setting(lengths="published")
+    assert setting.of(spec, ("stdlib", "")) == setting(lengths="published")
     with pytest.raises(ConfigError, match="lengths must be scaled or published"):
         setting(lengths="paper")
 

@@ -195,3 +195,29 @@ def test_a_text_names_the_schemes_it_leaves_out(posenc) -> None:
     done = posenc("measure", "--dry-run", "--grid", "2x3x4")
     assert re.fullmatch(rf"left out: \d+ schemes; {why}\n.*\n", done.stderr)
     assert "m_rope" in done.stdout
+
+
+def test_a_comparison_trains_on_one_text_and_tests_on_another(
+    posenc_process, tmp_path: Path
+) -> None:
+    (tmp_path / "books").mkdir()
+    for name in ("one", "two", "three"):
+        (tmp_path / "books" / name).write_text(
+            f"{name}: All the world's a stage, " * 50
+        )
+    (tmp_path / "last").write_text("And all the men and women merely players. " * 20)
+    corpora = f"corpus = '{tmp_path}/books'\ntest-corpus = '{tmp_path}/last'\n"
+    chosen = "schemes = 'nope'\nmeasures = 'extrapolation'\n"
+    (tmp_path / "all.toml").write_text(SMALL.replace("seeds = 2", chosen) + corpora)
+    out = tmp_path / "out"
+    config = ["--config", tmp_path / "all.toml", "--seeds", "1"]
+    assert posenc_process("run", *config, "--out", out).returncode == 0
+    (path,) = (out / "cells").glob("*.json")
+    corpus = json.loads(path.read_text())["body"]["corpus"]
+    assert corpus["name"] == "books, tested on last"
+    assert corpus["test_bytes"] == (tmp_path / "last").stat().st_size
+    again = ["rerun", path.stem, out, "--corpus", tmp_path / "books"]
+    done = posenc_process(*again)
+    assert (done.returncode, "sha256 must be" in done.stdout) == (1, True)
+    done = posenc_process(*again, "--test-corpus", tmp_path / "last")
+    assert (done.returncode, done.stdout.count("ok, the same")) == (0, 1)

@@ -233,6 +233,13 @@ FAULTS = [
     ),
     fault(
         "analysis/training/corpus",
+        "what is tested on is trained on",
+        "if text in known]",
+        "if text in ()]",
+        "texts_to_train_and_to_test_on_share_no_document",
+    ),
+    fault(
+        "analysis/training/corpus",
         "copies trained on",
         "while shuffled and shuffled[-1] == some[-1]:",
         "while False:",

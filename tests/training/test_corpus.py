@@ -8,7 +8,7 @@ import pytest
 
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus
 from posenc_compare.analysis.training.pinned import OF, other_text
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, CorpusError
 
 
 @pytest.fixture
@@ -57,6 +57,39 @@ def test_one_file_is_cut_at_its_end(tmp_path: Path) -> None:
     parts = [bytes(corpus.train.tolist()), *corpus.validation, *corpus.test]
     assert b"".join(parts) == path.read_bytes()
     assert [len(part) for part in parts] == [1600, 200, 200]
+
+
+def test_a_text_to_test_on_leaves_the_rest_to_train_on(folder, tmp_path) -> None:
+    apart = tmp_path.parent / f"{tmp_path.name}-apart"
+    apart.mkdir()
+    (apart / "last.txt").write_text("the last book")
+    corpus = load_corpus(str(folder), str(apart))
+    assert corpus.test == (b"the last book",)
+    texts = {path.read_bytes() for path in folder.iterdir()}
+    trained = set(corpus.train.tobytes().split(b"\0"))
+    assert trained | set(corpus.validation) == texts
+    assert not trained & set(corpus.validation)
+    assert corpus.name == f"{folder.name}, tested on {apart.name}"
+    hashes = {corpus.sha256, load_corpus(str(folder)).sha256}
+    (apart / "last.txt").write_text("another book")
+    load_corpus.cache_clear()
+    assert len(hashes | {load_corpus(str(folder), str(apart)).sha256}) == 3
+
+
+def test_texts_to_train_and_to_test_on_share_no_document(folder: Path) -> None:
+    with pytest.raises(CorpusError, match=r"must share no document with .*, got 3.txt"):
+        load_corpus(str(folder), str(folder / "3.txt"))
+
+
+def test_of_one_file_the_end_is_for_choosing_where_the_test_is_another(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "one").write_bytes(bytes(range(200)) * 10)
+    (tmp_path / "two").write_bytes(b"other")
+    corpus = load_corpus(str(tmp_path / "one"), str(tmp_path / "two"))
+    parts = [corpus.train.tobytes(), *corpus.validation]
+    assert b"".join(parts) == (tmp_path / "one").read_bytes()
+    assert [len(part) for part in parts] == [1800, 200]
 
 
 def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:

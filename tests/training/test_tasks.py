@@ -210,6 +210,23 @@ def test_scan_trains_on_no_line_of_a_test(scan_file) -> None:
     assert counting(task.test(20))[:, 10:].any(dim=1).all()
 
 
+def test_scan_tests_on_the_lines_of_a_published_split_alone(scan_file) -> None:
+    lines = scan_file.read_text().splitlines()
+    apart = scan_file.with_name("apart.txt")
+    apart.write_text("\n".join(lines[::9]))
+    task = scan(scan_file, test_corpus=str(apart))
+    split_of = dict(zip(words_of(task), task.splits, strict=True))
+    tested = {words for words, split in split_of.items() if split == "test"}
+    known = split_of.keys() - tested
+    assert len(tested) == len(set(lines[::9]))
+    assert len(known) == len(set(lines) - set(lines[::9]))
+    assert {"train", "validation"} == {split_of[words] for words in known}
+
+
+def words_of(task):
+    return [tuple(line.tolist()) for line, _ in task.lines]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -6,7 +6,7 @@ memory, so that a cell which cannot fit is refused before anything is computed.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field, asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
@@ -17,6 +17,7 @@ from posenc_compare.validate import (
     check_choice,
     check_heads,
     check_number,
+    check_text,
     check_whole,
 )
 
@@ -85,8 +86,8 @@ class Setting(Protocol):
         ...
 
     @property
-    def corpus(self) -> str:
-        """Return where this machine finds its text, or nothing."""
+    def places(self) -> tuple[str, ...]:
+        """Return where this machine finds its texts, as `load_corpus` takes them."""
         ...
 
     @property
@@ -112,11 +113,11 @@ class Setting(Protocol):
         """Return what a cell's key is made of."""
         ...
 
-    def resolve(self, load: Callable[[str], Text]) -> Self:
+    def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with all that its text decides.
 
         Args:
-            load: returns the text of a corpus.
+            load: returns the text at places.
 
         Raises:
             CorpusError: if the text is missing or too small.
@@ -124,8 +125,8 @@ class Setting(Protocol):
         ...
 
     @classmethod
-    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
-        """Return the setting that `spec` describes; its text lies at `corpus`.
+    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
+        """Return the setting that `spec` describes; its texts lie at `places`.
 
         Raises:
             TypeError: if a field is missing or unknown.
@@ -180,7 +181,7 @@ class ProbeSetting:
     on_gpu: ClassVar[bool] = False  # small, and in float64
     resumes: ClassVar[bool] = False
     reads_corpus = False
-    corpus = ""
+    places = ()
     work = 5  # units of progress of one measure
 
     @property
@@ -202,12 +203,12 @@ class ProbeSetting:
         spec = {"kind": self.kind, **asdict(self)}
         return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
 
-    def resolve(self, load: Callable[[str], Text]) -> Self:
+    def resolve(self, load: Callable[..., Text]) -> Self:
         """Return it as it is: it needs no text."""
         return self
 
     @classmethod
-    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
+    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
         """Return the setting that `spec` describes."""
         given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
         return cls(**given)
@@ -258,6 +259,7 @@ class Training:
         device: device of the training.
         corpus_sha256: hash of the corpus; empty if the task reads none.
         corpus: file, folder or `stdlib`; the place of the corpus on this machine.
+        test_corpus: file or folder to test on; empty for documents of the corpus.
     """
 
     task: str = "language"
@@ -281,6 +283,7 @@ class Training:
     device: str = "cpu"
     corpus_sha256: str = ""
     corpus: str = field(default=STDLIB, compare=False)
+    test_corpus: str = field(default="", compare=False)
 
     kind: ClassVar[str] = "training"
     on_gpu: ClassVar[bool] = True
@@ -306,8 +309,8 @@ class Training:
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
         check_choice("lengths", self.lengths, LENGTHS)
         check_choice("compiled", self.compiled, (True, False))
-        if not isinstance(self.corpus, str):
-            raise ConfigError(f"corpus must be text, got {self.corpus!r}")
+        check_text("corpus", self.corpus, STDLIB)
+        check_text("test_corpus", self.test_corpus, "books/last.txt")
         # 1 and 1.0 are the same rate, so they must give the same key.
         for name in ("learning_rate", "weight_decay", "scheme_rate"):
             object.__setattr__(self, name, float(getattr(self, name)))
@@ -337,6 +340,11 @@ class Training:
         facts = TASKS.entry(self.task).facts
         return facts.get("corpus", False) or facts.get("needs_file", False)
 
+    @property
+    def places(self) -> tuple[str, str]:
+        """Return where this machine finds its texts, as `load_corpus` takes them."""
+        return self.corpus, self.test_corpus
+
     def takes(self, axes: int) -> bool:
         """Return whether a scheme has the axes of the task, or one, which counts."""
         return axes in (1, TASKS.entry(self.task).facts.get("axes", 1))
@@ -347,12 +355,11 @@ class Training:
         return [self.length << i for i in range(self.longest.bit_length())]
 
     def spec(self) -> dict[str, Scalar]:
-        """Return the fields for a cell's key: all except the place of the corpus."""
+        """Return the fields for a cell's key: all except the places of texts."""
         spec = {"kind": self.kind, **asdict(self)}
-        del spec["corpus"]
-        return spec
+        return {n: v for n, v in spec.items() if n not in ("corpus", "test_corpus")}
 
-    def resolve(self, load: Callable[[str], Text]) -> Self:
+    def resolve(self, load: Callable[..., Text]) -> Self:
         """Return the setting with the hash of its corpus, which must be large enough.
 
         Raises:
@@ -360,16 +367,17 @@ class Training:
         """
         if not self.reads_corpus:
             return self
-        text = load(self.corpus)
+        text = load(*self.places)
         text.windows(self.split, self.test_lengths[-1], self.test_bytes)
         text.batch(1, self.length, seed=0, step=0)
         return replace(self, corpus_sha256=text.sha256)
 
     @classmethod
-    def of(cls, spec: dict[str, Scalar], corpus: str) -> Self:
-        """Return the setting that `spec` describes; its text lies at `corpus`."""
+    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
+        """Return the setting that `spec` describes; its texts lie at `places`."""
         given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
-        return cls(**given, corpus=corpus)
+        corpus, test_corpus = places
+        return cls(**given, corpus=corpus, test_corpus=test_corpus)
 
 
 SETTINGS: dict[str, type[Setting]] = {

@@ -34,6 +34,9 @@ class SettingChoices(TypedDict, total=False):
         "What networks are trained on: comma-separated, or `all`; default: language.",
     ]
     corpus: Annotated[str, "File or folder of text; default: stdlib."]
+    test_corpus: Annotated[
+        str, "File or folder to test on; default: documents of the corpus."
+    ]
     seeds: Annotated[int | str, "How many paired seeds, or which: 3, 100-109, 5,7,9."]
     layers: Annotated[int, "Layers of the decoder."]
     width: Annotated[int, "Channels of a token."]

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -226,8 +226,10 @@ def plan_comparison(
     cells = in_shard(planned, work.shard)
     check_memory(cells, limits.memory)
     remarks += _tried(variants, names, settings)
-    if any(c.setting.reads_corpus and c.setting.corpus == STDLIB for c in planned):
-        remarks += other_text(load_corpus(STDLIB))
+    texts = {cell.setting.places for cell in planned if cell.setting.reads_corpus}
+    for places in texts:
+        if places[0] == STDLIB:
+            remarks += other_text(load_corpus(*places))
     reuse = work.folders()
     return Comparison(
         cells, limits, sources, retry, reuse, settings.name, tuple(remarks)
@@ -286,13 +288,13 @@ def compare(
 
 
 def recompute(
-    record: Record, corpus: str, plugins: list[str], work: Work
+    record: Record, places: Sequence[str], plugins: list[str], work: Work
 ) -> Record | str:
     """Compute the cell of a record again.
 
     Args:
         record: as it was stored.
-        corpus: where the text of a training is.
+        places: where the corpus of a training is, and the text to test on, if any.
         plugins: files or modules that register schemes.
         work: how to go about it.
 
@@ -305,7 +307,7 @@ def recompute(
     for source in plugins:
         add_plugin(source)
     try:
-        cell = here(cell_of(record.spec, corpus))
+        cell = here(cell_of(record.spec, places))
         key = cell.key()
     except (KeyError, TypeError) as error:
         raise ConfigError(

@@ -100,7 +100,7 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
     """Return the record with the result of the measure."""
     measure: Measure = MEASURES.get(cell.measure)
     reads = cell.setting.reads_corpus
-    corpus = load_corpus(cell.setting.corpus).facts() if reads else {}
+    corpus = load_corpus(*cell.setting.places).facts() if reads else {}
     given = GIVEN[cell.setting.kind](cell.setting)
     result = measure.compute(cell.variant, given, progress)
     names = {q.name for q in result.quantities} or measure.quantities.keys()

@@ -227,7 +227,7 @@ class Scheduler:
             "token": job.token,
             "spec": job.blank.spec.to_json(),
             "run": self._run,
-            "corpus": setting.corpus,
+            "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,
         }

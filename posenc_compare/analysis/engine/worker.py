@@ -148,7 +148,7 @@ def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
         folder, request["interval"], STOP.is_set, run=request["run"]
     )
     spec = Spec.from_json(Fields(request["spec"], "spec"))
-    cell = cell_of(spec, request["corpus"])
+    cell = cell_of(spec, request["places"])
     return cell, Progress(advance, checkpoints), checkpoints
 
 

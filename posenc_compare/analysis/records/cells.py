@@ -7,7 +7,7 @@ name of a GPU. All of it is known without importing torch or a scheme.
 
 import functools
 import importlib.metadata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +100,8 @@ class Cell:
         )
 
 
-def cell_of(spec: Spec, corpus: str) -> Cell:
-    """Return the cell of a specification; a training finds its text at `corpus`.
+def cell_of(spec: Spec, places: Sequence[str]) -> Cell:
+    """Return the cell of a specification; a training finds its texts at `places`.
 
     Raises:
         ConfigError: if a name or a value is not known here.
@@ -112,7 +112,7 @@ def cell_of(spec: Spec, corpus: str) -> Cell:
     return Cell(
         Variant(spec.scheme.name, spec.scheme.options),
         name,
-        setting_of(name).of(spec.setting, corpus),
+        setting_of(name).of(spec.setting, places),
         spec.threads,
         spec.graphics,
     )

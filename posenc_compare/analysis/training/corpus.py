@@ -10,6 +10,7 @@ import os
 import platform
 import sysconfig
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from posenc_compare.analysis.core.settings import STDLIB, Split
 from posenc_compare.errors import CorpusError
 from posenc_compare.validate import read_regular
 
+APART = b"\xff" * 8  # longer than any document: what follows is another corpus
 HELD_OUT = 0.1  # least fraction of all bytes in each of the sets held out
 # Folders of generated code or tests, or that differ between installations.
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3"}
@@ -107,15 +109,55 @@ class Corpus:
 
 
 @functools.lru_cache(maxsize=2)
-def load_corpus(source: str) -> Corpus:
+def load_corpus(source: str, test: str = "") -> Corpus:
     """Read a corpus and split it by document.
 
     Args:
         source: a file, a folder (each file below it is a document), or `stdlib`.
+        test: where the documents to test on are; empty for some of the source.
 
     Raises:
-        CorpusError: if the source is not a readable file or folder, is empty, or does
-            not fit in memory.
+        CorpusError: if a source is not a readable file or folder, is empty, or does not
+            fit in memory, or if the two share a document.
+    """
+    name, documents = _documents(source)
+    own = list(documents.values())
+    whole = hashlib.sha256()
+    _add(whole, own)
+    if test:
+        test_name, apart = _documents(test)
+        known = set(own)
+        shared = [other for other, text in apart.items() if text in known]
+        if shared:
+            raise CorpusError(
+                f"test corpus {test!r}: must share no document with {source!r}, got "
+                f"{shared[0]}"
+            )
+        name = f"{name}, tested on {test_name}"
+        train, validation = _split(own, 1)
+        tested = list(apart.values())
+        whole.update(APART)
+        _add(whole, tested)
+    else:
+        train, validation, tested = _split(own, 2)
+    joined = np.frombuffer(b"\0".join(train), np.uint8)
+    files = {name: hashlib.sha256(text).hexdigest() for name, text in documents.items()}
+    return Corpus(
+        name, whole.hexdigest(), files, joined, tuple(validation), tuple(tested)
+    )
+
+
+def _add(whole: "hashlib._Hash", documents: list[bytes]) -> None:
+    """Add documents to a hash, each behind its length."""
+    for text in documents:
+        whole.update(len(text).to_bytes(8, "little") + text)
+
+
+def _documents(source: str) -> tuple[str, dict[str, bytes]]:
+    """Return the name of a source, and its documents that are not empty by name.
+
+    Raises:
+        CorpusError: as `load_corpus`.
     """
     try:
         name, named = _read(source)
@@ -126,14 +168,7 @@ def load_corpus(source: str) -> Corpus:
     documents = {name: text for name, text in sorted(named.items()) if text}
     if not documents:
         raise CorpusError(f"corpus {source!r}: must hold at least one byte, got none")
-    whole = hashlib.sha256()
-    for text in documents.values():
-        whole.update(len(text).to_bytes(8, "little") + text)
-    train, validation, test = _split(list(documents.values()))
-    joined = np.frombuffer(b"\0".join(train), np.uint8)
-    files = {name: hashlib.sha256(text).hexdigest() for name, text in documents.items()}
-    held_out = tuple(validation), tuple(test)
-    return Corpus(name, whole.hexdigest(), files, joined, *held_out)
+    return name, documents
 
 
 def _read(source: str) -> tuple[str, dict[str, bytes]]:
@@ -176,23 +211,22 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
     }
 
 
-def _split(documents: list[bytes]) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """Return documents to train on, to choose by and to test on.
+def _split(documents: list[bytes], sets: int) -> list[list[bytes]]:
+    """Return documents to train on, to choose by and, of two sets, to test on.
 
     Whole documents are held out, chosen by a hash of their bytes, equal ones together.
     Of a single document the end is for testing, and what precedes it for choosing.
     """
     if len(documents) == 1:
         (text,) = documents
-        first, second = (round(len(text) * (1 - n * HELD_OUT)) for n in (2, 1))
-        return [text[:first]], [text[first:second]], [text[second:]]
+        cuts = [round(len(text) * (1 - n * HELD_OUT)) for n in range(sets, -1, -1)]
+        return [[text[: cuts[0]]], *([text[a:b]] for a, b in pairwise(cuts))]
     shuffled = sorted(documents, key=lambda text: hashlib.sha256(text).digest())
     least = HELD_OUT * sum(map(len, documents))
-    held_out: list[list[bytes]] = [[], []]
+    held_out: list[list[bytes]] = [[] for _ in range(sets)]
     for some in held_out:
         while sum(map(len, some)) < least and len(shuffled) > 1:
             some.append(shuffled.pop())
             while shuffled and shuffled[-1] == some[-1]:
                 some.append(shuffled.pop())
-    test, validation = held_out
-    return shuffled, validation, test
+    return [shuffled, *reversed(held_out)]

@@ -35,7 +35,7 @@ class Language(Task):
 
     def __init__(self, setting: Training) -> None:
         super().__init__(setting)
-        self.corpus = load_corpus(setting.corpus)
+        self.corpus = load_corpus(*setting.places)
         if self.corpus.sha256 != setting.corpus_sha256:
             raise CorpusError(
                 f"corpus {self.corpus.name}: sha256 must be {setting.corpus_sha256}, "
@@ -65,7 +65,7 @@ class Language(Task):
     def floors(self, length: int) -> dict[str, Tensor]:
         setting = self.setting
         models = _ngrams(
-            setting.corpus,
+            setting.places,
             setting.corpus_sha256,
             setting.batch,
             setting.length,
@@ -80,8 +80,13 @@ class Language(Task):
 
 @functools.lru_cache(maxsize=1)
 def _ngrams(
-    source: str, sha256: str, batch: int, length: int, steps: int, seed: int
+    places: tuple[str, str],
+    sha256: str,
+    batch: int,
+    length: int,
+    steps: int,
+    seed: int,
 ) -> Ngrams:
     """Return n-gram models of the bytes that a network is trained on."""
-    corpus = load_corpus(source)
+    corpus = load_corpus(*places)
     return Ngrams(corpus.batch(batch, length, seed, step) for step in range(steps))

@@ -22,7 +22,7 @@ WORDS = (
 )
 MARK, END, FIRST = 1, 2, 3
 TOKENS = {word: FIRST + i for i, word in enumerate(WORDS)}
-SPLITS = {0: "test", 1: "validation"}  # by the hash of a line, modulo 10
+TEST, VALIDATION = 0, 1  # the hashes of their lines, modulo 10
 EXAMPLE = "IN: jump twice OUT: I_JUMP I_JUMP"
 
 
@@ -41,7 +41,8 @@ class Scan(Drawn):
     """Say the actions of a command, and then that there are no more.
 
     A line is trained on if it fits the training length. A test of a longer length has
-    lines that need more than half of it, so none that a shorter one has.
+    lines that need more than half of it, so none that a shorter one has. The file to
+    test on, if there is one, is a published split; its lines are not trained on.
 
     Raises:
         CorpusError: if the file has another form, or no line of some length.
@@ -49,14 +50,19 @@ class Scan(Drawn):
 
     def __init__(self, setting: Training) -> None:
         super().__init__(setting)
-        corpus = load_corpus(setting.corpus)
-        parts = [corpus.train.tobytes(), *corpus.validation, *corpus.test]
-        lines = b"".join(parts).replace(b"\0", b"\n").decode("utf-8", "replace")
-        self.lines = [_read(line) for line in lines.splitlines() if line.strip()]
+        corpus = load_corpus(*setting.places)
+        own, tested = [corpus.train.tobytes(), *corpus.validation], [*corpus.test]
+        if not setting.test_corpus:
+            own, tested = [*own, *tested], []
+        # A single file is cut into parts, wherever in a line that is.
+        known = _lines(own, b"" if len(corpus.files) == 1 else b"\n")
+        apart = dict.fromkeys(_lines(tested, b"\n"))
+        read = [*map(_read, (line for line in known if line not in apart))]
+        held_out = {VALIDATION: "validation"} | ({} if apart else {TEST: "test"})
         self.splits = [
-            SPLITS.get(stream_seed("scan", *text) % 10, "train")
-            for text, _ in self.lines
-        ]
+            held_out.get(stream_seed("scan", *text) % 10, "train") for text, _ in read
+        ] + ["test"] * len(apart)
+        self.lines = [*read, *map(_read, apart)]
         self.fitting = functools.cache(self._fitting)
 
     def sequence(
@@ -80,6 +86,12 @@ class Scan(Drawn):
                 f"--longest would work"
             )
         return fit
+
+
+def _lines(parts: list[bytes], between: bytes) -> list[str]:
+    """Return the lines of texts that are not empty."""
+    text = between.join(parts).replace(b"\0", b"\n").decode("utf-8", "replace")
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _read(line: str) -> tuple[np.ndarray, int]:
