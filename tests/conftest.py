@@ -93,14 +93,16 @@ def posenc_process() -> Command:
 
 
 @pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def forgetful() -> Iterator[None]:
     """Forget after the test what plugins declare in it."""
-    for registry in REGISTRIES:
-        monkeypatch.setattr(registry, "_known", dict(registry.entries()))
-        monkeypatch.setattr(registry, "_items", dict(registry._items))
-    before = set(sys.modules)
+    known = [dict(registry.entries()) for registry in REGISTRIES]
+    modules = set(sys.modules)
     yield
-    for name in sys.modules.keys() - before:
+    for registry, before in zip(REGISTRIES, known, strict=True):
+        registry._known = before
+        for name in registry._items.keys() - before.keys():
+            del registry._items[name]
+    for name in sys.modules.keys() - modules:
         if name.startswith(PLUGIN):
             del sys.modules[name]
 

@@ -83,8 +83,8 @@ def _usage(error: Any) -> str:
     """Return what typer says of a wrong command line; the nearest option first."""
     if not getattr(error, "possibilities", None):
         return error.format_message().replace("Value error, ", "")
-    names = [name.strip("-") for p in error.ctx.command.params for name in p.opts]
-    return f"{error.message}{hint(error.option_name.strip('-'), names)}"
+    names = [name for p in error.ctx.command.params for name in p.opts]
+    return f"{error.message}{hint(error.option_name, names)}"
 
 
 def _version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.choices import SettingChoices
+from posenc_compare.analysis.engine.choices import Choices, SettingChoices
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint, read_regular
 
@@ -16,14 +16,18 @@ KNOWN = ("schemes", "measures", "plugins", *SettingChoices.__annotations__)
 
 
 @contextmanager
-def configured(path: Path | None, flags: Body) -> Iterator[Body]:
+def configured(
+    path: Path | None, flags: Body, named: dict[str, str] | None = None
+) -> Iterator[Body]:
     """Yield the choices of a file and of flags, which win over the file.
 
-    Inside, an error about a value of the file names its line.
+    Inside, an error about a value of the file names its line, and one about a value of
+    a flag names the flag.
 
     Args:
         path: of the file, or None.
         flags: values by name.
+        named: flags that have another name than their value.
 
     Raises:
         ConfigError: if the file cannot be read, or has a key that is no setting.
@@ -32,7 +36,11 @@ def configured(path: Path | None, flags: Body) -> Iterator[Body]:
     try:
         yield {**chosen, **flags}
     except ConfigError as error:
-        name = str(error).partition(" ")[0]  # messages begin with what is wrong
+        name, _, rest = str(error).partition(" ")  # messages begin with what is wrong
+        key = name.replace("-", "_")
+        if key in flags and key in Choices.__annotations__:
+            flag = (named or {}).get(key, f"--{key.replace('_', '-')}")
+            raise ConfigError(f"{flag} {rest}") from error
         if name in places and name not in flags:
             raise ConfigError(f"{places[name]}: {error}") from error
         raise

@@ -37,7 +37,10 @@ def plot(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Draw the plots of runs from their records, if they are not drawn already."""
+    """Draw the plots of runs from their records.
+
+    A plot is drawn again only if a record, or the code that draws it, is newer.
+    """
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.plots import draw_all

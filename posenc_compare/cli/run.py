@@ -27,6 +27,7 @@ SCHEMES = (
 )
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
+DTYPE = {"probe_dtype": "--dtype"}  # there is no other dtype without training
 UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
 
 
@@ -69,9 +70,7 @@ def run(
     return _run(comparison, out, format, dry_run)
 
 
-@with_choices(
-    [*UNTRAINED, *WorkChoices.__annotations__], {"probe_dtype": "--dtype"}, seeds=1
-)
+@with_choices([*UNTRAINED, *WorkChoices.__annotations__], DTYPE, seeds=1)
 def measure(
     schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
     measures: Annotated[
@@ -86,8 +85,8 @@ def measure(
     """Measure schemes without training: seconds, not minutes."""
     from posenc_compare.analysis.engine.comparison import plan_comparison
 
-    choices = _made(chosen)
-    comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
+    with configured(None, _made(chosen), DTYPE) as choices:
+        comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
     where = out or (None if "grid" in choices else Path("runs/measure"))
     return _run(comparison, where, format, dry_run)
 

@@ -95,7 +95,7 @@ def show_(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Show the code of each position, or of each distance, at any size.
+    """Show the codes of positions, or of distances, at any size.
 
     A scheme that adds to tokens has a code of each position: what it adds. Any other
     has one of each distance: what it makes of a key of ones, and its bias by head.

@@ -47,7 +47,7 @@ def refused(done: Any, code: int = 2) -> str:
 @pytest.mark.parametrize("value", ["-1", str(2**63), "1.5", "true", "x", "", "nan"])
 def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -> None:
     line = refused(posenc(*DRY, f"--{size}={value}"))
-    assert f"{size.replace('-', '_')} must be a whole number from " in line
+    assert f"--{size} must be a whole number from " in line
     assert f"got {value}" in line or f"got {value!r}" in line
 
 
@@ -71,7 +71,7 @@ def test_seeds_that_are_named_are_planned(posenc) -> None:
 def test_grids_are_sizes_that_fit(posenc, grid: str) -> None:
     line = refused(posenc("measure", "--dry-run", f"--grid={grid}"))
     assert line.startswith(
-        "error: grid must be ROWSxCOLUMNS, each at least 2, with at "
+        "error: --grid must be ROWSxCOLUMNS, each at least 2, with at "
     )
     assert line.endswith(f"got {grid!r}; 16x16 would work")
 
@@ -146,15 +146,15 @@ def test_rates_given_in_python(value: Any) -> None:
         (["--memory", "-1"], "memory must be a number from 0"),
         (["--checkpoint-every", "-1"], "checkpoint-every must be a number from 0"),
         (["--checkpoint-every", "nan"], "checkpoint-every must be a number from 0"),
-        (["--learning-rate", "nan"], "learning_rate must be a number from"),
-        (["--learning-rate", "x"], "learning_rate must be a number from"),
+        (["--learning-rate", "nan"], "--learning-rate must be a number from"),
+        (["--learning-rate", "x"], "--learning-rate must be a number from"),
         (["--threads", "0"], "threads must be a whole number from 1"),
         (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
         (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
         (["--format", "jsn"], "'jsn' is not one of 'table', 'json'"),
         (["--dtype", "float16"], "dtype must be float32 or bfloat16, got 'float16'"),
         (["--longest", "3"], "longest must be 1 or 2 or 4"),
-        (["--stepz", "1"], "No such option: --stepz; did you mean steps?"),
+        (["--stepz", "1"], "No such option: --stepz; did you mean --steps?"),
         (["--zzzzz", "1"], "No such option: --zzzzz"),
         (["--steps"], "'--steps' requires an argument"),
         (["extra"], "unexpected extra argument"),
@@ -405,7 +405,7 @@ def test_a_file_of_settings_may_be_a_link_with_a_mark_and_any_line_ends(
     assert "link:2: heads must be" in refused(posenc(*words))
     assert "2 cells" in posenc(*words, "--heads", "2").stdout
     line = refused(posenc(*words, "--heads", "-1"))  # the flag is wrong, not the file
-    assert line.startswith("error: heads must be")
+    assert line.startswith("error: --heads must be")
 
 
 # --- the corpus -------------------------------------------------------------------
