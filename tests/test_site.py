@@ -45,6 +45,18 @@ def linked(folder: Path) -> dict[str, list[str]]:
     return found
 
 
+def test_pages_of_an_earlier_site_go_and_files_of_others_stay(tmp_path: Path) -> None:
+    write_site(records(), "all", tmp_path, plots=False)
+    (tmp_path / "schemes" / "notes.html").write_text("<p>mine</p>")
+    (tmp_path / "tasks" / "copy.txt").write_text("mine")
+    some = [r for r in records() if r.label != "alibi" and r.task != "sort"]
+    written = write_site(some, "some", tmp_path, plots=False)
+    others = {tmp_path / "schemes" / "notes.html", tmp_path / "tasks" / "copy.txt"}
+    found = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {*written} | others
+    assert tmp_path / "schemes" / "alibi.html" not in found
+
+
 def test_every_scheme_and_task_has_a_page_and_all_links_lead_somewhere(
     tmp_path: Path,
 ) -> None:

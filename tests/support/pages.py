@@ -48,7 +48,7 @@ class Page(HTMLParser):
         """Fail on what a page must not have; a page of a site leads to others."""
         assert all(char.isprintable() or char == "\n" for char in self.text)
         assert self.elements["script"] == self.elements["style"] == 1
-        assert self.elements["meta"] == 3
+        assert self.elements["meta"] == 4  # charset, policy, viewport and generator
         hashes = []
         for tag in ("style", "script"):
             (inside,) = re.findall(f"<{tag}>(.*?)</{tag}>", self.source, re.DOTALL)

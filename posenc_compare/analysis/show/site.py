@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.core.files import read_file, write_file
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.contents import (
@@ -25,6 +25,9 @@ from posenc_compare.analysis.show.tasks import by_task
 from posenc_compare.analysis.show.verdict import warnings_of
 from posenc_compare.errors import StoreError
 
+OURS = b'<meta name="generator" content="posenc-compare">'
+LONG = 1 << 28  # bytes of a page
+
 
 def write_site(
     records: list[Record],
@@ -39,7 +42,8 @@ def write_site(
     Args:
         records: as `load_records` returns them.
         title: of the first page.
-        folder: made if it is missing; other files in it stay.
+        folder: made if it is missing. Pages of an earlier site for schemes and tasks
+            that are no longer there go; files of others stay.
         warn: called with a line for every plot that is not on its page.
         plots: whether to draw any.
 
@@ -53,6 +57,10 @@ def write_site(
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, text.encode())
             written.append(path)
+        for kind in ("schemes", "tasks"):
+            for path in {*(folder / kind).glob("*.html")} - {*written}:
+                if OURS in read_file(path, LONG):
+                    path.unlink()
     except OSError as error:
         raise StoreError(f"{folder}: must take a site, got {error}") from error
     return written
