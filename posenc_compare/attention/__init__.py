@@ -3,13 +3,11 @@
 `Session` is a forward pass of a model, and `attention` one layer of it. Either asks the
 scheme for what it adds and takes the first of these paths that serves the call:
 
-| path    | used when                                                      |
-|---------|----------------------------------------------------------------|
-| fused   | nothing is added, no mask or plain causal; on CPUs from 16 keys|
-| strided | the bias depends on the offset alone and positions are runs    |
-| flex    | on CUDA, for anything pointwise                                |
-| dense   | anything pointwise, if products in the future stay finite      |
-| plain   | whole rows of logits or the values change; the reference       |
+- fused: nothing is added, no mask or plain causal; on CPUs from 16 keys.
+- strided: the bias depends on the offset alone and positions are runs.
+- flex: on CUDA, for anything pointwise.
+- dense: anything pointwise, if products in the future stay finite.
+- plain: whole rows of logits or the values change; the reference.
 """
 
 from typing import Literal

@@ -42,6 +42,7 @@ DOORS = (
     "weights",
     "values",
 )
+"""The doors of a scheme, in the order of a pass."""
 
 
 class Scheme(nn.Module):
