@@ -22,7 +22,8 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block"]
 
 default_role = "code"
-smartquotes = False
+smartquotes_action = "D"  # dashes alone
+highlight_language = "none"  # of blocks that name none
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_member_order = "bysource"

@@ -221,7 +221,7 @@ def _result(folder: Path) -> str:
         f"![{path.stem}](../../../results/{folder.name}/{path.name})"
         for path in sorted(folder.glob("*.png"))
     ]
-    tables = (folder / "table.md").read_text("utf-8")
+    tables = (folder / "table.md").read_text("utf-8").replace(" ± ", "\u00a0±\u00a0")
     return "\n\n".join([f"# {folder.name}", tables, *plots]) + "\n"
 
 
