@@ -1,5 +1,7 @@
 """Compare positional schemes for transformers behind one attention hook.
 
+For example::
+
     import posenc_compare as pc
 
     results = pc.compare("rope,alibi", measures="untrained")
@@ -13,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+"""Version of the package, which every record names."""
 
 if TYPE_CHECKING:
     from posenc_compare import attention as attention

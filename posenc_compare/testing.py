@@ -1,6 +1,6 @@
 """Conformance checks for the test files of scheme authors.
 
-Use it in a test file of your own:
+Use it in a test file of your own::
 
     from posenc_compare.testing import parametrize_schemes
 

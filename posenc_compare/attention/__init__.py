@@ -3,13 +3,11 @@
 `Session` is a forward pass of a model, and `attention` one layer of it. Either asks the
 scheme for what it adds and takes the first of these paths that serves the call:
 
-| path    | used when                                                      |
-|---------|----------------------------------------------------------------|
-| fused   | nothing is added, no mask or plain causal; on CPUs from 16 keys|
-| strided | the bias depends on the offset alone and positions are runs    |
-| flex    | on CUDA, for anything pointwise                                |
-| dense   | anything pointwise, if products in the future stay finite      |
-| plain   | whole rows of logits or the values change; the reference       |
+- fused: nothing is added, no mask or plain causal; on CPUs from 16 keys.
+- strided: the bias depends on the offset alone and positions are runs.
+- flex: on CUDA, for anything pointwise.
+- dense: anything pointwise, if products in the future stay finite.
+- plain: whole rows of logits or the values change; the reference.
 """
 
 from typing import Literal
@@ -76,6 +74,14 @@ def attention(
     Raises:
         ShapeError: if sizes or position ids do not fit together.
         ConfigError: if the scheme needs a causal mask, or the path cannot serve it.
+
+    Example:
+        >>> import torch
+        >>> from posenc_compare.schemes import create
+        >>> q, k, v = torch.randn(3, 2, 8, 100, 64)  # of two texts, in eight heads
+        >>> scheme = create("alibi", heads=8, head_dim=64)
+        >>> attention(q, k, v, scheme=scheme, positions=torch.arange(100)).shape
+        torch.Size([2, 8, 100, 64])
     """
     plan = Plan(positions, key_positions, mask)
     return attend(plan, scheme, 0, q, k, v, state, path)

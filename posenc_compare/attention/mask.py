@@ -79,3 +79,4 @@ def _whole(got: object, least: int) -> bool:
 
 
 CAUSAL = Mask()
+"""A query sees its own key and all before it."""

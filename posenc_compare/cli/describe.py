@@ -68,10 +68,10 @@ def _describe_instance(scheme: "type[Scheme]") -> None:
         _show_defaults(scheme, at)
     doors = [door for door in DOORS if built.acts_at(door)]
     tell(f"Acts at: {', '.join(doors) or 'no door'}")
-    tell(f"Depends on: {_dependence(built, doors)}")
+    tell(f"Depends on: {dependence(built, doors)}")
     tell(f"Axes of a position: {built.facts.axes}")
     tell(f"Causal only: {'yes' if built.facts.causal_only else 'no'}")
-    tell(f"Parameters: {_parameters(built)}")
+    tell(f"Parameters: {parameters(built)}")
 
 
 def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, int]]) -> None:
@@ -89,7 +89,7 @@ def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, int]]) -> None:
     show("Defaults by training length, with `--lengths scaled`", head, body)
 
 
-def _dependence(scheme: "Scheme", doors: list[str]) -> str:
+def dependence(scheme: "Scheme", doors: list[str]) -> str:
     """Return what the scheme looks at to tell where tokens stand."""
     if not doors:
         return "nothing"
@@ -106,7 +106,7 @@ def _dependence(scheme: "Scheme", doors: list[str]) -> str:
     return "; ".join(parts)
 
 
-def _parameters(scheme: "Scheme") -> str:
+def parameters(scheme: "Scheme") -> str:
     """Return how many numbers the scheme holds, and who shares them."""
     sizes = [(p.numel(), p.requires_grad) for p in scheme.parameters()]
     if not sizes:

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 Lengths = Literal["scaled", "published"]
+"""Whether defaults follow the training length, or are those of the paper."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ DOORS = (
     "weights",
     "values",
 )
+"""The doors of a scheme, in the order of a pass."""
 
 
 class Scheme(nn.Module):
@@ -267,6 +268,16 @@ def register(
 
     Raises:
         ConfigError: if the family is unknown, or the name is taken or not valid.
+
+    Example:
+        >>> from posenc_compare import Scheme, create, register
+        >>> @register("falling", family="bias", source="own example")
+        ... class Falling(Scheme):
+        ...     def offset_bias(self, offsets):
+        ...         return -offsets.abs().expand(self.geometry.heads, -1)
+        >>> create("falling", heads=2).offset_bias(torch.tensor([-3, 0]))
+        tensor([[-3,  0],
+                [-3,  0]])
     """
 
     def file(scheme: S) -> S:

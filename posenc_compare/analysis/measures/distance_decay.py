@@ -68,8 +68,8 @@ def distance_decay(variant: Variant, probe: Probe, progress: Progress) -> Result
     Returns:
         `logit_drop`, the mean logit at distance 0 minus that at each distance, and
         `logit_drop_interval`; both at the largest distance, at most 255 (case
-        `furthest`). For schemes that rotate, `rotation_bound`: the mean of |S_i| of Su
-        et al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
+        `furthest`). For schemes that rotate, `rotation_bound`: the mean of `|S_i|` of
+        Su et al. 2021, section 3.4.3, equation 37. Arrays: `mean_logit` and
         `rotation_bound` at every distance. In a sequence also the drop at powers of
         two, the bound and the arrays.
     """

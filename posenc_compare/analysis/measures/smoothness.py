@@ -51,7 +51,7 @@ FLIPS = Quantity(
     "smoothness", quantities=(LARGEST, MEAN, JUMP, FLIPS), views=(Headline(JUMP),)
 )
 def smoothness(variant: Variant, probe: Probe, progress: Progress) -> Result:
-    """Length of the steps |PE(p + 1) - PE(p)|, and how many channels change in one.
+    """Length of the steps `|PE(p + 1) - PE(p)|`, and how many channels change in one.
 
     On a grid the steps are those to the next cell along each axis.
 

@@ -104,6 +104,10 @@ class Results:
 
         Raises:
             ConfigError: if there is no such plot, or the records hold nothing for it.
+
+        Example:
+            >>> figure = load("results/heads").plot("extrapolation")
+            >>> figure.savefig("extrapolation.pdf")
         """
         figure = PLOTS.get(name)(self.records)
         if figure is None:
@@ -144,8 +148,8 @@ def load(
         StoreError: if one cannot be read.
 
     Example:
-        >>> load("results/quick").table("uniqueness")  # doctest: +SKIP
-        >>> load("results/quick", schemes="rope,alibi")  # doctest: +SKIP
+        >>> load("results/heads", schemes="rope,alibi")
+        Results(12 of 12 cells ok)
     """
     folders = [Path(one) for one in (folder, *more)]
     records = load_records(folders, selection=Selection(**selected))

@@ -13,6 +13,7 @@ from posenc_compare.attention.request import Request
 from posenc_compare.errors import ConfigError
 
 Path = Literal["fused", "strided", "flex", "dense", "plain"]
+"""A way to compute attention."""
 
 
 class Backend(Protocol):
