@@ -3,6 +3,8 @@
 By layers, every so-many-th layer has the first scheme and the others the second. By
 heads, the first heads of every layer have the first scheme and the rest the second.
 
+Formula: layer l has the first scheme if `l mod every = 0`, and the second elsewhere;
+by heads, head h of H has the first scheme if `h < share * H`.
 Source: by layers, NoPE among RoPE layers: Yang et al. 2025, arXiv:2501.18795 (which
 adds a sliding window to the RoPE layers, left out here). The rule that layer `every`,
 2 * `every`, ..., counted from 1, has no positions is that of SmolLM3's configuration

@@ -4,6 +4,7 @@ Reads a distance bias at random distances: the d-th token back is as far as the 
 smallest of a sample from a range longer than any sequence. Neighbours keep their
 order, and equal distances stay equal.
 
+Formula: `bias[h, i, j] = inner_h(r_d)`, r_d the d-th smallest draw, `d = |i - j|`.
 Source: Ruoss et al. 2023, arXiv:2305.16843; the rule is that of the authors' released
 code for ALiBi and relative encodings (models/positional_encodings.py): 0 stays 0, the
 others are drawn without replacement from 1 to `longest` - 1, in training and testing.

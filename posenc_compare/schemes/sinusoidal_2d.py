@@ -1,5 +1,6 @@
 """Sinusoidal encoding of two axes, (row, column).
 
+Formula: `x_p + sin(row w_m), cos(row w_m), sin(column w_m), cos(column w_m)`.
 Source: no primary source; the extension of Vaswani et al. 2017, arXiv:1706.03762,
 section 3.5, to images, as released with MoCo v3, big_vision, timm and tensor2tensor.
 Layout: sines and cosines of the row in one half of the channels, of the column in the
