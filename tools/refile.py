@@ -36,7 +36,7 @@ PARTS = ("status", "error", "arrays", "corpus")  # of a record, with rows: what 
 # Computes records with the code of a commit; in a process of that code's own. Modules
 # may lie where they lay before the analysis had rooms, and records may be dicts.
 THEN = """
-import json, sys
+import inspect, json, sys
 from pathlib import Path
 try:
     from posenc_compare.analysis.core.progress import Progress
@@ -55,8 +55,9 @@ except ModuleNotFoundError:
             spec["setting"].pop(name, None)
         return spec
 place, corpus = sys.argv[1:]
+where = corpus if "corpus" in inspect.signature(cell_of).parameters else (corpus, "")
 for path in sorted(Path(place).glob("*.spec")):
-    record = compute(cell_of(read(json.loads(path.read_text())), corpus), Progress())
+    record = compute(cell_of(read(json.loads(path.read_text())), where), Progress())
     body = record if isinstance(record, dict) else record.to_json()
     path.with_suffix(".json").write_text(json.dumps(body))
 """
@@ -154,7 +155,7 @@ def main(
     records = [Record.from_json(body) for body in store.records()]
     for record in records:
         try:
-            cell = here(cell_of(record.spec, corpus))
+            cell = here(cell_of(record.spec, (corpus, "")))
         except (ConfigError, TypeError) as error:
             sys.exit(f"{record.key}: cannot be computed any more: {error}")
         if cell.key() != record.key:
