@@ -395,8 +395,8 @@ FAULTS = [
     fault(
         "analysis/engine/comparison",
         "any device",
-        "cell = here(cell_of(record.spec, corpus))",
-        "cell = cell_of(record.spec, corpus)",
+        "cell = here(cell_of(record.spec, places))",
+        "cell = cell_of(record.spec, places)",
         f"{MACHINE}a_stranger_s_record_that_cannot_be_computed_here_is_refused",
     ),
     fault(
