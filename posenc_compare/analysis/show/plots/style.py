@@ -8,6 +8,7 @@ tritanopic vision. Where colours run out, marker and dash still tell schemes apa
 import functools
 import io
 import math
+import re
 import textwrap
 import unicodedata
 from collections import Counter
@@ -21,6 +22,7 @@ from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
@@ -28,11 +30,14 @@ from posenc_compare.analysis.show.listing import YEAR, by_family
 from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, PAPER
 from posenc_compare.registry import SCHEMES, Entry
 
+HIGH = 7.9  # inches of all rows of a figure: with its legend it fits a page
 FEW = 6  # schemes whose lines fit into one column
 SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 ENTRY = 44  # characters of a line of a legend
 FONT = "DejaVu Sans"  # comes with matplotlib
+GLYPH = 0.6  # of the size of letters, the width of one in the mean
+BREAKS = re.compile(r"[^ _,:;=/]*[ _,:;=/]?")
 
 COLOURS = (
     "#0072b2",
@@ -58,6 +63,11 @@ DASHED = (0, (3.5, 1.5))
 DASHES = (SOLID, DASHED, (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (7, 1.5)))
 
 FAINT, MIDDLE = "0.85", "0.45"  # greys
+TRAINING: dict[str, Any] = {
+    "color": MIDDLE,
+    "linewidth": 0.7,
+    "linestyle": (0, (2, 2)),
+}
 RC: dict[Any, Any] = {
     **sns.axes_style("ticks"),
     "font.family": [FONT],
@@ -279,13 +289,53 @@ def new_figure(width: float, height: float) -> Figure:
 
     Its width is that of the paper, where a user asks for one.
     """
-    size = (PAPER.get().width or width, height)
+    size = (paper_width(width), height)
     return Picture(figsize=size, layout="constrained")
+
+
+def paper_width(own: float) -> float:
+    """Return the inches that a figure is wide: those of the paper, or its own."""
+    return PAPER.get().width or own
 
 
 def line_width(schemes: int) -> float:
     """Return the width of a figure of lines, in inches."""
     return COLUMN if schemes <= FEW else PAGE
+
+
+def across(inches: float, most: int) -> int:
+    """Return how many panels stand side by side in a figure as wide as a page.
+
+    Args:
+        inches: that a panel needs at least, with its labels.
+        most: panels there are, or that are wanted in one row.
+    """
+    return max(1, min(most, int(paper_width(PAGE) / inches)))
+
+
+def row_height(own: float, rows: int) -> float:
+    """Return the inches of each of several rows: its own, or what fits a page."""
+    return min(own, HIGH / rows)
+
+
+def wrapped(text: str, inches: float, size: float = 7) -> str:
+    """Return text in lines that are no wider; it may break behind `_`, `,` or `=`.
+
+    Args:
+        text: of one line.
+        inches: of room.
+        size: of letters, in points.
+    """
+    most = max(4, int(inches * 72 / (GLYPH * size)))
+    lines = [""]
+    for part in BREAKS.findall(text):
+        if len(lines[-1]) + len(part.rstrip()) > most and lines[-1]:
+            lines.append("")
+        while len(part.rstrip()) > most:
+            lines[-1], part = part[:most], part[most:]
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def add_legend(
@@ -320,22 +370,13 @@ def add_legend(
     )
 
 
-def mark_training(axes: Axes, lengths: Iterable[float]) -> None:
-    """Draw a line at each training length and say so above the first."""
+def mark_training(axes: Axes, lengths: Iterable[float]) -> Line2D:
+    """Draw a line at each training length and return its legend entry."""
     found = sorted(set(lengths))
     for length in found:
-        axes.axvline(length, color=MIDDLE, linewidth=0.7, linestyle=(0, (2, 2)))
-    axes.annotate(
-        "training length" if len(found) == 1 else "training lengths",
-        (found[0], 1),
-        (0, 2),
-        xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points",
-        color=MIDDLE,
-        fontsize=6,
-        ha="center",
-        va="bottom",
-    )
+        axes.axvline(length, **TRAINING)
+    label = "training length" if len(found) == 1 else "training lengths"
+    return Line2D([], [], label=label, **TRAINING)
 
 
 def power_ticks(axes: Axes, low: float, high: float, most: int = 12) -> None:
