@@ -32,7 +32,13 @@ from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
 from posenc_compare.analysis.show.plots.head_maps import below_largest
 from posenc_compare.analysis.show.plots.heat import palette_for
 from posenc_compare.analysis.show.plots.lines import layers
-from posenc_compare.analysis.show.plots.paper import OWN, Paper, on_paper, paper_of
+from posenc_compare.analysis.show.plots.paper import (
+    OWN,
+    Paper,
+    on_paper,
+    paper_of,
+    wrapped,
+)
 from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.position_bits import binned
 from posenc_compare.analysis.show.plots.steps import steps_of
@@ -42,7 +48,6 @@ from posenc_compare.analysis.show.plots.style import (
     looks,
     looks_of,
     safe,
-    wrapped,
 )
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
@@ -757,8 +762,11 @@ def test_similarity_draws_the_panels_that_exist() -> None:
         if one.measure in ("portrait", "distance_decay")
     ]
     for i, one in enumerate(many):  # no two schemes alike
-        shift = {name: [*np.ravel(v), 0.01 * i] for name, v in one.arrays.items()}
-        many[i] = replace(one, arrays=shift)
+        arrays: dict[str, Any] = dict(one.arrays)
+        for name in ("similarity", "mean_logit"):
+            if name in arrays:
+                arrays[name] = [*arrays[name], 0.01 * i]
+        many[i] = replace(one, arrays=arrays)
     figure = drawn("similarity", many)
     labels = [
         (axes.get_title(loc="right"), axes.get_ylabel().split()[1])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
+from posenc_compare.analysis.show.plots.paper import across, paper_width, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_seed
 from posenc_compare.analysis.show.plots.style import (
@@ -21,12 +22,9 @@ from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     PAGE,
     Look,
-    across,
     add_legend,
     looks,
     new_figure,
-    paper_width,
-    row_height,
 )
 
 HANDS = 8  # positions

@@ -7,15 +7,10 @@ from matplotlib.figure import Figure
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.heat import draw_heat
+from posenc_compare.analysis.show.plots.paper import row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_seed
-from posenc_compare.analysis.show.plots.style import (
-    COLUMN,
-    PAGE,
-    looks,
-    new_figure,
-    row_height,
-)
+from posenc_compare.analysis.show.plots.style import COLUMN, PAGE, looks, new_figure
 
 
 @register_plot(

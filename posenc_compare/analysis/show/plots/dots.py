@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, means_table, usable
+from posenc_compare.analysis.show.plots.paper import paper_width, wrapped
 from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     FAINT,
@@ -22,9 +23,7 @@ from posenc_compare.analysis.show.plots.style import (
     looks,
     new_figure,
     palette,
-    paper_width,
     safe,
-    wrapped,
 )
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.stats.rounding import NOTHING

@@ -16,16 +16,14 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.heat import draw_heat, scale_bar
+from posenc_compare.analysis.show.plots.paper import across, paper_width, wrapped
 from posenc_compare.analysis.show.plots.said import say_seed
 from posenc_compare.analysis.show.plots.style import (
     FAINT,
     MIDDLE,
     PAGE,
-    across,
     looks,
     new_figure,
-    paper_width,
-    wrapped,
 )
 
 HEADS = (4, 2, 1)  # of a scheme: the most that let the figure fit a page

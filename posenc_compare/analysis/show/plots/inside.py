@@ -13,17 +13,16 @@ from posenc_compare.analysis.show.plots.frames import (
     usable,
 )
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
+from posenc_compare.analysis.show.plots.paper import across, wrapped
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     PAGE,
     Look,
-    across,
     add_legend,
     looks,
     new_figure,
-    wrapped,
 )
 from posenc_compare.analysis.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width

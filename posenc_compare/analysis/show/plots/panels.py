@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
+from posenc_compare.analysis.show.plots.paper import across
 from posenc_compare.analysis.show.plots.style import (
     PAGE,
     Look,
-    across,
     add_legend,
     line_width,
     new_figure,

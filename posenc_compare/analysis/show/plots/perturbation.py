@@ -21,17 +21,16 @@ from posenc_compare.analysis.show.plots.frames import (
     means_table,
     usable,
 )
+from posenc_compare.analysis.show.plots.paper import across, paper_width
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     MARKERS,
     PAGE,
-    across,
     add_legend,
     looks,
     new_figure,
     palette,
-    paper_width,
 )
 from posenc_compare.stats.rounding import NOTHING
 

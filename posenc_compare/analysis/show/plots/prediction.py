@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import usable
+from posenc_compare.analysis.show.plots.paper import wrapped
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.prediction_matrix import (
     ROW,
@@ -24,7 +25,6 @@ from posenc_compare.analysis.show.plots.style import (
     add_legend,
     new_figure,
     safe,
-    wrapped,
 )
 from posenc_compare.analysis.show.predictions import Prediction, predictions
 from posenc_compare.analysis.show.setting import short_setting

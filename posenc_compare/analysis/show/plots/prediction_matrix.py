@@ -11,15 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from posenc_compare.analysis.show.plots.paper import paper_width, wrapped
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     FAINT,
     PAGE,
     add_legend,
     new_figure,
-    paper_width,
     safe,
-    wrapped,
 )
 from posenc_compare.analysis.show.predictions import WHENS, Prediction
 

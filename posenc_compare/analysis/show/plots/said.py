@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from matplotlib.figure import Figure
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.style import MIDDLE, safe, wrapped
+from posenc_compare.analysis.show.plots.paper import wrapped
+from posenc_compare.analysis.show.plots.style import MIDDLE, safe
 from posenc_compare.analysis.show.setting import short_setting
 
 SIZE = 6  # points

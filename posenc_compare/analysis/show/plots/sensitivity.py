@@ -9,16 +9,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, in_bits
 from posenc_compare.analysis.show.plots.panels import outer_labels
+from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
     MARKERS,
     PAGE,
-    across,
     add_legend,
     new_figure,
-    row_height,
     safe,
 )
 

@@ -18,13 +18,13 @@ from posenc_compare.analysis.show.plots.panels import (
     add_legends,
     groups_of,
 )
+from posenc_compare.analysis.show.plots.paper import across
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     PAGE,
     Look,
-    across,
     add_legend,
     looks,
     new_figure,

@@ -16,16 +16,15 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.panels import outer_labels
+from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_seed
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     MIDDLE,
     PAGE,
-    across,
     looks,
     new_figure,
-    row_height,
 )
 
 WIDTH = 3.4  # inches of a panel

@@ -8,7 +8,6 @@ tritanopic vision. Where colours run out, marker and dash still tell schemes apa
 import functools
 import io
 import math
-import re
 import textwrap
 import unicodedata
 from collections import Counter
@@ -27,17 +26,14 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.listing import YEAR, by_family
-from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, PAPER
+from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, PAPER, paper_width
 from posenc_compare.registry import SCHEMES, Entry
 
-HIGH = 7.9  # inches of all rows of a figure: with its legend it fits a page
 FEW = 6  # schemes whose lines fit into one column
 SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 ENTRY = 44  # characters of a line of a legend
 FONT = "DejaVu Sans"  # comes with matplotlib
-GLYPH = 0.6  # of the size of letters, the width of one in the mean
-BREAKS = re.compile(r"[^ _,:;=/]*[ _,:;=/]?")
 
 COLOURS = (
     "#0072b2",
@@ -293,49 +289,9 @@ def new_figure(width: float, height: float) -> Figure:
     return Picture(figsize=size, layout="constrained")
 
 
-def paper_width(own: float) -> float:
-    """Return the inches that a figure is wide: those of the paper, or its own."""
-    return PAPER.get().width or own
-
-
 def line_width(schemes: int) -> float:
     """Return the width of a figure of lines, in inches."""
     return COLUMN if schemes <= FEW else PAGE
-
-
-def across(inches: float, most: int) -> int:
-    """Return how many panels stand side by side in a figure as wide as a page.
-
-    Args:
-        inches: that a panel needs at least, with its labels.
-        most: panels there are, or that are wanted in one row.
-    """
-    return max(1, min(most, int(paper_width(PAGE) / inches)))
-
-
-def row_height(own: float, rows: int) -> float:
-    """Return the inches of each of several rows: its own, or what fits a page."""
-    return min(own, HIGH / rows)
-
-
-def wrapped(text: str, inches: float, size: float = 7) -> str:
-    """Return text in lines that are no wider; it may break behind `_`, `,` or `=`.
-
-    Args:
-        text: of one line.
-        inches: of room.
-        size: of letters, in points.
-    """
-    most = max(4, int(inches * 72 / (GLYPH * size)))
-    lines = [""]
-    for part in BREAKS.findall(text):
-        if len(lines[-1]) + len(part.rstrip()) > most and lines[-1]:
-            lines.append("")
-        while len(part.rstrip()) > most:
-            lines[-1], part = part[:most], part[most:]
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def add_legend(

@@ -13,17 +13,16 @@ from posenc_compare.analysis.show.plots.frames import (
 )
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import outer_labels
+from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     PAGE,
     Look,
-    across,
     add_legend,
     looks,
     new_figure,
-    row_height,
     safe,
 )
 
