@@ -45,6 +45,7 @@ CASES = [
         ("standard", name, "")
         for name in ("extrapolation", "change", "position_bits", "scalings")
     ),
+    ("quick", "bias_maps", "alibi"),
     ("grid-16x16", "grid_maps", ""),
     ("sensitivity", "sensitivity", ""),
 ]

@@ -155,7 +155,8 @@ def draw_head_maps(
         if kinds[name].ends:
             of = [y for y, row in enumerate(rows) if row[0].kind == name]
             bar = figure.add_subplot(grid[of[0] : of[-1] + 1, -1])
-            scale_bar(panels[0], bar, kinds[name].unit, kinds[name].beyond)
+            unit = wrapped(kinds[name].unit, sum(heights[y] for y in of) - GAP)
+            scale_bar(panels[0], bar, unit, kinds[name].beyond)
     say_seed(figure, usable(records, measure), when)
     return figure, [axes for panels in drawn.values() for axes in panels]
 
