@@ -177,7 +177,7 @@ FAULTS = [
         "analysis/show/plots/dots",
         "0 among numbers",
         "x if abs(x) > NOTHING else place",
-        "max(x, place)",
+        "x",
         "zero_stands_in_a_grey_strip_of_a_logarithmic_axis",
     ),
     fault(
