@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 
 from posenc_compare.analysis.core.quantities import Quantity, Row
 from posenc_compare.analysis.records.record import (
@@ -31,7 +32,13 @@ from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
 from posenc_compare.analysis.show.plots.head_maps import below_largest
 from posenc_compare.analysis.show.plots.heat import palette_for
 from posenc_compare.analysis.show.plots.lines import layers
-from posenc_compare.analysis.show.plots.paper import OWN, Paper, on_paper, paper_of
+from posenc_compare.analysis.show.plots.paper import (
+    OWN,
+    Paper,
+    on_paper,
+    paper_of,
+    wrapped,
+)
 from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.position_bits import binned
 from posenc_compare.analysis.show.plots.steps import steps_of
@@ -519,23 +526,39 @@ def test_many_schemes_have_a_panel_for_each_family() -> None:
         assert len({look.colour for look in own}) == len(own)
 
 
-def test_a_panel_is_as_high_as_the_lines_of_its_family() -> None:
+def test_panels_of_families_share_one_scale_of_bits() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
-    lifts = {family: 5.0 * i for i, family in enumerate(FAMILIES[1:])}
+    lifts = {family: 0.2 * i for i, family in enumerate(FAMILIES[1:])}
     records = [
         replace(found, family=family)
         for i, (label, family) in enumerate({"nope": "none", **labels}.items())
-        for found in full(label, lift=lifts.get(family, 7.0) + 0.001 * i)
+        for found in full(label, lift=lifts.get(family, 0.1) + 0.001 * i)
     ]
-    for axes, family in zip(
-        drawn("extrapolation", records).axes, FAMILIES[1:], strict=False
-    ):
-        low, high = axes.get_ylim()
-        assert low < 2.42 + lifts[family] < 3.68 + lifts[family] < high < low + 1.5
-        legend = axes.get_legend()
-        assert legend is not None
-        guest = "nope (above)" if lifts[family] < 7 else "nope (below)"
-        assert legend.get_texts()[0].get_text() == guest
+    figure = drawn("extrapolation", records)
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    low, high = figure.axes[0].get_ylim()
+    assert low < 2.42 < 3.68 + max(lifts.values()) < high
+    far = [*records, *(replace(r, family="bias") for r in full("far", lift=9.0))]
+    figure = drawn("extrapolation", far)
+    assert {axes.get_yscale() for axes in figure.axes} == {"log"}
+    assert "bits per byte (logarithmic)" in texts(figure)
+
+
+def test_names_of_simple_models_stand_apart_beside_their_lines() -> None:
+    floors = [
+        row("floor_bits_per_byte", 3.0 + 0.001 * i, 8 << j, f"{i}-gram")
+        for i in range(3)
+        for j in range(3)
+    ]
+    bits = [row("bits_per_byte", 2.5 + i, 8 << i) for i in range(3)]
+    figure = drawn(
+        "extrapolation", [record("extrapolation", "a", rows=[*bits, *floors])]
+    )
+    names = [text for text in figure.axes[0].texts if "-gram" in text.get_text()]
+    places = [name.xy for name in names if isinstance(name, Annotation)]
+    assert [name.get_text() for name in names] == ["0-gram", "1-gram", "2-gram"]
+    assert [x for x, _ in places] == [1, 1, 1]
+    assert np.diff([y for _, y in places]) == pytest.approx([0.07, 0.07])
 
 
 def test_lines_that_coincide_are_layered() -> None:
@@ -586,9 +609,36 @@ def test_code_maps_show_the_numbers_and_grey_the_rest() -> None:
 def test_bias_heads_that_are_alike_are_drawn_once() -> None:
     same = record("portrait", arrays={"bias_map": [[[0, 1], [1, 0]]] * 3})
     found = texts(drawn("bias_maps", [same]))
-    assert "rope\nall heads" in found
+    assert {"rope", "all heads"} <= set(found)
     assert not any(text.startswith("head") for text in found)
-    assert {"rope\nhead 0", "head 7"} <= set(texts(drawn("bias_maps", full("rope"))))
+    assert {"rope", "head 0", "head 7"} <= set(texts(drawn("bias_maps", full("rope"))))
+
+
+def test_schemes_with_equal_maps_are_drawn_once() -> None:
+    figure = drawn("bias_maps", full("rope") + full("mix"))
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["rope, mix", "", ""]  # two heads, and the scale of all
+    assert "logits below the largest of the query" in texts(figure)
+    assert "before training, seed 0" in texts(figure)
+    dark = figure.axes[0].collections[0]
+    assert isinstance(dark, QuadMesh)
+    assert dark.get_clim() == (-10, 0)
+    assert dark.get_cmap().name == "rocket"
+
+
+def test_a_map_keeps_fewer_heads_where_all_would_not_fit_a_page() -> None:
+    records = []
+    far = -np.abs(np.subtract.outer(range(4), range(4)))
+    for i in range(60):
+        maps = [(far * (1 + i) * 2.0**-head).tolist() for head in range(4)]
+        arrays = {"bias_map": maps, "bias_heads": list(range(4))}
+        records.append(record("portrait", f"scheme{i}", arrays=arrays))
+    figure = drawn("bias_maps", records)
+    shown = {text for text in texts(figure) if text.startswith("head")}
+    assert shown == {"head 0"}
+    assert figure.get_figheight() <= 9
+    few = drawn("bias_maps", records[:10])
+    assert "head 2" in texts(few)
 
 
 def test_the_middle_of_a_grid_is_framed() -> None:
@@ -597,7 +647,7 @@ def test_the_middle_of_a_grid_is_framed() -> None:
     (frame,) = figure.axes[0].patches
     assert isinstance(frame, Rectangle)
     assert (frame.get_x(), frame.get_y()) == (3, 1)
-    assert {"rope\nhead 0", "row", "column", "logits"} <= set(texts(figure))
+    assert {"rope", "row", "column", "logits"} <= set(texts(figure))
 
 
 @pytest.mark.parametrize(
@@ -655,12 +705,112 @@ def test_dots_are_means_over_seeds_with_their_intervals() -> None:
     assert ends == pytest.approx([0.2 - half_width, 0.2 + half_width], abs=1e-4)
 
 
+def test_zero_stands_in_a_grey_strip_of_a_logarithmic_axis() -> None:
+    records = [
+        record("uniqueness", label, rows=[row("nearest_distance_relative", distance)])
+        for label, distance in (("a", 0.0), ("b", 1e-4), ("c", 0.5))
+    ]
+    axes = drawn("uniqueness", records).axes[0]
+    assert axes.get_xscale() == "log"
+    assert "logarithmic; 0 in grey" in axes.get_xlabel().replace("\n", " ")
+    (strip,) = axes.patches
+    left, right = np.asarray(strip.get_extents().get_points())[:, 0]
+    at = [
+        float(axes.transData.transform(np.asarray(dots.get_offsets())[0])[0])
+        for dots in axes.collections
+    ]
+    assert left < at[0] < right < at[1] < at[2]
+    assert axes.get_xticklabels()[0].get_text() == "0"
+    none = [one for one in records if one.label != "a"]
+    assert not drawn("uniqueness", none).axes[0].patches
+
+
+def test_perturbation_shows_schemes_where_they_change_something() -> None:
+    rows = {
+        "added": [row("relative_size", 0.5, case="N(0, 1)"), row("bias_share", 0.0)],
+        "turned": [
+            row("relative_size", 0.0, case="N(0, 1)"),
+            row("relative_size", 1.2, case="query"),
+        ],
+        "biased": [row("bias_share", 0.3)],
+        "idle": [row("relative_size", 0.0, case="key"), row("bias_share", 0.0)],
+    }
+    records = [record("perturbation", label, rows=own) for label, own in rows.items()]
+    figure = drawn("perturbation", records)
+    named = {
+        axes.get_title().replace("\n", " "): [
+            text.get_text() for text in axes.get_yticklabels()
+        ]
+        for axes in figure.axes
+    }
+    assert named == {
+        "size of what is added to tokens": ["added"],
+        "change of queries and keys": ["turned"],
+        "bias in logits": ["biased"],
+    }
+    assert PLOTS.get("perturbation")(records[3:]) is None
+
+
+def test_similarity_draws_the_panels_that_exist() -> None:
+    both = full("rope")
+    logits = [r for r in full("alibi", lift=1) if r.measure == "distance_decay"]
+    many = [
+        replace(one, family=family)
+        for i in range(7)
+        for family, found in (("rotary", both), ("bias", logits))
+        for one in (replace(r, label=f"{family}{i}") for r in found)
+        if one.measure in ("portrait", "distance_decay")
+    ]
+    for i, one in enumerate(many):  # no two schemes alike
+        arrays: dict[str, Any] = dict(one.arrays)
+        for name in ("similarity", "mean_logit"):
+            if name in arrays:
+                arrays[name] = [*arrays[name], 0.01 * i]
+        many[i] = replace(one, arrays=arrays)
+    figure = drawn("similarity", many)
+    labels = [
+        (axes.get_title(loc="right"), axes.get_ylabel().split()[1])
+        for axes in figure.axes
+    ]
+    assert labels == [("rotary", "cosine"), ("rotary", "logit"), ("bias", "logit")]
+
+
+def grid_of(figure: Figure) -> tuple[int, int]:
+    """Return how many rows and columns the panels of a figure have room for."""
+    grid = figure.axes[0].get_gridspec()
+    assert grid is not None
+    return grid.nrows, grid.ncols
+
+
+def test_fewer_panels_stand_side_by_side_in_a_column() -> None:
+    with on_paper(paper_of("column", None)):
+        narrow = grid_of(drawn("clock_hands", full("rope")))
+    assert narrow == (1, 3)
+    assert grid_of(drawn("clock_hands", full("rope"))) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("short", ["short"]),
+        ("two words", ["two words"]),
+        ("randomized_distance", ["randomized_", "distance"]),
+        ("a b, c=d", ["a b, c=d"]),
+        ("x" * 30, ["x" * 17, "x" * 13]),
+        ("", [""]),
+    ],
+)
+def test_text_is_broken_where_it_may_be(text: str, lines: list[str]) -> None:
+    assert wrapped(text, 1.0, 7).split("\n") == lines  # 17 letters of 4.2 points
+
+
 def test_labels_of_many_maps_stay_in_the_figure() -> None:
     far = -np.abs(np.subtract.outer(range(48), range(48)))
     records = []
     for i in range(12):  # one of them with long numbers beside its colours
         maps = [
-            (far * (10.0 if i else 523.0) * 2.0**-head).tolist() for head in range(4)
+            (far * (10.0 + i if i else 523.0) * 2.0**-head).tolist()
+            for head in range(4)
         ]
         arrays = {"bias_map": maps, "bias_heads": list(range(4))}
         records.append(record("portrait", f"scheme{i}", arrays=arrays))
@@ -668,7 +818,7 @@ def test_labels_of_many_maps_stay_in_the_figure() -> None:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     labels = [axes.yaxis.label for axes in figure.axes if axes.get_ylabel() == "query"]
-    assert len(labels) == 12
+    assert len(labels) == 12 * 4 // 8  # one for each row of eight maps
     for label in labels:
         assert label.get_window_extent(canvas.get_renderer()).x0 >= 0
 
@@ -687,7 +837,7 @@ def test_schemes_with_equal_curves_are_drawn_once_with_both_names() -> None:
 
 def test_one_panel_says_preset_and_seeds_and_is_logarithmic_where_wide() -> None:
     figure = drawn("extrapolation", full("rope") + full("alibi", lift=0.1))
-    assert figure.axes[0].get_title(loc="right") == "n = 2"
+    assert figure.get_suptitle() == "training length 8, n = 2 seeds"
     assert figure.axes[0].get_yscale() == "linear"
     wide = drawn("extrapolation", full("rope", seeds=1) + full("alibi", lift=4.0))
     assert wide.axes[0].get_yscale() == "log"

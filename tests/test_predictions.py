@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from support.records import curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.predictions import Prediction, predictions
+from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
+from posenc_compare.analysis.show.predictions import WHENS, Prediction, predictions
 from posenc_compare.registry import PLOTS
 
 RNG = np.random.default_rng(0)
@@ -57,6 +59,9 @@ def made(labels: list[str] = LABELS) -> list[dict[str, Any]]:
 
 def read(records: list[dict[str, Any]]) -> list[Record]:
     return tell_apart(sound(records), print)
+
+
+NAN = "the rounding"  # nothing but rounding: it has no correlation
 
 
 def by_name(records: list[dict[str, Any]]) -> dict[tuple[str, str], Prediction]:
@@ -125,16 +130,39 @@ def test_the_plot_has_a_dot_and_two_bars_for_each() -> None:
     ]
     families, schemes, dots = figure.axes[1].collections
     size = found["bits at 32 minus at 8", "the size"].found
-    assert np.asarray(dots.get_offsets())[1].tolist() == [pytest.approx(1), 1]
+    assert np.asarray(dots.get_offsets())[0].tolist() == [pytest.approx(1), 0]
     ends = [
-        np.asarray(bars.get_paths()[1].vertices)[:, 0] for bars in (schemes, families)
+        np.asarray(bars.get_paths()[0].vertices)[:, 0] for bars in (schemes, families)
     ]
     assert ends[0] == pytest.approx(size.over_schemes)
     assert ends[1] == pytest.approx(size.over_families)
     control = found["bits at 32 minus at 8", "bits at 8"].found
-    bar = np.asarray(schemes.get_paths()[3].vertices)[:, 0]
+    bar = np.asarray(schemes.get_paths()[2].vertices)[:, 0]
     assert bar == pytest.approx(control.over_schemes)
     assert control.over_schemes != control.over_families
+
+
+def test_many_scores_are_a_matrix() -> None:
+    one = [found for found in predictions(read(made())) if found.quantity != NAN]
+    other = [replace(found, curve="copy: accuracy") for found in one]
+    figure = draw_matrix([*one, *other[:1]])
+    figure.draw_without_rendering()
+    panels = figure.axes[:3]
+    assert [axes.get_title().replace("\n", " ") for axes in panels] == [*WHENS]
+    names = [text.get_text() for text in panels[0].get_yticklabels()]
+    assert names == ["the size", "is absolute", "own score at training length"]
+    cells = panels[0].collections[0].get_array()
+    values = np.ma.filled(np.ma.asarray(cells, dtype=float), np.nan).reshape(3, 2)
+    rho = [found.found.rho for found in one if found.when == WHENS[0]]
+    assert values[:, 0] == pytest.approx(rho)
+    assert values[0, 1] == pytest.approx(rho[0])
+    assert np.isnan(values[1:, 1]).all()
+    sure = [
+        found
+        for found in [*one, *other[:1]]
+        if found.when == WHENS[0] and np.prod(found.found.over_schemes) > 0
+    ]
+    assert len(panels[0].lines) == len(sure) > 0
 
 
 @pytest.fixture(scope="module")

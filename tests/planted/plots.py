@@ -155,8 +155,8 @@ FAULTS = [
     Fault(
         "analysis/show/plots/prediction.py",
         "intervals of families twice",
-        "[one.found.over_schemes for one in found]",
-        "[one.found.over_families for one in found]",
+        "[one.found.over_schemes for one in some]",
+        "[one.found.over_families for one in some]",
         "tests/test_predictions.py::test_the_plot_has_a_dot_and_two_bars_for_each",
     ),
     fault(
@@ -169,8 +169,36 @@ FAULTS = [
     fault(
         "analysis/show/plots/dots",
         "bars of no width",
-        'xerr=panel["half_width"].fillna(0)',
-        "xerr=0",
+        "max(x - width, least), max(x + width, least)",
+        "x, x",
         "dots_are_means_over_seeds_with_their_intervals",
+    ),
+    fault(
+        "analysis/show/plots/dots",
+        "0 among numbers",
+        "x if abs(x) > NOTHING else place",
+        "x",
+        "zero_stands_in_a_grey_strip_of_a_logarithmic_axis",
+    ),
+    fault(
+        "analysis/show/plots/perturbation",
+        "schemes that change nothing",
+        'rows = rows[rows["scheme"].isin(acting)]',
+        "rows = rows.copy()",
+        "perturbation_shows_schemes_where_they_change_something",
+    ),
+    fault(
+        "analysis/show/plots/head_maps",
+        "equal maps drawn twice",
+        "groups_alike([*maps], [*maps.values()])",
+        "[[one] for one in maps]",
+        "schemes_with_equal_maps_are_drawn_once",
+    ),
+    Fault(
+        "analysis/show/plots/prediction_matrix.py",
+        "columns mixed up",
+        "scores.index(one.curve)",
+        "-1",
+        "tests/test_predictions.py::test_many_scores_are_a_matrix",
     ),
 ]

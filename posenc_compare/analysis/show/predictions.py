@@ -25,6 +25,8 @@ from posenc_compare.registry import SCORES
 from posenc_compare.stats.correlation import Correlation, correlation, holm
 
 ABSOLUTE = "is absolute"
+WHENS = ("longest test", "longest test minus training length", "training length")
+"""Where on a trained curve an outcome is."""
 HEAD = (
     "quantity",
     "n",
@@ -48,6 +50,8 @@ class Prediction:
         control: whether that is a control and no measure.
         found: the correlation.
         p_holm: p value, adjusted for all measures of the outcome; NaN for a control.
+        curve: heading of the trained curve that the outcome is of.
+        when: where on the curve the outcome is, one of `WHENS`.
     """
 
     outcome: str
@@ -55,6 +59,13 @@ class Prediction:
     control: bool
     found: Correlation
     p_holm: float
+    curve: str
+    when: str
+
+    @property
+    def of_start(self) -> bool:
+        """Return whether it is foretold by the same curve's own score at its start."""
+        return self.control and self.quantity != ABSOLUTE
 
 
 @dataclass(frozen=True)
@@ -77,16 +88,15 @@ class Trained:
     lengths: list[float]
     values: Floats
 
-    def outcomes(self) -> dict[str, Floats]:
-        """Return every outcome by its name, for every scheme."""
+    def outcomes(self) -> Iterator[tuple[str, str, Floats]]:
+        """Yield every outcome for every scheme, with its name and one of `WHENS`."""
         first, last = self.values[:, 0], self.values[:, -1]
-        return {
-            f"{self.heading} at {self.lengths[-1]:g}": last,
-            f"{self.heading} at {self.lengths[-1]:g} minus at {self.lengths[0]:g}": (
-                last - first
-            ),
-            f"{self.heading} at {self.lengths[0]:g}": first,
-        }
+        short, long = (f"{self.lengths[i]:g}" for i in (0, -1))
+        names = f"at {long}", f"at {long} minus at {short}", f"at {short}"
+        for name, when, values in zip(
+            names, WHENS, (last, last - first, first), strict=True
+        ):
+            yield f"{self.heading} {name}", when, values
 
 
 def predictions(records: Iterable[Record]) -> list[Prediction]:
@@ -105,13 +115,17 @@ def predictions(records: Iterable[Record]) -> list[Prediction]:
             trained = _trained(heading, quantity, measure, means)
             if trained is not None:
                 measures = dict(_measures(probed, trained.schemes))
-                for outcome, values in trained.outcomes().items():
-                    found += _of_outcome(outcome, values, measures, trained)
+                for outcome, when, values in trained.outcomes():
+                    found += _of_outcome(outcome, when, values, measures, trained)
     return found
 
 
 def _of_outcome(
-    outcome: str, values: Floats, measures: dict[str, Floats], trained: Trained
+    outcome: str,
+    when: str,
+    values: Floats,
+    measures: dict[str, Floats],
+    trained: Trained,
 ) -> Iterator[Prediction]:
     """Yield what measures and controls say of one outcome."""
     start = f"{trained.heading} at {trained.lengths[0]:g}"
@@ -126,7 +140,7 @@ def _of_outcome(
     }
     adjusted = holm([math.nan if key[1] else one.p for key, one in found.items()])
     for (key, one), p in zip(found.items(), adjusted, strict=True):
-        yield Prediction(outcome, *key, one, float(p))
+        yield Prediction(outcome, *key, one, float(p), trained.heading, when)
 
 
 def _curves(records: list[Record]) -> list[tuple[Quantity, str]]:

@@ -52,6 +52,28 @@ def setting_line(records: Iterable[Record]) -> str:
     return f"{line[:1].upper()}{line[1:]}." if line else ""
 
 
+def short_setting(records: Iterable[Record]) -> str:
+    """Return what all records share in few words, and the number of their seeds.
+
+    It reads like `preset quick, n = 3 seeds`, or lists sizes where no preset has them.
+    """
+    made = list(records)
+    preset = preset_of(shared_facts([record.spec.setting for record in made]))
+    words = f"preset {preset}" if preset else setting_line(made).removesuffix(".")
+    n = seeds_of(made)
+    return f"{words[:1].lower()}{words[1:]}, {n}" if words else n
+
+
+def seeds_of(records: Iterable[Record]) -> str:
+    """Return how many seeds each scheme has, such as `n = 3 seeds`."""
+    seeds: dict[tuple[str, str], set[int]] = {}
+    for one in records:
+        seeds.setdefault((one.label, one.task), set()).add(one.spec.seed)
+    counts = sorted({len(found) for found in seeds.values()})
+    n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    return f"n = {n} seed{'' if counts == [1] else 's'}"
+
+
 def preset_of(setting: Facts) -> str:
     """Return the name of the preset that has all sizes of a training, or nothing."""
     for name, preset in PRESETS.items():

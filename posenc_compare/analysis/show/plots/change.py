@@ -1,17 +1,17 @@
 """Change: how far bits per byte move from those at the training length."""
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import drawn_once
-from posenc_compare.analysis.show.plots.extrapolation import (
-    LABELS,
-    name_axes,
-    say_setting,
-)
+from posenc_compare.analysis.show.plots.extrapolation import LABELS, name_axes
 from posenc_compare.analysis.show.plots.frames import Frame, in_bits
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import (
@@ -21,11 +21,14 @@ from posenc_compare.analysis.show.plots.panels import (
     outer_labels,
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import FAINT, MIDDLE, Look, looks, safe
 from posenc_compare.stats.intervals import half_width
 
 QUANTITIES = ("bits_per_byte", "floor_bits_per_byte")
 LINEAR = 0.1  # bits around 0 that are drawn on a linear scale
+STRIP: dict[str, Any] = {"color": FAINT, "alpha": 0.4, "linewidth": 0}
+FLOOR: dict[str, Any] = {"color": MIDDLE, "linewidth": 0.6}
 TICKS = (-0.1, -0.05, 0, 0.05, 0.1, 0.2, 0.5, 1, 2, 4)
 
 
@@ -53,17 +56,20 @@ def draw_change(records: list[Record]) -> Figure | None:
     groups = groups_of(styles, means["scheme"])
     figure, panels = new_panels(groups)
     handles = []
+    trained = [name_axes(axes, rows, chosen) for axes in panels]
     for axes, texts in zip(panels, groups.values(), strict=True):
         curves = means[means["scheme"].isin(texts)]
-        axes.axhspan(-LINEAR, LINEAR, color=FAINT, alpha=0.4, linewidth=0, zorder=0)
-        axes.plot(floors.index, floors, color=MIDDLE, linewidth=0.6, zorder=2)
+        axes.axhspan(-LINEAR, LINEAR, zorder=0, **STRIP)
+        axes.plot(floors.index, floors, zorder=2, **FLOOR)
         handles.append(draw_lines(axes, curves, styles, markers=True, same=0))
-        name_axes(axes, rows, chosen)
         _change_axis(axes, means)
-    add_legends(figure, panels, handles, shade(means))
+    common = [*trained[:1], *shade(means)]
+    if not floors.empty:
+        common.append(Line2D([], [], label="n-gram models", **FLOOR))
+    common.append(Patch(label="linear scale, else log", **STRIP))
+    add_legends(figure, panels, handles, common)
     outer_labels(panels, LABELS[0], "bits per byte minus\nown at training length")
-    if len(panels) == 1:
-        say_setting(panels[0], chosen)
+    say_setting(figure, chosen)
     return figure
 
 

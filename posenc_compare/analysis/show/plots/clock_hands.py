@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
+from posenc_compare.analysis.show.plots.paper import across, paper_width, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_seed
 from posenc_compare.analysis.show.plots.style import (
     FAINT,
     MIDDLE,
@@ -26,7 +28,8 @@ from posenc_compare.analysis.show.plots.style import (
 )
 
 HANDS = 8  # positions
-CLOCKS = 6  # pairs
+CLOCKS = 6  # pairs, where there is room
+WIDTH, TITLES = 1.1, 0.42  # inches of a clock at least, and of what is above it
 PACE = 0.02  # radians between a hand and one that turns evenly
 ROUND = 2e-3  # of a radius; records keep four digits of a number
 COLOURS = "viridis"
@@ -48,14 +51,17 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     found = _angles(usable(records, "portrait"), styles)
     if not found:
         return None
-    figure = new_figure(PAGE, 1.6 * len(found) - 0.05)
-    grid = figure.subplots(len(found), CLOCKS, squeeze=False)
+    clocks = across(WIDTH, CLOCKS)
+    height = row_height(paper_width(PAGE) / clocks + TITLES, len(found))
+    figure = new_figure(PAGE, height * len(found))
+    grid = figure.subplots(len(found), clocks, squeeze=False)
     for row, (scheme, angles) in zip(grid, found, strict=True):
-        for axes in row:
-            axes.set_axis_off()
         pairs = angles.shape[1]
-        kept = np.linspace(0, pairs - 1, min(CLOCKS, pairs)).round().astype(int)
+        kept = np.linspace(0, pairs - 1, min(clocks, pairs)).round().astype(int)
+        for axes in row[len(kept) :]:
+            axes.remove()
         for axes, pair in zip(row, kept, strict=False):
+            axes.set_axis_off()
             _clock(axes, angles[:HANDS, pair])
             title = f"pair {pair}\n{_turn(angles[:, pair])}"
             if pair == 0:
@@ -66,6 +72,7 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
         for position, colour in enumerate(sns.color_palette(COLOURS, HANDS))
     ]
     add_legend(figure, handles, title="position")
+    say_seed(figure, usable(records, "portrait"), "before training")
     return figure
 
 

@@ -7,13 +7,10 @@ from matplotlib.figure import Figure
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
 from posenc_compare.analysis.show.plots.heat import draw_heat
+from posenc_compare.analysis.show.plots.paper import row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.style import (
-    COLUMN,
-    PAGE,
-    looks,
-    new_figure,
-)
+from posenc_compare.analysis.show.plots.said import say_seed
+from posenc_compare.analysis.show.plots.style import COLUMN, PAGE, looks, new_figure
 
 
 @register_plot(
@@ -52,20 +49,24 @@ def draw_code_maps(
         return None
     columns = min(2, len(found))
     rows = math.ceil(len(found) / columns)
+    height = row_height(height, rows)
     figure = new_figure(PAGE if columns > 1 else COLUMN, rows * height + 0.2)
+    apart = 1 if figure.get_figwidth() / columns >= COLUMN else 4
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(found) :]:
         axes.remove()
     positions = max(len(seeds[0]) for _, seeds in found)
     for i, (axes, (look, seeds)) in enumerate(zip(grid.flat, found, strict=False)):
-        places = range(0, positions, ticks[0]), range(0, seeds[0].shape[1], ticks[1])
+        down = range(0, positions, ticks[0])
+        places = down, range(0, seeds[0].shape[1], apart * ticks[1])
         last = i % columns == columns - 1 or i == len(found) - 1
         unit = "added value" if last else ""
-        draw_heat(axes, seeds[0], unit=unit, ticks=places, cells=cells)
+        draw_heat(axes, seeds[0], unit=unit, ticks=places, cells=cells and apart == 1)
         axes.set_ylim(positions, 0)
         axes.set_title(look.text)
         if i % columns == 0:
             axes.set_ylabel("position")
         if i + columns >= len(found):
             axes.set_xlabel("channel")
+    say_seed(figure, usable(records, "portrait"), "before training")
     return figure

@@ -6,7 +6,11 @@ from posenc_compare.analysis.show.plots.dots import draw_dots
 from posenc_compare.analysis.show.plots.frames import Record
 from posenc_compare.analysis.show.plots.plot import register_plot
 
-QUANTITIES = ["scheme_parameters", "step_seconds", "step_memory"]
+TITLES = {
+    "scheme_parameters": "parameters of the scheme",
+    "step_seconds": "median time of a step",
+    "step_memory": "most memory of a step",
+}
 
 
 @register_plot(
@@ -18,4 +22,4 @@ QUANTITIES = ["scheme_parameters", "step_seconds", "step_memory"]
 )
 def draw_cost(records: list[Record]) -> Figure | None:
     """Draw parameters, seconds and memory of a step."""
-    return draw_dots(records, "cost", QUANTITIES, "")
+    return draw_dots(records, "cost", TITLES, "")

@@ -8,11 +8,11 @@ from posenc_compare.analysis.show.plots.head_maps import Kind, draw_head_maps
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import MIDDLE
 
-KINDS: dict[str, Kind] = {
-    "grid_bias": Kind("logits"),
-    "grid_similarity": Kind("cosine", ("vlag", -1, 1)),
-}
 SIDES = ("row", "column")
+KINDS: dict[str, Kind] = {
+    "grid_bias": Kind("logits", SIDES),
+    "grid_similarity": Kind("cosine", SIDES, ("vlag", -1, 1)),
+}
 
 
 @register_plot(
@@ -25,7 +25,7 @@ SIDES = ("row", "column")
 )
 def draw_grid_maps(records: list[Record]) -> Figure | None:
     """Draw the bias of each cell, or the cosine of its code with the middle's."""
-    drawn = draw_head_maps(records, KINDS, SIDES)
+    drawn = draw_head_maps(records, KINDS)
     if drawn is None:
         return None
     figure, maps = drawn

@@ -13,7 +13,9 @@ from posenc_compare.analysis.show.plots.frames import (
     usable,
 )
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
+from posenc_compare.analysis.show.plots.paper import across, wrapped
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     PAGE,
@@ -25,7 +27,7 @@ from posenc_compare.analysis.show.plots.style import (
 from posenc_compare.analysis.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
-HEIGHT = 2.1  # inches
+WIDTH, HEIGHT = 2.2, 2.1  # inches of a panel
 CURVES = {
     "position_probe": "position read by a linear probe (R²)",
     "attention_distance": "mean distance of attention (tokens)",
@@ -59,21 +61,26 @@ def draw_inside(records: list[Record]) -> Figure | None:
     panels = {names: curves for names, curves in panels.items() if not curves.empty}
     if not panels:
         return None
-    figure = new_figure(PAGE, HEIGHT)
-    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    columns = across(WIDTH, len(panels))
+    down = -(-len(panels) // columns)
+    figure = new_figure(PAGE, HEIGHT * down)
+    grid = figure.subplots(down, columns, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
     drawn: dict[str, Line2D] = {}
-    for axes, ((title, x), curves) in zip(grid, panels.items(), strict=True):
+    for axes, ((title, x), curves) in zip(grid.flat, panels.items(), strict=False):
         for handle in draw_lines(axes, curves, styles, markers=True):
             drawn.setdefault(str(handle.get_label()), handle)
         if title == USE:
             axes.axhline(1, color=MIDDLE, linewidth=0.7, linestyle=(0, (1, 1.5)))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(x)
-        axes.set_ylabel(title)
+        axes.set_ylabel(wrapped(title, HEIGHT - 0.6))
         axes.grid(axis="y", color="0.92")
         axes.set_axisbelow(True)
     handles = [drawn[look.text] for look in styles.values() if look.text in drawn]
     add_legend(figure, [*handles, *shade(pd.concat(panels.values()))])
+    say_setting(figure, chosen)
     return figure
 
 

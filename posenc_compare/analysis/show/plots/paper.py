@@ -1,6 +1,10 @@
-"""What a user may change of every plot: its width, and settings of matplotlib."""
+"""What a user may change of every plot: its width, and settings of matplotlib.
+
+Panels side by side, heights of rows and lines of text follow from the width.
+"""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +20,9 @@ from posenc_compare.validate import check_choice
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 SIZES = {"column": COLUMN, "page": PAGE}
+HIGH = 7.9  # inches of all rows of a figure: with its legend it fits a page
+BREAKS = re.compile(r"[^ _,:;=/]*[ _,:;=/]?")  # parts of a text, each ends a line
+GLYPH = 0.6  # of the size of letters, the width of one in the mean
 
 
 @dataclass(frozen=True)
@@ -92,3 +99,43 @@ def on_paper(paper: Paper) -> Iterator[None]:
         yield
     finally:
         PAPER.reset(token)
+
+
+def paper_width(own: float) -> float:
+    """Return the inches that a figure is wide: those of the paper, or its own."""
+    return PAPER.get().width or own
+
+
+def across(inches: float, most: int) -> int:
+    """Return how many panels stand side by side in a figure as wide as a page.
+
+    Args:
+        inches: that a panel needs at least, with its labels.
+        most: panels there are, or that are wanted in one row.
+    """
+    return max(1, min(most, int(paper_width(PAGE) / inches)))
+
+
+def row_height(own: float, rows: int) -> float:
+    """Return the inches of each of several rows: its own, or what fits a page."""
+    return min(own, HIGH / rows)
+
+
+def wrapped(text: str, inches: float, size: float = 7) -> str:
+    """Return text in lines that are no wider; it may break behind `_`, `,` or `=`.
+
+    Args:
+        text: of one line.
+        inches: of room.
+        size: of letters, in points.
+    """
+    most = max(4, int(inches * 72 / (GLYPH * size)))
+    lines = [""]
+    for part in BREAKS.findall(text):
+        if len(lines[-1]) + len(part.rstrip()) > most and lines[-1]:
+            lines.append("")
+        while len(part.rstrip()) > most:
+            lines[-1], part = part[:most], part[most:]
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)

@@ -25,6 +25,7 @@ from posenc_compare.analysis.show.plots.panels import (
     outer_labels,
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     looks,
     mark_training,
@@ -81,12 +82,14 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
         handles.append(draw_lines(axes, curves, styles))
         mark_ends(axes, curves, [text for text in short if text in texts], styles)
         power_ticks(axes, points["x"].min(), longest)
-        mark_training(axes, map(training_length, chosen))
         axes.grid(axis="y", color="0.92")
         axes.set_axisbelow(True)
+    lengths = [*map(training_length, chosen)]
+    trained = [mark_training(axes, lengths) for axes in panels]
     common = [ended("no further positions")] if short else []
-    add_legends(figure, panels, handles, [*common, *shade(means)])
+    add_legends(figure, panels, handles, [*common, *trained[:1], *shade(means)])
     outer_labels(panels, "position in the window (bytes)", "bits per byte")
+    say_setting(figure, chosen)
     return figure
 
 

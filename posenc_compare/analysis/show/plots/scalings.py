@@ -8,6 +8,7 @@ from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.extrapolation import (
     LABELS,
     name_axes,
+    wide_axis,
 )
 from posenc_compare.analysis.show.plots.frames import Frame, in_bits, means_table
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
@@ -17,6 +18,7 @@ from posenc_compare.analysis.show.plots.panels import (
     outer_labels,
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import looks, looks_of
 
 PLAIN = "as trained"
@@ -54,8 +56,10 @@ def draw_scalings(records: list[Record]) -> Figure | None:
         curves = here.assign(scheme=here["case"]).drop(columns=["quantity", "case"])
         own, curves = drawn_once(colours, curves)
         handles.append(draw_lines(axes, curves, own, markers=True))
-        name_axes(axes, both, chosen)
         axes.set_title(scheme, loc="right")
-    add_legends(figure, panels, handles, shade(both))
-    outer_labels(panels, *LABELS)
+    trained = [name_axes(axes, both, chosen) for axes in panels]
+    bits = wide_axis(panels[0])
+    add_legends(figure, panels, handles, [*trained[:1], *shade(both)])
+    outer_labels(panels, LABELS[0], bits)
+    say_setting(figure, chosen)
     return figure

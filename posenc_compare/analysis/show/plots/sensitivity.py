@@ -8,7 +8,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, in_bits
+from posenc_compare.analysis.show.plots.panels import outer_labels
+from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
     MARKERS,
@@ -18,7 +21,8 @@ from posenc_compare.analysis.show.plots.style import (
     safe,
 )
 
-ACROSS, HEIGHT = 4, 1.35  # panels side by side; inches of each
+MOST = 4  # panels side by side
+WIDTH, HEIGHT = 1.6, 1.35  # inches of each, at least
 RATES = ("learning_rate", "scheme_rate")
 COLUMNS = ["scheme", "rate", "multiple", "seed", "bits"]
 
@@ -39,9 +43,10 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
     if not groups:
         return None
     multiples = sorted(rows["multiple"].unique())
-    down = -(-len(groups) // ACROSS)
-    figure = new_figure(PAGE, HEIGHT * down + 0.2)
-    grid = figure.subplots(down, ACROSS, sharex=True, sharey=True, squeeze=False)
+    columns = across(WIDTH, min(MOST, len(groups)))
+    down = -(-len(groups) // columns)
+    figure = new_figure(PAGE, row_height(HEIGHT, down) * down + 0.2)
+    grid = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid.flat[len(groups) :]:
         axes.remove()
     for axes, (scheme, some) in zip(grid.flat, groups.items(), strict=False):
@@ -54,11 +59,7 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.grid(axis="y", color="0.92")
-    for axes in figure.axes[-ACROSS:]:  # the lowest of each column
-        axes.set_xlabel("peak rate")
-        axes.tick_params(labelbottom=True)
-    for axes in figure.axes[::ACROSS]:
-        axes.set_ylabel("bits above the best")
+    outer_labels(figure.axes, "peak rate", "bits above the best")
     add_legend(
         figure,
         [
@@ -74,6 +75,7 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
         ],
         title="rate of the scheme's own parameters, in peak rates",
     )
+    say_setting(figure, in_bits(records))
     return figure
 
 

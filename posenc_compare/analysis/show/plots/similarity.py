@@ -1,25 +1,35 @@
 """Similarity: how alike two positions look, by the distance between them."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.frames import Frame, arrays_of, usable
 from posenc_compare.analysis.show.plots.lines import THIN, draw_lines, shade
-from posenc_compare.analysis.show.plots.panels import add_legends, groups_of
+from posenc_compare.analysis.show.plots.panels import (
+    ACROSS,
+    ROW,
+    add_legends,
+    groups_of,
+)
+from posenc_compare.analysis.show.plots.paper import across
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     PAGE,
     Look,
+    add_legend,
     looks,
     new_figure,
 )
+from posenc_compare.analysis.show.setting import seeds_of, short_setting
 from posenc_compare.stats.intervals import half_width
 
 COLUMNS = ("scheme", "x", "value", "half_width")
@@ -44,37 +54,76 @@ def draw_similarity(records: list[Record]) -> Figure | None:
     both = pd.concat([cosines.assign(case="cosine"), logits.assign(case="logit")])
     styles, both = drawn_once(styles, both)
     cosines, logits = (both[both["case"] == case] for case in ("cosine", "logit"))
-    columns = [curves for curves in (cosines, logits) if not curves.empty]
-    if not columns:
+    if both.empty:
         return None
     groups = groups_of(styles, [*cosines["scheme"], *logits["scheme"]])
-    many = len(groups) > 1
-    width = PAGE if len(columns) > 1 or many else COLUMN
-    figure = new_figure(width, 1.9 * len(groups) if many else 2.6)
-    grid = figure.subplots(len(groups), len(columns), sharey="col", squeeze=False)
+    found = {
+        (name, title): curves[curves["scheme"].isin(texts)]
+        for name, curves in (("cosine", cosines), ("logit", logits))
+        for title, texts in groups.items()
+    }
+    found = {place: curves for place, curves in found.items() if not curves.empty}
+    figure, panels = _panels([*found], beside=len(groups) == 1)
     legends = []
-    for row, (title, texts) in zip(grid, groups.items(), strict=True):
-        handles: dict[str, Line2D] = {}
-        for axes, curves in zip(row, columns, strict=True):
-            own = curves[curves["scheme"].isin(texts)]
-            own = own.assign(  # far below its end, an axis shows nothing
-                value=own["value"].clip(lower=-2 * DEEP),
-                half_width=own["half_width"].where(own["value"] > -DEEP),
-            )
-            if own.empty:
-                axes.set_axis_off()
-                continue
-            for handle in draw_lines(axes, own, styles, width=THIN):
-                handles.setdefault(str(handle.get_label()), handle)
-            if curves is logits:
-                _logit_axis(axes, curves)
-            else:
-                axes.set_ylabel("mean cosine of two codes")
-            _distance_axis(axes, curves["x"].max())
-        row[-1].set_title(title, loc="right")
-        legends.append([handles[text] for text in texts if text in handles])
-    add_legends(figure, [row[-1] for row in grid], legends, shade(pd.concat(columns)))
+    for axes, ((name, title), curves) in zip(panels, found.items(), strict=True):
+        own = curves.assign(  # far below its end, an axis shows nothing
+            value=curves["value"].clip(lower=-2 * DEEP),
+            half_width=curves["half_width"].where(curves["value"] > -DEEP),
+        )
+        legends.append(draw_lines(axes, own, styles, width=THIN))
+        axes.set_title(title, loc="right")
+        if name == "logit":
+            _logit_axis(axes, logits)
+        else:
+            axes.set_ylabel("mean cosine\nof two codes")
+        _distance_axis(axes, both.loc[both["case"] == name, "x"].max())
+    shades = shade(both)
+    if len(groups) == 1:  # all panels have one legend
+        named = {str(one.get_label()): one for own in legends for one in own}
+        texts = [look.text for look in styles.values() if look.text in named]
+        add_legend(figure, [*(named[text] for text in texts), *shades])
+    else:
+        add_legends(figure, panels, legends, shades)
+    say(figure, _setting(records))
     return figure
+
+
+def _setting(records: list[Record]) -> str:
+    """Return the setting and the seeds of logits, and of cosines."""
+    codes = [one for one in usable(records, "portrait") if "similarity" in one.arrays]
+    logits = usable(records, "distance_decay")
+    if not (codes and logits):
+        return short_setting(codes or logits)
+    return f"{short_setting(logits)}; of cosines {seeds_of(codes)}"
+
+
+def _panels(
+    places: list[tuple[str, str]], *, beside: bool
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with axes for each name and title.
+
+    Axes of one name share their scale, and the first begins a row.
+
+    Args:
+        places: names and titles, those of one name together.
+        beside: whether all names stand in one row.
+    """
+    columns = len(places) if beside else across(ACROSS, 2)
+    cells = [(0, 0)]
+    for (before, _), (name, _) in pairwise(places):
+        row, column = cells[-1]
+        new = column + 1 == columns or (name != before and not beside)
+        cells.append((row + 1, 0) if new else (row, column + 1))
+    rows = cells[-1][0] + 1
+    width = PAGE if len(places) > 1 else COLUMN
+    figure = new_figure(width, 2.2 if beside else ROW * rows)
+    grid = figure.add_gridspec(rows, columns)
+    first: dict[str, Axes] = {}
+    panels = []
+    for (name, _), cell in zip(places, cells, strict=True):
+        panels.append(figure.add_subplot(grid[cell], sharey=first.get(name)))
+        first.setdefault(name, panels[-1])
+    return figure, panels
 
 
 def _curves(
@@ -124,8 +173,8 @@ def _distance_axis(axes: Axes, longest: float) -> None:
 
 
 def _logit_axis(axes: Axes, curves: Frame) -> None:
-    axes.set_ylabel("mean logit minus that\nat 0")
+    axes.set_ylabel("mean logit minus\nthat at distance 0")
     if curves["value"].min() < -DEEP:
         axes.set_ylim(-DEEP, max(0.5, 1.1 * curves["value"].max()))
-        axes.set_ylabel(f"mean logit minus that\nat 0, to \N{MINUS SIGN}{DEEP:g}")
+        axes.set_ylabel(f"mean logit minus that\nat 0, down to \N{MINUS SIGN}{DEEP:g}")
     axes.axhline(0, color="0.85", linewidth=0.5, zorder=0)

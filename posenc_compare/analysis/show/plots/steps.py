@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
+from posenc_compare.analysis.show.plots.panels import outer_labels
+from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_seed
 from posenc_compare.analysis.show.plots.style import (
     COLUMN,
     MIDDLE,
@@ -23,6 +26,9 @@ from posenc_compare.analysis.show.plots.style import (
     looks,
     new_figure,
 )
+
+WIDTH = 3.4  # inches of a panel
+HEIGHT = 0.95  # inches of a row
 
 
 @register_plot(
@@ -43,9 +49,10 @@ def draw_steps(records: list[Record]) -> Figure | None:
     if not found:
         return None
     groups = groups_alike([*found], [steps for _, steps in found.values()])
-    columns = min(2, len(groups))
+    columns = across(WIDTH, min(2, len(groups)))
     rows = math.ceil(len(groups) / columns)
-    figure = new_figure(PAGE if columns > 1 else COLUMN, 0.95 * rows + 0.3)
+    height = row_height(HEIGHT, rows)
+    figure = new_figure(PAGE if columns > 1 else COLUMN, height * rows + 0.3)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid.flat[len(groups) :]:
         axes.remove()
@@ -54,11 +61,8 @@ def draw_steps(records: list[Record]) -> Figure | None:
         _draw(axes, steps, look.colour)
         axes.set_title(joined(names), loc="left")
         axes.set_title(f"largest {np.nanmax(steps):.2f}", loc="right", color=MIDDLE)
-    for axes in figure.axes[-columns:]:
-        axes.set_xlabel("position")
-        axes.tick_params(labelbottom=True)
-    for axes in grid[:, 0]:
-        axes.set_ylabel("step / mean")
+    outer_labels(figure.axes, "position", "step / mean")
+    say_seed(figure, usable(records, "portrait"), "before training")
     return figure
 
 

@@ -21,11 +21,12 @@ from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.listing import YEAR, by_family
-from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, PAPER
+from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, PAPER, paper_width
 from posenc_compare.registry import SCHEMES, Entry
 
 FEW = 6  # schemes whose lines fit into one column
@@ -58,6 +59,11 @@ DASHED = (0, (3.5, 1.5))
 DASHES = (SOLID, DASHED, (0, (1, 1)), (0, (5, 1.2, 1, 1.2)), (0, (7, 1.5)))
 
 FAINT, MIDDLE = "0.85", "0.45"  # greys
+TRAINING: dict[str, Any] = {
+    "color": MIDDLE,
+    "linewidth": 0.7,
+    "linestyle": (0, (2, 2)),
+}
 RC: dict[Any, Any] = {
     **sns.axes_style("ticks"),
     "font.family": [FONT],
@@ -279,7 +285,7 @@ def new_figure(width: float, height: float) -> Figure:
 
     Its width is that of the paper, where a user asks for one.
     """
-    size = (PAPER.get().width or width, height)
+    size = (paper_width(width), height)
     return Picture(figsize=size, layout="constrained")
 
 
@@ -320,22 +326,13 @@ def add_legend(
     )
 
 
-def mark_training(axes: Axes, lengths: Iterable[float]) -> None:
-    """Draw a line at each training length and say so above the first."""
+def mark_training(axes: Axes, lengths: Iterable[float]) -> Line2D:
+    """Draw a line at each training length and return its legend entry."""
     found = sorted(set(lengths))
     for length in found:
-        axes.axvline(length, color=MIDDLE, linewidth=0.7, linestyle=(0, (2, 2)))
-    axes.annotate(
-        "training length" if len(found) == 1 else "training lengths",
-        (found[0], 1),
-        (0, 2),
-        xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points",
-        color=MIDDLE,
-        fontsize=6,
-        ha="center",
-        va="bottom",
-    )
+        axes.axvline(length, **TRAINING)
+    label = "training length" if len(found) == 1 else "training lengths"
+    return Line2D([], [], label=label, **TRAINING)
 
 
 def power_ticks(axes: Axes, low: float, high: float, most: int = 12) -> None:

@@ -12,7 +12,10 @@ from posenc_compare.analysis.show.plots.frames import (
     training_length,
 )
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
+from posenc_compare.analysis.show.plots.panels import outer_labels
+from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     PAGE,
@@ -23,7 +26,8 @@ from posenc_compare.analysis.show.plots.style import (
     safe,
 )
 
-ACROSS, HEIGHT = 3, 1.5  # panels side by side; inches of each
+MOST = 3  # panels side by side
+WIDTH, HEIGHT = 1.6, 1.5  # inches of each, at least
 FLOOR = {"color": MIDDLE, "linewidth": 0.7, "linestyle": (0, (1, 1.5))}
 
 
@@ -41,10 +45,10 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     if not tasks:
         return None
     styles = looks(records)
-    across = min(ACROSS, len(tasks))
-    down = -(-len(tasks) // across)
-    figure = new_figure(PAGE, HEIGHT * down + 0.2)
-    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    columns = across(WIDTH, min(MOST, len(tasks)))
+    down = -(-len(tasks) // columns)
+    figure = new_figure(PAGE, row_height(HEIGHT, down) * down + 0.2)
+    grid = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False)
     drawn: dict[str, Line2D] = {}
     for axes, (task, some) in zip(grid.flat, tasks.items(), strict=False):
         for handle in _draw(axes, some, styles):
@@ -52,11 +56,7 @@ def draw_tasks(records: list[Record]) -> Figure | None:
         axes.set_title(safe(task), loc="right")
     for axes in grid.flat[len(tasks) :]:
         axes.remove()
-    for axes in figure.axes[-across:]:  # the lowest of each column
-        axes.set_xlabel("test length (training lengths)")
-        axes.tick_params(labelbottom=True)
-    for axes in figure.axes[::across]:
-        axes.set_ylabel("accuracy")
+    outer_labels(figure.axes, "test length\n(training lengths)", "accuracy")
     every = [record for some in tasks.values() for record in some]
     handles = [drawn[look.text] for look in styles.values() if look.text in drawn]
     add_legend(
@@ -67,6 +67,7 @@ def draw_tasks(records: list[Record]) -> Figure | None:
             *shade(means_table(every, styles)),
         ],
     )
+    say_setting(figure, every)
     return figure
 
 

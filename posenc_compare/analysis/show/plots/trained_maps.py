@@ -6,6 +6,8 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.head_maps import BIAS, Kind, draw_head_maps
 from posenc_compare.analysis.show.plots.plot import register_plot
 
+PLACES = ("position", "position")
+
 
 @register_plot(
     "trained_maps",
@@ -18,7 +20,7 @@ def draw_trained_maps(records: list[Record]) -> Figure | None:
     """Draw query by key, and position by position, of the first seed."""
     kinds = {
         "trained_bias": BIAS,
-        "trained_similarity": Kind("cosine", ("vlag", -1.0, 1.0)),
+        "trained_similarity": Kind("cosine", PLACES, ("vlag", -1.0, 1.0)),
     }
-    drawn = draw_head_maps(records, kinds, ("query", "key"), measure="inside")
+    drawn = draw_head_maps(records, kinds, measure="inside", when="after training")
     return drawn and drawn[0]

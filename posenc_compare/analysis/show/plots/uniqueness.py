@@ -6,7 +6,10 @@ from posenc_compare.analysis.show.plots.dots import draw_dots
 from posenc_compare.analysis.show.plots.frames import Record
 from posenc_compare.analysis.show.plots.plot import register_plot
 
-QUANTITIES = ["distinct_share", "nearest_distance_relative"]
+TITLES = {
+    "distinct_share": "codes that are distinct",
+    "nearest_distance_relative": "distance of the nearest two codes",
+}
 
 
 @register_plot(
@@ -18,4 +21,4 @@ QUANTITIES = ["distinct_share", "nearest_distance_relative"]
 )
 def draw_uniqueness(records: list[Record]) -> Figure | None:
     """Draw the share of distinct codes by dtype, and the distance of the nearest."""
-    return draw_dots(records, "uniqueness", QUANTITIES, "dtype")
+    return draw_dots(records, "uniqueness", TITLES, "codes rounded to")

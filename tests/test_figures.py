@@ -1,0 +1,125 @@
+"""Whether figures of the results of record fit a paper: in a column and on a page.
+
+Texts are those that are drawn: of every one, the box that the renderer gives it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.records.selection import Selection
+from posenc_compare.analysis.show.plots.paper import on_paper, paper_of
+from posenc_compare.analysis.show.plots.plot import in_order
+from posenc_compare.registry import PLOTS
+
+RESULTS = Path(__file__).parent.parent / "results"
+PAGE = 9.0  # inches of text on a page, at most
+# Boxes hold the room of accents and of letters that hang down, which these few dots
+# of 100 to the inch are less than: texts in neighbouring lines may touch so far.
+TOUCH = 1.5
+FOUR = "nope,sinusoidal,rope,alibi"
+EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
+WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
+QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
+CASES = [
+    *(("quick", name, "") for name in QUICK),
+    *(("quick", name, EIGHT) for name in ("extrapolation", "bias_maps", "cost")),
+    *(
+        ("quick", name, FOUR)
+        for name in ("extrapolation", "similarity", "perturbation")
+    ),
+    *(("quick", name, "rope") for name in ("extrapolation", "similarity", "scalings")),
+    *(
+        ("standard", name, "")
+        for name in ("extrapolation", "change", "position_bits", "scalings")
+    ),
+    ("quick", "bias_maps", "alibi"),
+    ("grid-16x16", "grid_maps", ""),
+    ("sensitivity", "sensitivity", ""),
+]
+
+
+@cache
+def records_of(folder: str, schemes: str) -> tuple[Record, ...]:
+    chosen = Selection(schemes, "", "", False)
+    return tuple(load_records([RESULTS / folder], print, selection=chosen))
+
+
+def drawn(name: str, records: tuple[Record, ...], size: str = "page") -> Figure | None:
+    with on_paper(paper_of(size, None)):
+        figure = PLOTS.get(name)(list(records))
+    assert figure is None or isinstance(figure, Figure)
+    return figure
+
+
+@contextmanager
+def texts_drawn() -> Iterator[list[tuple[str, Bbox]]]:
+    """Note every text that is drawn inside, with its box in dots."""
+    found: list[tuple[str, Bbox]] = []
+    plain = Text.draw
+
+    def draw(self: Text, renderer: Any, *given: Any, **named: Any) -> None:
+        plain(self, renderer, *given, **named)
+        if self.get_visible() and self.get_text().strip():
+            found.append((self.get_text(), self.get_window_extent(renderer)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", draw)
+        yield found
+
+
+def overlaps(texts: list[tuple[str, Bbox]]) -> list[tuple[str, str]]:
+    """Return the texts that lie over one another."""
+    return [
+        (one, other)
+        for (one, box), (other, beside) in combinations(texts, 2)
+        if min(box.x1, beside.x1) - max(box.x0, beside.x0) > TOUCH
+        and min(box.y1, beside.y1) - max(box.y0, beside.y0) > TOUCH
+    ]
+
+
+def is_empty(axes: Axes) -> bool:
+    return axes.get_visible() and not (
+        axes.lines or axes.collections or axes.patches or axes.images
+    )
+
+
+@pytest.mark.parametrize("size", ["column", "page"])
+@pytest.mark.parametrize(("folder", "name", "schemes"), CASES)
+def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) -> None:
+    figure = drawn(name, records_of(folder, schemes), size)
+    if figure is None:
+        assert schemes
+        return
+    width = {"column": 3.4, "page": 7.0}[size]
+    assert figure.get_figwidth() == width
+    assert figure.get_figheight() <= PAGE
+    with texts_drawn() as texts:
+        FigureCanvasAgg(figure).draw()
+    assert texts
+    assert overlaps(texts) == []
+    edges = figure.bbox
+    outside = [
+        text
+        for text, box in texts
+        if box.x0 < -TOUCH
+        or box.y0 < -TOUCH
+        or box.x1 > edges.x1 + TOUCH
+        or box.y1 > edges.y1 + TOUCH
+    ]
+    assert outside == []
+    assert not [axes for axes in figure.axes if is_empty(axes)]
+    said = figure.get_suptitle()
+    assert "seed" in said
