@@ -10,7 +10,7 @@ from support.records import curve, record, stored
 
 import posenc_compare as pc
 from posenc_compare.analysis.records.load import load_records, sound
-from posenc_compare.analysis.records.selection import Selection, newest
+from posenc_compare.analysis.records.selection import Selection, newest, remade
 from posenc_compare.errors import ConfigError
 
 
@@ -107,7 +107,9 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
         ("alibi", "a"),
     ]
     folder = stored(tmp_path / "run", records)
-    assert len(pc.load(folder).records) == 3
+    hidden = "2 records of older code are not shown: rope; `--all-versions` shows them"
+    with pytest.warns(UserWarning, match=hidden):
+        assert len(pc.load(folder).records) == 3
     with pytest.warns(UserWarning, match="several versions of a scheme"):
         assert len(pc.load(folder, all_versions=True).records) == 5
 
@@ -116,6 +118,21 @@ def test_an_older_version_stays_where_a_newer_one_has_nothing() -> None:
     one, other = edited("a", 1), edited("b", 2)
     other["spec"]["measure"]["name"] = "smoothness"
     assert len(newest(sound([one, other]))) == 2
+    other = edited("b", 2)
+    other["spec"]["setting"]["positions"] = 64
+    assert len(newest(sound([one, other]))) == 2
+
+
+def test_what_newer_code_has_not_made_well_is_not_made_anew() -> None:
+    old = [edited("a", 1), edited("a", 1, seed=1), edited("a", 1, seed=2)]
+    failed = edited("b", 2) | {"status": "failed", "error": "it raises", "rows": []}
+    other = edited("b", 2, seed=1)
+    other["spec"]["setting"]["positions"] = 64
+    well = edited("b", 2, seed=2)
+    found = remade(sound([*old, failed, other, well]))
+    assert [(one.spec.seed, one.spec.scheme.source_sha256[0]) for one in found] == [
+        (2, "a")
+    ]
 
 
 def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:
@@ -180,7 +197,7 @@ def test_prune_removes_what_older_code_has_made(
         assert posenc("pack", folder).returncode == 0
     done = posenc("prune", folder, "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "1 of 3 records are of older code" in done.stderr
+    assert "1 of 3 records were made anew by newer code" in done.stderr
     assert done.stdout.count("rope") == 1
     assert len(load_records(folder, lambda line: None)) == 3
     done = posenc("prune", folder)

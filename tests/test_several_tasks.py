@@ -9,6 +9,7 @@ from conftest import Command
 from support.pages import Page
 from support.records import HOSTILE, fact, record, row, stored
 
+from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.engine.choices import settle
 from posenc_compare.analysis.engine.comparison import plan_comparison
@@ -96,6 +97,18 @@ def test_ranks_share_ties_and_count_what_failed() -> None:
             assert mean.values[seed] == pytest.approx(slow_ranks(label, seed))
     assert found["c"].note == "1 cells without a result"
     assert found["a"].note == ""
+
+
+def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
+    made = records()
+    twins = [{**one, "label": "a2"} for one in records() if one["label"] == "a"]
+    for one in twins:
+        one["spec"] = {**one["spec"], "scheme": {**one["spec"]["scheme"], "name": "a2"}}
+        one["key"] = spec_key(one["spec"])
+    (area,) = [t for t in display_tables(vet([*made, *twins])) if "area" in t.title]
+    (alone,) = [t for t in display_tables(vet(made)) if "area" in t.title]
+    assert "a2: the same as a" in area.lines
+    assert [row[-1] for row in area.body] == [row[-1] for row in alone.body]
 
 
 def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:

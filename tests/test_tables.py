@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import curve, fact, record, row
 
+from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.quantities import ByCase
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
@@ -31,7 +32,7 @@ from posenc_compare.analysis.show.tables import (
     without_result,
     write_tables,
 )
-from posenc_compare.errors import StoreError
+from posenc_compare.errors import ConfigError, StoreError
 
 
 def vet(records: list[dict[str, Any]]) -> list[Record]:
@@ -546,14 +547,18 @@ def test_a_cell_without_numbers_tells_no_other_apart() -> None:
     assert (labels, said) == ({"rope"}, [])
 
 
-def floored(label: str, loss: float, noise: float, seeds: int) -> list[dict[str, Any]]:
-    """Return records of a curve at one length, above a floor of 2."""
+def floored(
+    label: str, loss: float, noise: float, seeds: int, base: float = 2.0, **more: Any
+) -> list[dict[str, Any]]:
+    """Return records of a curve at one length, beside a floor."""
     made = []
     for seed in range(seeds):
         one = curve(label, [loss + noise * (-1) ** seed], seed=seed)
+        one["spec"]["setting"] |= more
+        one["key"] = spec_key(one["spec"])
         floor = {**fact({"floor_of": "gain"}, x="test length"), "name": "floor"}
         one["quantities"]["floor"] = floor
-        one["rows"].append(row(2.0 + 0.001 * seed, quantity="floor", case="flat", x=8))
+        one["rows"].append(row(base + 0.001 * seed, quantity="floor", case="flat", x=8))
         made.append(one)
     return made
 
@@ -583,3 +588,49 @@ def test_too_few_seeds_are_not_better_than_a_floor_that_others_are_tested_agains
     made = [*floored("below", 1.9, 0.001, 6), *floored("few", 1.9, 0.001, 3)]
     (table,) = display_tables(vet(made))
     assert "not shown to be better than the flat at 8: few" in table.lines
+
+
+def test_each_budget_has_its_own_floor() -> None:
+    made = [
+        *floored("a", 1.95, 0.001, 6, steps=1),
+        *floored("b", 2.05, 0.001, 6, steps=1),
+        *floored("a", 1.96, 0.001, 6, base=1.9, steps=4),
+    ]
+    (table,) = display_tables(vet(made))
+    floors = {str(r[0]): r[1] for r in table.body if str(r[0]).startswith("flat")}
+    assert floors.keys() == {"flat [steps=1]", "flat [steps=4]"}
+    assert [line for line in table.lines if "better than" in line] == [
+        "not shown to be better than the flat [steps=1] at 8: b [steps=1]",
+        "not shown to be better than the flat [steps=4] at 8: a [steps=4]",
+    ]
+    assert any(line.startswith("8: ") for line in table.lines)
+
+
+def test_scores_of_several_texts_have_no_order() -> None:
+    made = [
+        *floored("a", 1.95, 0.001, 6),
+        *floored("b", 1.8, 0.001, 6, base=1.7, corpus_sha256="2"),
+    ]
+    (table,) = display_tables(vet(made))
+    assert "no order: scores are of several texts" in table.lines
+    assert not any(line.startswith("8: ") for line in table.lines)
+    assert table.best == set()
+
+
+def test_a_heading_with_a_comma_or_an_arrow_is_a_column() -> None:
+    made = [trained_at(name, x) for name in ("rope", "alibi") for x in (1.0, 2.0)]
+    for asked in ("share, by place", "share, by place ↓", "sha*"):
+        (table,) = display_tables(vet(made), asked)
+        assert table.head == ["scheme", "share, by place ↓"]
+    for asked, missing in (("bits, share, by place", "bits"), ("by place", "by place")):
+        with pytest.raises(ConfigError, match=f"no table has a column '{missing}'"):
+            display_tables(vet(made), asked)
+
+
+def trained_at(label: str, value: float) -> dict[str, Any]:
+    """Return a trained record with one number under a heading that has a comma."""
+    one = record(
+        label, "extrapolation", corpus_sha256="1", value=value, seed=int(value)
+    )
+    one["quantities"]["gain"] |= {"headline": ["", None], "title": "share, by place"}
+    return one

@@ -109,6 +109,8 @@ def test_the_time_of_cells_follows_from_records_of_their_kind() -> None:
 
     known = [record("rope", 10.0, steps=100), record("alibi", 2.0, steps=100)]
     assert seconds_of([cells["rope"]], known, 1) == pytest.approx(30)
-    assert seconds_of([cells["rope"], cells["alibi"]], known, 2) == pytest.approx(18)
+    several = [cells["rope"], *10 * [cells["alibi"]]]
+    assert seconds_of(several, known, 2) == pytest.approx(45)
+    assert seconds_of(several, known, 30) == pytest.approx(30)  # the longest
     assert seconds_of([cells["nope"]], known, 1) == pytest.approx(18)  # the median
     assert seconds_of([cells["nope"]], [], 1) == 0

@@ -15,20 +15,21 @@ def prune(
     ] = False,
     format: Formats = Format.table,
 ) -> None:
-    """Remove records that newer code of a scheme has made anew."""
-    from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.pack import remove
-    from posenc_compare.analysis.records.selection import Selection
+    """Remove records that newer code of a scheme has made anew.
 
-    every = load_records(folder, lambda line: None, arrays=False)
-    kept = load_records(folder, say, arrays=False, selection=Selection())
-    old = {record.key: record for record in every}
-    for record in kept:
-        del old[record.key]
-    body = [[name_of(record), key] for key, record in old.items()]
-    say(f"{len(old)} of {len(every)} records are of older code")
+    A record goes if the same cell, of this seed and setting, is there from newer code
+    and came out well.
+    """
+    from posenc_compare.analysis.records.load import read_records
+    from posenc_compare.analysis.records.pack import remove
+    from posenc_compare.analysis.records.selection import remade
+
+    every = read_records(folder, say, arrays=False)
+    old = remade(every)
+    body = [[name_of(record), record.key] for record in old]
+    say(f"{len(old)} of {len(every)} records were made anew by newer code")
     if old:
         show("Records of older code", ["record", "key"], sorted(body), format)
     if old and not dry_run:
-        remove(folder, old.keys())
+        remove(folder, [record.key for record in old])
         say(f"{len(old)} records removed from {folder}")

@@ -182,10 +182,9 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
     seconds = seconds_of(todo, known, workers)
     count = f"{workers} at once" if workers > 1 else "one by one"
     if seconds:
-        time = (
-            f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-        )
-        say(f"some {time} by the records of {folders}, {count}")
+        short = f"{max(1, round(seconds))} seconds"
+        time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
+        say(f"some {time} by the records of {folders}, at their sizes, {count}")
     else:
         say(f"{folders}: no records that tell how long this takes")
 

@@ -45,6 +45,8 @@ def table(
     from posenc_compare.analysis.show.baseline import baseline_tables
     from posenc_compare.analysis.show.tables import write_tables
 
+    if schemes and baseline:  # by its label without settings
+        schemes = f"{schemes},{baseline.partition(' [')[0]}"
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, arrays=False, selection=selection)
     for name, given in (("a baseline", baseline), ("columns", columns)):

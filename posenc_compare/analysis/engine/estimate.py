@@ -21,7 +21,7 @@ def seconds_of(cells: Iterable[Cell], records: Iterable[Record], workers: int) -
         workers: cells that are computed at once.
 
     Returns:
-        Seconds.
+        Seconds, at the least those of the longest cell.
     """
     paces: dict[str, list[float]] = defaultdict(list)
     for record in records:
@@ -29,14 +29,15 @@ def seconds_of(cells: Iterable[Cell], records: Iterable[Record], workers: int) -
             pace = record.provenance.seconds / _steps(record.spec.setting.get("steps"))
             paces[record.measured].append(pace)
             paces[f"{record.measured} {record.spec.scheme.name}"].append(pace)
-    total = 0.0
+    total = longest = 0.0
     for cell in cells:
         found = paces.get(f"{cell.measured} {cell.variant.name}")
         found = found or paces.get(cell.measured)
         if not found:
             return 0.0
-        total += median(found) * _steps(getattr(cell.setting, "steps", None))
-    return total / workers
+        seconds = median(found) * _steps(getattr(cell.setting, "steps", None))
+        total, longest = total + seconds, max(longest, seconds)
+    return max(total / workers, longest)
 
 
 def _steps(given: object) -> int:

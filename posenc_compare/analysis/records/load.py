@@ -64,10 +64,12 @@ def load_records(
         ConfigError: if a folder holds no records, or the selection stands for none.
     """
     folders = [folder] if isinstance(folder, Path) else folder
-    found = [record for one in folders for record in _read(one, warn, arrays=arrays)]
+    found = [
+        record for one in folders for record in read_records(one, warn, arrays=arrays)
+    ]
     records = [*{record.key: record for record in found}.values()]
     if selection is not None:
-        records = selection.of(records)
+        records = selection.of(records, warn)
     return tell_apart(records, warn)
 
 
@@ -93,7 +95,7 @@ def load_by(
     trained = [
         record
         for folder in folders
-        for record in _read(folder, warn, arrays=False)
+        for record in read_records(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
@@ -134,8 +136,18 @@ def _words(value: Iterable[Scalar]) -> str:
     return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
 
 
-def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
-    """Return the sound records of a folder, with the labels that they were given."""
+def read_records(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
+    """Return the sound records of a folder, with the labels that they were given.
+
+    Args:
+        folder: of a run.
+        warn: called with a line for every record that is left out, and one for the
+            files that are damaged.
+        arrays: keep the arrays that plots alone need.
+
+    Raises:
+        ConfigError: if it holds no records.
+    """
     store = Store(folder)
     records = sound(store.records(), warn, arrays=arrays)
     if store.damaged:

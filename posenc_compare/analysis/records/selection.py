@@ -4,11 +4,13 @@ import fnmatch
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import FAMILIES, RELATIVE
 from posenc_compare.validate import check_text, hint
 
+NAMED = 5  # schemes of which records are hidden
 KINDS = {"trained": "training", "untrained": "probe"}
 
 
@@ -21,7 +23,7 @@ class Selection:
         measures: comma-separated names or globs, `trained` or `untrained`.
         tasks: comma-separated names or globs; records without training have none.
         all_versions: show what an older version of a scheme, or of a measure, has made
-            of a scheme although a newer one has made it too.
+            of a scheme although a newer one has made it too, under the same setting.
     """
 
     schemes: str = ""
@@ -29,8 +31,12 @@ class Selection:
     tasks: str = ""
     all_versions: bool = False
 
-    def of(self, records: list[Record]) -> list[Record]:
+    def of(self, records: list[Record], warn: Callable[[str], object]) -> list[Record]:
         """Return the records that are shown.
+
+        Args:
+            records: with the labels that they were given.
+            warn: called with a line if some are hidden, for there is newer code.
 
         Raises:
             ConfigError: if a pattern stands for no record.
@@ -41,26 +47,72 @@ class Selection:
             ("task", self.tasks, lambda r: (r.task,) if r.task else ()),
         ):
             records = _matching(name, text, records, names_of)
-        return records if self.all_versions else newest(records)
+        if self.all_versions:
+            return records
+        kept = newest(records)
+        if len(kept) < len(records):
+            shown = {record.key for record in kept}
+            hidden = {r.label: None for r in records if r.key not in shown}
+            more = f", and {len(hidden) - NAMED} more" if len(hidden) > NAMED else ""
+            warn(
+                f"{len(records) - len(kept)} records of older code are not shown: "
+                f"{', '.join([*hidden][:NAMED])}{more}; `--all-versions` shows them"
+            )
+        return kept
 
 
 def newest(records: Iterable[Record]) -> list[Record]:
     """Return the records without those whose code has a later version.
 
-    Of the records of one scheme with one measure and task, those stay whose scheme and
-    measure have the code with which the last of them was begun.
+    Of the records of one scheme with one measure, task and setting, those stay whose
+    scheme and measure have the code with which the last of them was begun.
     """
     records = list(records)
-    last: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
-    for record in records:
-        place = (record.label, record.measured)
-        begun = record.provenance.text("started")
-        last[place] = max(last.get(place, ("", ())), (begun, _code(record)))
+    last = _last(records, _place)
+    return [record for record in records if last[_place(record)][1] == _code(record)]
+
+
+def remade(records: Iterable[Record]) -> list[Record]:
+    """Return the records whose very cell later code has computed again, and well."""
+    records = list(records)
+    last = _last((record for record in records if record.status == "ok"), _cell)
     return [
         record
         for record in records
-        if last[record.label, record.measured][1] == _code(record)
+        if _cell(record) in last
+        and last[_cell(record)][1] != _code(record)
+        and last[_cell(record)][0] > _begun(record)
     ]
+
+
+Place = tuple[str, ...]
+
+
+def _last(
+    records: Iterable[Record], place_of: Callable[[Record], Place]
+) -> dict[Place, tuple[str, Place]]:
+    """Return for each place when the last of its records was begun, and its code."""
+    last: dict[Place, tuple[str, Place]] = {}
+    for record in records:
+        place, known = place_of(record), (_begun(record), _code(record))
+        last[place] = max(last.get(place, ("", ())), known)
+    return last
+
+
+def _place(record: Record) -> Place:
+    """Return what the records of a scheme share that a table puts into one row."""
+    spec = record.spec
+    setting = {name: v for name, v in spec.setting.items() if name != "seed"}
+    same = canonical([setting, spec.threads, spec.graphics]).decode()
+    return record.label, record.measured, same
+
+
+def _cell(record: Record) -> Place:
+    return *_place(record), str(record.spec.seed)
+
+
+def _begun(record: Record) -> str:
+    return record.provenance.text("started")
 
 
 def _code(record: Record) -> tuple[str, ...]:

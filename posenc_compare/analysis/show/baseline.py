@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Table, number
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import Mean, means_of, values_of
+from posenc_compare.analysis.show.setting import setting_line
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.errors import ConfigError
 from posenc_compare.stats.intervals import LEVEL, half_width
@@ -36,14 +38,21 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
     tasks = by_task(records)
     labels = {record.label for some in tasks.values() for record in some}
     if baseline not in labels:
-        near = hint(baseline, labels) or f"; there are {', '.join(sorted(labels)[:8])}"
+        there = ", ".join(sorted(labels)[:8])
+        there = f"; there are {there}" if there else "; no network was trained"
+        near = hint(baseline, labels) or there
         raise ConfigError(f"no training is of baseline {baseline[:80]!r}{near}")
-    return [
-        table
+    tables = [
+        replace(table, caption=f"{table.title}. {setting_line(some)}")
         for task, some in tasks.items()
         for title, quantity, columns in _outcomes(some)
         if (table := _table(prefix(task) + title, quantity, columns, baseline))
     ]
+    if not tables:
+        raise ConfigError(
+            f"differences from {baseline}: another scheme must be trained, and none is"
+        )
+    return tables
 
 
 def _outcomes(
@@ -95,6 +104,8 @@ def _table(
     lines = [f"{quantity.better} is better; * p <= {ALPHA:g}"]
     if seeds < FEWEST:
         lines = [f"{quantity.better} is better; no p: {seeds} seeds, {FEWEST} needed"]
+    elif few := _few(columns.values(), labels):
+        lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
         f"{title}: difference from {baseline}, half width of its {LEVEL:.0%} interval, "
         f"seeds that are better, p",
@@ -103,6 +114,16 @@ def _table(
         seeds,
         tuple(lines),
     )
+
+
+def _few(columns: Iterable[Column], labels: list[str]) -> list[str]:
+    """Return the schemes that have a number, and never seeds enough for a test."""
+    most = dict.fromkeys(labels, 0)
+    for column in columns:
+        for label in labels:
+            if label in column:
+                most[label] = max(most[label], len(column[label].values))
+    return [label for label, seeds in most.items() if 0 < seeds < FEWEST]
 
 
 def _cells(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from posenc_compare.analysis.core.quantities import Better
+from posenc_compare.analysis.show.floors import FloorMean
 from posenc_compare.analysis.show.means import Mean
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint
@@ -21,14 +22,14 @@ class Column:
         measure: whose.
         means: in it.
         better: which end is, if schemes are to be put in an order.
-        floors: means of what schemes must beat, by name.
+        floors: what schemes must beat, by name.
     """
 
     heading: str
     measure: str
     means: list[Mean]
     better: Better = "neither"
-    floors: dict[str, Mean] = field(default_factory=dict)
+    floors: dict[str, FloorMean] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -44,7 +45,8 @@ class Chosen:
     """
 
     def __init__(self, wanted: str = "") -> None:
-        self.patterns = [part.strip() for part in wanted.split(",") if part.strip()]
+        parts = (part.strip(" ↓↑") for part in wanted.split(","))
+        self.patterns = [part for part in parts if part]
         self.seen: dict[str, None] = {}
 
     def of(self, columns: Iterable[Column]) -> list[Column]:
@@ -59,11 +61,21 @@ class Chosen:
         Raises:
             ConfigError: if one does not.
         """
+        named = {part for name in self.seen for part in self._named(name)}
         for pattern in self.patterns:
-            if not any(fnmatchcase(name, pattern) for name in self.seen):
+            if pattern not in named:
                 some = [*self.seen][:SHOWN]
                 near = hint(pattern, self.seen) or f"; there are {', '.join(some)}"
                 raise ConfigError(f"no table has a column {pattern[:80]!r}{near}")
 
     def _wants(self, name: str) -> bool:
-        return not self.patterns or any(fnmatchcase(name, p) for p in self.patterns)
+        return not self.patterns or bool(self._named(name))
+
+    def _named(self, name: str) -> list[str]:
+        """Return the patterns that ask for a heading, which may hold commas itself."""
+        parts = name.split(", ")
+        places = range(len(self.patterns) - len(parts) + 1)
+        for i in places if len(parts) > 1 else ():
+            if self.patterns[i : i + len(parts)] == parts:
+                return parts
+        return [p for p in self.patterns if fnmatchcase(name, p)]

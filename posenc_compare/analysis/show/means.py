@@ -3,8 +3,8 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -86,6 +86,12 @@ class Mean:
     def mean(self) -> float:
         """Return the mean over seeds; NaN where there is no value."""
         return float(np.mean([*self.values.values()])) if self.values else math.nan
+
+    @property
+    def over_seeds(self) -> Self:
+        """Return it with the interval over seeds alone, whatever else is known."""
+        width = half_width([*self.values.values()])
+        return replace(self, half_width=width, documents=0)
 
     @property
     def cell(self) -> Cell:

@@ -250,7 +250,7 @@ def _undecided(outcome: Outcome) -> list[str]:
 
 
 def _cell(column: Column, label: str) -> Cell:
-    return column[label].cell if label in column else Cell()
+    return column[label].over_seeds.cell if label in column else Cell()
 
 
 def _mean(values: np.ndarray) -> Cell:

@@ -8,7 +8,7 @@ from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Facts, Record
 
 SIZES = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate")
-OTHERS = ("norm", "weight_decay", "longest", "test_bytes")
+OTHERS = ("weight_decay", "longest", "test_bytes")
 NETWORK = (
     ("layers", "{} layers"),
     ("width", "width {}"),
@@ -18,6 +18,11 @@ NETWORK = (
     ("batch", "batches of {} sequences"),
     ("learning_rate", "peak rate {}"),
     ("split", "read on the {} documents"),
+)
+UNUSUAL = (  # said where they are not the default
+    ("norm", "layer", "norm: {}"),
+    ("lengths", "scaled", "{} numbers of positions"),
+    ("scheme_rate", 0.0, "rate of a scheme's own parameters {} times"),
 )
 PROBE = (
     ("width", "width {}"),
@@ -43,6 +48,9 @@ def setting_line(records: Iterable[Record]) -> str:
         for name, form in names
         if name in shared and shared[name] != ""
     )
+    for name, usual, form in UNUSUAL:
+        if shared.get(name, usual) != usual:
+            words += f", {form.format(clean(str(shared[name]), 40))}"
     text = shared_facts([record.corpus for record in trained]).get("name", "")
     preset = preset_of(shared) if trained else ""
     parts = [f"preset {preset}: {words}" if preset else words]
@@ -58,8 +66,16 @@ def short_setting(records: Iterable[Record]) -> str:
     It reads like `preset quick, n = 3 seeds`, or lists sizes where no preset has them.
     """
     made = list(records)
-    preset = preset_of(shared_facts([record.spec.setting for record in made]))
+    shared = shared_facts([record.spec.setting for record in made])
+    preset, parts = preset_of(shared), []
+    if preset:
+        parts = [
+            form.format(clean(str(shared[name]), 40))
+            for name, usual, form in UNUSUAL
+            if shared.get(name, usual) != usual
+        ]
     words = f"preset {preset}" if preset else setting_line(made).removesuffix(".")
+    words = ", ".join([words, *parts])
     n = seeds_of(made)
     return f"{words[:1].lower()}{words[1:]}, {n}" if words else n
 

@@ -25,7 +25,7 @@ from posenc_compare.analysis.core.quantities import (
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.columns import Chosen, Column
-from posenc_compare.analysis.show.floors import floor_lines, floors_of
+from posenc_compare.analysis.show.floors import FloorMean, floor_lines, floors_of
 from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.listing import alike, by_family, same_lines
@@ -121,13 +121,27 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
             continue
         behind = {task: tasks[task] for task in shown}
         if name == ACROSS[0] and len(shown) > 1:
-            ranks = reciprocal_ranks(behind)
+            ranks = _ranks(behind, shown)
             measure = next(iter(shown.values())).measure
             shown["all"] = Column("mean reciprocal rank", measure, ranks, "higher")
         every = [record for records in behind.values() for record in records]
         if columns := chosen.of(shown.values()):
             tables.append(_layout(f"{title}, by task", columns, every))
     return tables
+
+
+def _ranks(tasks: dict[str, list[Record]], shown: dict[str, Column]) -> list[Mean]:
+    """Return mean reciprocal ranks; rows that a table joins take one place together."""
+    by_label = [{m.scheme: m for m in column.means} for column in shown.values()]
+    labels = {record.label for records in tasks.values() for record in records}
+    same = alike({one: [c.get(one) for c in by_label] for one in sorted(labels)})
+    apart = {
+        task: [record for record in records if record.label not in same]
+        for task, records in tasks.items()
+    }
+    ranks = {mean.scheme: mean for mean in reciprocal_ranks(apart)}
+    twins = {one: ranks[first] for one, first in same.items() if first in ranks}
+    return [*ranks.values(), *(replace(m, scheme=one) for one, m in twins.items())]
 
 
 Views = dict[tuple[str, str], View]
@@ -232,10 +246,13 @@ def _failures(measure: str, means: list[Mean]) -> list[Mean]:
 
 
 def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
-    """Return, of the same schemes and points, what a network scores as trained."""
+    """Return, of the same schemes and points, what a network scores as trained.
+
+    Their intervals are over seeds, as those of the scalings beside them.
+    """
     schemes, points = {mean.scheme for mean in read}, {mean.x for mean in read}
     return [
-        replace(mean, scheme=f"{mean.scheme}, as trained")
+        replace(mean, scheme=f"{mean.scheme}, as trained").over_seeds
         for mean in curves
         if mean.scheme in schemes and mean.x in points and not mean.case
     ]
@@ -312,7 +329,7 @@ def _by_x(
     means: list[Mean],
     failed: list[Mean],
     quantity: Quantity,
-    floors: Sequence[Mean] = (),
+    floors: Sequence[FloorMean] = (),
 ) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed."""
     points = sorted({mean.x for mean in means if mean.x == mean.x})
@@ -322,7 +339,7 @@ def _by_x(
             measure,
             failed + [mean for mean in means if mean.x == x],
             quantity.better,
-            {mean.scheme: mean for mean in floors if mean.x == x},
+            {floor.mean.scheme: floor for floor in floors if floor.mean.x == x},
         )
         for x in points
     ] or [Column("result", measure, failed)]
@@ -367,12 +384,19 @@ def _layout(
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.name for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        lines += order_lines(headings, kept, better)
+        if several := _texts(behind) > 1:
+            lines.append("no order: scores are of several texts")
+        else:
+            lines += order_lines(headings, kept, better)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
         lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
-        best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
-        shown = [{**c, **models} for c, models in zip(shown, floors, strict=True)]
+        if not several:
+            best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
+        shown = [
+            {**c, **{name: floor.mean for name, floor in models.items()}}
+            for c, models in zip(shown, floors, strict=True)
+        ]
         labels += dict.fromkeys(name for models in floors for name in models)
     cells = [
         [
@@ -398,6 +422,11 @@ def _layout(
     )
 
 
+def _texts(records: Iterable[Record]) -> int:
+    """Return how many texts records are of."""
+    return len({r.spec.setting.get("corpus_sha256") for r in records if r.task})
+
+
 def _rank(row: list[Mean | None], better: Better) -> list[tuple[bool, float]]:
     """Return what sorts a row: its last number first, where it has one."""
     sign = -1 if better == "higher" else 1
@@ -413,4 +442,6 @@ def _spread(seeds: int, columns: list[Column]) -> str:
         return "1 seed"
     documents = max((m.documents for c in columns for m in c.means), default=0)
     texts = f" and {documents} documents" if documents else ""
+    if documents and any(column.floors for column in columns):
+        texts += ", of n-gram models over seeds"
     return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"

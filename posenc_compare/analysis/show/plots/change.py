@@ -10,8 +10,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.floors import one_floor
 from posenc_compare.analysis.show.plots.alike import drawn_once
-from posenc_compare.analysis.show.plots.extrapolation import LABELS, name_axes
+from posenc_compare.analysis.show.plots.extrapolation import FLOORS, LABELS, name_axes
 from posenc_compare.analysis.show.plots.frames import Frame, in_bits
 from posenc_compare.analysis.show.plots.lines import draw_lines, shade
 from posenc_compare.analysis.show.plots.panels import (
@@ -25,7 +26,7 @@ from posenc_compare.analysis.show.plots.said import say_setting
 from posenc_compare.analysis.show.plots.style import FAINT, MIDDLE, Look, looks, safe
 from posenc_compare.stats.intervals import half_width
 
-QUANTITIES = ("bits_per_byte", "floor_bits_per_byte")
+QUANTITIES = ("bits_per_byte", FLOORS)
 LINEAR = 0.1  # bits around 0 that are drawn on a linear scale
 STRIP: dict[str, Any] = {"color": FAINT, "alpha": 0.4, "linewidth": 0}
 FLOOR: dict[str, Any] = {"color": MIDDLE, "linewidth": 0.6}
@@ -47,7 +48,8 @@ def draw_change(records: list[Record]) -> Figure | None:
     rows = _changes(chosen, styles)
     if rows["x"].nunique() < 2:
         return None
-    floors = rows[rows["quantity"] == "floor_bits_per_byte"]
+    floors = rows[rows["quantity"] == FLOORS]
+    floors = floors if one_floor(chosen, FLOORS) else floors.head(0)
     floors = floors.groupby(["case", "x"])["value"].mean().unstack("case")
     own = rows[rows["quantity"] == "bits_per_byte"]
     own = own.groupby(["scheme", "x"], sort=False, as_index=False)["value"]

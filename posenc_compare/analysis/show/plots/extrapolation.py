@@ -6,6 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.floors import one_floor
 from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
@@ -37,6 +38,7 @@ from posenc_compare.analysis.show.plots.style import (
 WIDE = 2.0  # ratio of the ends from which the axis of bits is logarithmic
 TICKS = (0.5, 0.7, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8)
 APART = 0.07  # of the height: nearer names would lie over one another
+FLOORS = "floor_bits_per_byte"
 NAME = 0.3  # inches of the names of floors
 LABELS = ("test length (bytes)", "bits per byte")
 
@@ -59,7 +61,7 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     styles = looks(records)
     chosen = in_bits(records)
     rows = means_table(chosen, styles)
-    floors = rows[(rows["quantity"] == "floor_bits_per_byte") & rows["x"].gt(0)]
+    floors = rows[(rows["quantity"] == FLOORS) & rows["x"].gt(0)]
     rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
     if rows["value"].isna().all():
         return None
@@ -77,7 +79,8 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     if len(panels) > 1 and notes:
         common.append(ended("no further positions"))
     bits = wide_axis(panels[0])
-    named = [draw_floors(axes, floors) for axes in panels]
+    same = one_floor(chosen, FLOORS)  # else there would be too many lines
+    named = [draw_floors(axes, floors) for axes in panels if same]
     add_legends(
         figure,
         panels,
