@@ -108,3 +108,23 @@ def test_an_unknown_baseline_is_one_line(posenc: Command, tmp_path: Path) -> Non
     done = posenc("table", folder, "--baseline", "rope", "--format", "json")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
+    posenc: Command, tmp_path: Path
+) -> None:
+    folder = stored(tmp_path / "run", made())
+    words = ["table", folder, "--schemes", "alibi", "--baseline", "rope"]
+    done = posenc(*words)
+    assert (done.returncode, "difference from rope" in done.stdout) == (0, True)
+    done = posenc("table", folder, "--schemes", "rope", "--baseline", "rope")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "another scheme must be trained, and none is" in done.stderr
+
+
+def test_a_scheme_with_too_few_seeds_is_named_beside_others() -> None:
+    few = [one for one in made() if one["label"] == "alibi"][:4]
+    for one in few:
+        one["label"] = "few"
+    curves, _ = tables([*made(), *few])
+    assert any(line.endswith("6 seeds are needed: few") for line in curves.lines)

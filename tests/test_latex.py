@@ -144,6 +144,15 @@ def test_the_caption_says_the_settings_that_all_share() -> None:
     assert "cells ok" not in caption
 
 
+def test_the_caption_says_what_is_unusual() -> None:
+    made = [curve("rope", [1.0], norm="rms", lengths="published", scheme_rate=3.4)]
+    (table,) = display_tables(tell_apart(sound(made), print))
+    assert "norm: rms, published numbers of positions, rate of" in table.caption
+    usual = [curve("rope", [1.0], norm="layer", lengths="scaled", scheme_rate=0.0)]
+    (table,) = display_tables(tell_apart(sound(usual), print))
+    assert not any(word in table.caption for word in ("norm", "scaled", "rate of"))
+
+
 def test_the_caption_says_which_cells_are_missing() -> None:
     made = [record("rope"), record("alibi", status="failed")]
     (table,) = display_tables(tell_apart(sound(made), print))

@@ -9,8 +9,10 @@ from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.show.installed import kind_text
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
+from posenc_compare.errors import ConfigError
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
+from posenc_compare.validate import hint
 from posenc_compare.variants import option_types
 
 if TYPE_CHECKING:
@@ -25,7 +27,13 @@ def describe(
 ) -> None:
     """Describe a scheme, a measure, a task or a plot."""
     found = [registry for registry in REGISTRIES if name in registry.entries()]
-    for registry in found or [SCHEMES]:
+    if not found:
+        every = sorted({known for r in REGISTRIES for known in r.entries()})
+        raise ConfigError(
+            f"no scheme, measure, task or plot is {name[:80]!r}{hint(name, every)} "
+            f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)"
+        )
+    for registry in found:
         if registry is SCHEMES:
             _describe_scheme(name)
         elif registry is MEASURES:

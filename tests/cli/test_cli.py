@@ -71,7 +71,10 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
         (["run", "--plugin", "no.such.module"], "must be a .py file or an importable"),
         (["run", "--config", "nowhere.toml"], "nowhere.toml: must be readable TOML"),
         (["table", "nowhere"], "nowhere: must hold records of a run"),
-        (["describe", "rop"], "unknown scheme 'rop'; did you mean rope"),
+        (
+            ["describe", "rop"],
+            "no scheme, measure, task or plot is 'rop'; did you mean rope",
+        ),
         (["measure", "--positions", "1"], "positions must be a whole number from 2"),
     ],
 )
