@@ -116,6 +116,19 @@ def test_labels_are_of_titles_and_of_one_table_each() -> None:
     assert text.count(r"\caption{Bits by x (0)}") == 1
 
 
+def test_numbers_below_0_in_words_have_a_minus_sign() -> None:
+    body = [["n-gram [x=-3]", "-1.2 ± 0.1, 6/6, p 2.4e-04"], ["a", "1.5"]]
+    (found,) = parse(latex_table(["scheme", "difference"], body))
+    assert found.rows[1][0] == (1, "n-gram {[}x=$-$3{]}")
+    assert r"$-$1.2 $\pm$ 0.1, 6/6, p 2.4e-04" in str(found.rows[1][1][1])
+
+
+def test_a_label_has_some_words_of_a_long_title() -> None:
+    text = as_latex([Table("a word " * 40, ["scheme"], [["a"]])])
+    (label,) = re.findall(r"\\label\{tab:(.*)\}", text)
+    assert label == "-".join(8 * ["a", "word"])
+
+
 def test_long_headings_stand_in_lines() -> None:
     text = latex_table(["scheme", "a heading wider than numbers"], [["a", "1"]])
     stack = r"\shortstack{a heading wider than \\ numbers}"

@@ -20,8 +20,10 @@ WORD = re.compile(r"[a-z0-9]+")
 POWER = re.compile(r"e([-+][0-9]+)$")
 REAL = r"-?[0-9.]+(?:e[-+][0-9]+)?"
 NUMBERS = re.compile(rf"({REAL})(?: ± ({REAL}))?")
+MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
 PACKAGE = r"% needs \usepackage{booktabs}"
 HEADING = 22  # characters of a line of a heading
+LABEL = 16  # words of a label
 NONE = "n/a"  # says no more than a dash
 # Brackets and stars at the start of a row would be options of the line break; a bar
 # is a dash in the fonts that LaTeX begins with, and `\^{}` an accent over nothing.
@@ -111,8 +113,8 @@ def latex_table(head: list[str], body: Iterable[Row]) -> str:
 
 
 def latex(text: str) -> str:
-    """Escape what LaTeX would act on."""
-    return text.translate(LATEX)
+    """Escape what LaTeX would act on, and give numbers below 0 a minus sign."""
+    return MINUS.sub("$-$", text.translate(LATEX))
 
 
 def _tabular(head: list[str], rows: list[list[Number | str]], best: Places) -> str:
@@ -196,5 +198,5 @@ def _powers(text: str) -> str:
 
 
 def _slug(title: str) -> str:
-    """Return the letters and digits of a title before its brackets, with hyphens."""
-    return "-".join(WORD.findall(title.partition(" (")[0].lower()))
+    """Return the first words of a title before its brackets, with hyphens."""
+    return "-".join(WORD.findall(title.partition(" (")[0].lower())[:LABEL])
