@@ -67,7 +67,7 @@ FAULTS = [
     fault(
         "analysis/show/columns",
         "columns that are not there",
-        "if not any(fnmatchcase(name, pattern) for name in self.seen):",
+        "if pattern not in named:",
         "if False:",
         "tests/test_orders.py::test_chosen_columns_decide_order_and_lines",
     ),

@@ -233,8 +233,10 @@ def _log_axis(axes: Axes, low: float, high: float, zeros: bool) -> tuple[float, 
     least, most = math.floor(math.log10(low)), math.ceil(math.log10(high))
     part = 0.06 * (most - least) * zeros  # a third of the strip, in powers of ten
     left, zero, edge = (10 ** (least - i * part) for i in (3, 2, 1))
-    powers = [10.0**i for i in range(least, most + 1, max(1, (most - least + 2) // 3))]
-    texts = [f"{power:g}" for power in powers]
+    exponents = range(least, most + 1, max(1, (most - least + 2) // 3))
+    powers = [10.0**i for i in exponents]
+    short = all(-3 < i < 4 for i in exponents)
+    texts = [f"{10.0**i:g}" if short else f"1e{i}" for i in exponents]
     axes.set_xscale("log")
     axes.set_xlim(left, 1.1 * 10.0**most)
     axes.set_xlabel("logarithmic")
