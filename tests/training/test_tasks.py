@@ -8,6 +8,7 @@ from torch import Tensor
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.training.evaluation import by_place, exact_match
 from posenc_compare.analysis.training.tasks.scan import WORDS as SCAN_WORDS
+from posenc_compare.analysis.training.tasks.scan import Scan
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.errors import CorpusError
 from posenc_compare.registry import TASKS
@@ -215,6 +216,7 @@ def test_scan_tests_on_the_lines_of_a_published_split_alone(scan_file) -> None:
     apart = scan_file.with_name("apart.txt")
     apart.write_text("\n".join(lines[::9]))
     task = scan(scan_file, test_corpus=str(apart))
+    assert isinstance(task, Scan)
     split_of = dict(zip(words_of(task), task.splits, strict=True))
     tested = {words for words, split in split_of.items() if split == "test"}
     known = split_of.keys() - tested
