@@ -11,7 +11,7 @@ from support.records import curve, record, row, stored
 
 from posenc_compare.analysis.engine.compute import rounded
 from posenc_compare.analysis.records.load import sound, tell_apart
-from posenc_compare.analysis.show.format import Table, as_markdown
+from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.results import Tables
 from posenc_compare.analysis.show.tables import display_tables
@@ -170,6 +170,34 @@ def test_an_interval_covers_the_documents_too() -> None:
         [crossed_half_width(scores[:, i], owners) for i in range(2)]
     )
     assert "over 3 seeds and 5 documents;" in table(records).title
+
+
+def test_simple_models_beside_documents_have_an_interval_over_seeds() -> None:
+    scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
+    records = with_windows(scores, [[0, 1, 2, 3]] * 3)
+    assert "4 documents;" in table(records).title
+    for seed, one in enumerate(records):
+        floor = {**one["quantities"]["gain"], "headline": {"floor_of": "gain"}}
+        one["quantities"]["floor"] = {**floor, "name": "floor"}
+        one["rows"].append(row(9.0 + seed, quantity="floor", case="2-gram", x=8))
+    found = table(records)
+    assert "4 documents, of n-gram models over seeds;" in found.title
+    (cell,) = [cells for first, cells in found.rows if first == "2-gram"]
+    assert isinstance(cell, Cell)
+    assert cell.half_width == pytest.approx(half_width([9.0, 10.0, 11.0]))
+
+
+def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
+    scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
+    records = with_windows(scores, [[0, 1, 2, 3]] * 3)
+    for one in records:
+        read = {**one["quantities"]["gain"], "headline": "cases"}
+        one["quantities"]["read"] = {**read, "name": "read"}
+        one["rows"].append(row(3.5, quantity="read", case="pi", x=8))
+    tables = display_tables(tell_apart(sound(records, arrays=False), print))
+    (cell,) = [cells for first, cells in tables[1].rows if first == "rope, as trained"]
+    assert isinstance(cell, Cell)
+    assert cell.half_width == pytest.approx(half_width(scores[:, 0].mean(1)))
 
 
 def test_windows_of_five_digits_are_those_of_a_number_with_all() -> None:

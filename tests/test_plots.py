@@ -561,6 +561,26 @@ def test_names_of_simple_models_stand_apart_beside_their_lines() -> None:
     assert np.diff([y for _, y in places]) == pytest.approx([0.07, 0.07])
 
 
+@pytest.mark.parametrize("name", ["extrapolation", "change"])
+@pytest.mark.parametrize("apart", [0.0, 0.5])
+def test_simple_models_of_one_text_alone_are_drawn(name: str, apart: float) -> None:
+    records = [
+        record(
+            "extrapolation",
+            label,
+            rows=[
+                *(row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)),
+                row("floor_bits_per_byte", 3.0 + more, 8, "2-gram"),
+                row("floor_bits_per_byte", 2.9 + more, 16, "2-gram"),
+            ],
+        )
+        for label, more in (("a", 0.0), ("b", apart))
+    ]
+    lines = [line.get_xydata() for line in drawn(name, records).axes[0].get_lines()]
+    steps = [np.diff(np.asarray(line)[:, 1]) for line in lines]
+    assert any((step < 0).any() for step in steps) == (apart == 0)
+
+
 def test_lines_that_coincide_are_layered() -> None:
     curves = pd.DataFrame(
         {

@@ -71,6 +71,18 @@ def test_two_values_stand_side_by_side_with_the_paired_change(run: Path) -> None
     assert change.half_width == pytest.approx(width)
 
 
+def test_documents_are_no_part_of_the_intervals(run: Path, tmp_path: Path) -> None:
+    records = made()
+    for one in records:  # windows that lie far apart, with the mean of the record
+        bits = np.array([[point["value"]] for point in one["rows"]])
+        one["arrays"] = {
+            "document_bits": (bits + np.arange(-1, 2)).tolist(),
+            "window_documents": [0, 1, 2],
+        }
+    found = tables(stored(tmp_path / "run", records))["bits at 8"]
+    assert found.body == tables(run)["bits at 8"].body
+
+
 def test_a_pair_whose_sign_changes_is_undecided(run: Path) -> None:
     lines = tables(run)["bits at 8"].lines
     assert lines == (

@@ -109,6 +109,10 @@ def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
     (alone,) = [t for t in display_tables(vet(made)) if "area" in t.title]
     assert "a2: the same as a" in area.lines
     assert [row[-1] for row in area.body] == [row[-1] for row in alone.body]
+    ranks = {m.scheme: m for m in reciprocal_ranks(by_task(vet([*made, *twins])))}
+    assert ranks["a2"].values == ranks["a"].values
+    assert ranks["a2"].values[0] == pytest.approx(slow_ranks("a", 0))
+    assert set(ranks["a2"].records) == {one["key"] for one in twins}
 
 
 def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:

@@ -48,9 +48,7 @@ def setting_line(records: Iterable[Record]) -> str:
         for name, form in names
         if name in shared and shared[name] != ""
     )
-    for name, usual, form in UNUSUAL:
-        if shared.get(name, usual) != usual:
-            words += f", {form.format(clean(str(shared[name]), 40))}"
+    words = ", ".join(filter(None, [words, *_unusual(shared)]))
     text = shared_facts([record.corpus for record in trained]).get("name", "")
     preset = preset_of(shared) if trained else ""
     parts = [f"preset {preset}: {words}" if preset else words]
@@ -67,17 +65,20 @@ def short_setting(records: Iterable[Record]) -> str:
     """
     made = list(records)
     shared = shared_facts([record.spec.setting for record in made])
-    preset, parts = preset_of(shared), []
-    if preset:
-        parts = [
-            form.format(clean(str(shared[name]), 40))
-            for name, usual, form in UNUSUAL
-            if shared.get(name, usual) != usual
-        ]
-    words = f"preset {preset}" if preset else setting_line(made).removesuffix(".")
-    words = ", ".join([words, *parts])
+    preset = preset_of(shared)
+    words = ", ".join([f"preset {preset}", *_unusual(shared)])
+    words = words if preset else setting_line(made).removesuffix(".")
     n = seeds_of(made)
     return f"{words[:1].lower()}{words[1:]}, {n}" if words else n
+
+
+def _unusual(shared: Facts) -> list[str]:
+    """Return words for the settings that are not the default."""
+    return [
+        form.format(clean(str(shared[name]), 40))
+        for name, usual, form in UNUSUAL
+        if shared.get(name, usual) != usual
+    ]
 
 
 def seeds_of(records: Iterable[Record]) -> str:

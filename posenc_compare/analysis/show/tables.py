@@ -121,27 +121,13 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
             continue
         behind = {task: tasks[task] for task in shown}
         if name == ACROSS[0] and len(shown) > 1:
-            ranks = _ranks(behind, shown)
+            ranks = reciprocal_ranks(behind)
             measure = next(iter(shown.values())).measure
             shown["all"] = Column("mean reciprocal rank", measure, ranks, "higher")
         every = [record for records in behind.values() for record in records]
         if columns := chosen.of(shown.values()):
             tables.append(_layout(f"{title}, by task", columns, every))
     return tables
-
-
-def _ranks(tasks: dict[str, list[Record]], shown: dict[str, Column]) -> list[Mean]:
-    """Return mean reciprocal ranks; rows that a table joins take one place together."""
-    by_label = [{m.scheme: m for m in column.means} for column in shown.values()]
-    labels = {record.label for records in tasks.values() for record in records}
-    same = alike({one: [c.get(one) for c in by_label] for one in sorted(labels)})
-    apart = {
-        task: [record for record in records if record.label not in same]
-        for task, records in tasks.items()
-    }
-    ranks = {mean.scheme: mean for mean in reciprocal_ranks(apart)}
-    twins = {one: ranks[first] for one, first in same.items() if first in ranks}
-    return [*ranks.values(), *(replace(m, scheme=one) for one, m in twins.items())]
 
 
 Views = dict[tuple[str, str], View]
@@ -384,14 +370,15 @@ def _layout(
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.name for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        if several := _texts(behind) > 1:
-            lines.append("no order: scores are of several texts")
-        else:
+        one_text = _texts(behind) <= 1
+        if one_text:
             lines += order_lines(headings, kept, better)
+        else:
+            lines.append("no order: scores are of several texts")
         lines += same_lines(same)
         floors = [column.floors for column in columns]
         lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
-        if not several:
+        if one_text:
             best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
         shown = [
             {**c, **{name: floor.mean for name, floor in models.items()}}

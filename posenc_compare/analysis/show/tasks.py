@@ -5,12 +5,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import rankdata
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.means import Mean
+from posenc_compare.analysis.show.listing import alike
+from posenc_compare.analysis.show.means import Mean, means_of
 from posenc_compare.stats.intervals import half_width
 
 FIRST = "language"  # of several tasks
@@ -42,7 +44,8 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     """Return the mean over tasks of 1 / rank, for each scheme that has all of them.
 
     Ranks are among these schemes, by task and seed. The best has rank 1, equal scores
-    share the mean of their ranks, and a cell without a result counts as 0.
+    share the mean of their ranks, and a cell without a result counts as 0. Schemes that
+    cannot be told apart on any task, by `alike`, take one place together.
 
     Args:
         tasks: records by task; those that are not scored by accuracy are left out.
@@ -54,7 +57,9 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     ]
     if not scored:
         return []
-    scores = [_scores(records) for records in scored]
+    same = _twins(scored)
+    ranked = [[r for r in records if r.label not in same] for records in scored]
+    scores = [_scores(records) for records in ranked]
     behind: dict[str, list[Record]] = defaultdict(list)
     for record in itertools.chain(*scored):
         behind[record.label].append(record)
@@ -66,9 +71,32 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
         means = np.where(np.isfinite(table), 1 / ranks, 0).mean(axis=0)
         for label, mean in zip(labels, means.tolist(), strict=True):
             shares[label][seed] = mean
+    found = {
+        label: _mean(behind[label], values, scores)
+        for label, values in sorted(shares.items())
+    }
     return [
-        _mean(behind[label], values, scores) for label, values in sorted(shares.items())
+        *found.values(),
+        *(
+            replace(found[first], scheme=twin, records=_keys(behind[twin]))
+            for twin, first in same.items()
+            if first in found
+        ),
     ]
+
+
+def _twins(scored: list[list[Record]]) -> dict[str, str]:
+    """Return the schemes that score like another one, each with that other."""
+    columns = [
+        {mean.scheme: mean for mean in means_of(records) if mean.quantity == ACROSS[0]}
+        for records in scored
+    ]
+    labels = sorted({label for column in columns for label in column})
+    return alike({one: [column.get(one) for column in columns] for one in labels})
+
+
+def _keys(records: list[Record]) -> tuple[str, ...]:
+    return tuple(record.key for record in records)
 
 
 def _scores(records: list[Record]) -> dict[int, dict[str, float]]:
@@ -105,5 +133,5 @@ def _mean(
         half_width=half_width([*values.values()]),
         documents=0,
         note=f"{lost} cells without a result" if lost else "",
-        records=tuple(record.key for record in records),
+        records=_keys(records),
     )
