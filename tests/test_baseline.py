@@ -1,5 +1,6 @@
 """Differences from a baseline: paired by seed, with wins and adjusted p values."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.records import curve, fact, row, stored
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.baseline import baseline_tables
 from posenc_compare.analysis.show.format import Table, number
+from posenc_compare.analysis.show.latex import as_latex, latex
 from posenc_compare.errors import ConfigError
 from posenc_compare.stats.pairs import adjusted_p_of
 
@@ -59,9 +61,26 @@ def test_a_cell_has_difference_interval_wins_and_p() -> None:
             star = " *" if p[i] <= 0.05 else ""
             assert text == f"{mean}, {wins}, p {p[i]:.3f}{star}"
     assert curves.body[0][1].endswith("6/6, p 0.031 *")
-    assert curves.lines == ("lower is better; * p <= 0.05",)
+    assert curves.lines == ("lower is better; * p ≤ 0.05",)
     assert headline.body[0] == ["alibi", "0.000 ± 0.000, 0/6, p 1.000"]
     assert headline.lines[0].startswith("higher is better")
+
+
+def test_columns_are_chosen_and_latex_aligns_the_differences() -> None:
+    records = tell_apart(sound(made()), print)
+    (curve,) = baseline_tables(records, "rope", "16")
+    assert curve.head == ["scheme", "16"]
+    (headline,) = baseline_tables(records, "rope", "reach")
+    assert headline.title.startswith("reach")
+    with pytest.raises(ConfigError, match="no table has a column '17'"):
+        baseline_tables(records, "rope", "17")
+    text = as_latex([curve])
+    mean, width, words = re.split(" ± |, ", curve.body[0][1], maxsplit=2)
+    whole, digits = mean.split(".")
+    aligned = rf"${whole}$ & $.{digits}$ & ${{}}\pm {width}$, {latex(words)} \\"
+    assert f"alibi & {aligned}" in text
+    assert text.partition("label{tab:")[2].startswith("bits-by-test-length-difference-")
+    assert "half-width" not in text
 
 
 def test_few_seeds_have_no_p_and_it_is_said() -> None:

@@ -234,6 +234,6 @@ def test_a_measure_that_cannot_be_imported_fails_alone(
     assert done.returncode == 1
     (line,) = [line for line in done.stderr.splitlines() if "no_such" in line]
     assert line.startswith("failed: rope bad")
-    assert {row["measure"] for row in json.loads(done.stdout) if row["value"]} == {
+    assert {row["measure"] for row in json.loads(done.stdout) if row["mean"]} == {
         "smoothness"
     }

@@ -12,11 +12,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import Command
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
+from support.records import record as stored_record
+from support.records import stored
 
 from posenc_compare.analysis.core.quantities import Quantity, Row
 from posenc_compare.analysis.records.record import (
@@ -321,6 +324,18 @@ def test_a_plot_that_fails_leaves_the_others_and_is_named() -> None:
     assert line.startswith("plot bias_maps: not drawn: ValueError: ")
     with pytest.warns(UserWarning, match="plot bias_maps: not drawn"):
         images([odd])
+
+
+def test_the_exit_code_says_that_a_plot_failed(posenc: Command, tmp_path: Path) -> None:
+    odd = stored_record("odd", "portrait")
+    odd["arrays"] = {"bias_map": [[1.0], [1.0, 2.0]]}
+    run = stored(tmp_path / "run", [odd])
+    done = posenc("plot", run, "--plots", "bias_maps")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("plot bias_maps: not drawn: ValueError: ")
+    done = posenc("plot", run, "--plots", "extrapolation")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "nothing drawn for plots extrapolation\n"
 
 
 @pytest.mark.parametrize("array", ["code", "bias_map", "angles", "similarity"])

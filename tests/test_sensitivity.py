@@ -10,9 +10,11 @@ from scipy import stats
 from support.records import HOSTILE, curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import load_by, sound, tell_apart
+from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.seconds import seconds_tables
 from posenc_compare.analysis.show.sensitivity import sensitivity_tables
+from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.registry import PLOTS
 
 # Means at the training length by steps: a and b change places, c is always last.
@@ -249,7 +251,7 @@ def test_trainings_are_compared_after_the_same_time() -> None:
     quick = costed("quick", 0.5, [4.0, 3.0, 2.0, 1.5])
     slow = costed("slow", 1.0, [3.9, 2.5, 1.4, 1.0])
     records = tell_apart(sound(quick + slow), print)
-    (table,) = seconds_tables(records)
+    (table,) = seconds_tables(records, Chosen())
     assert table.head[2:] == ["steps in 2 s", "after all steps", "after 2 s"]
     rows = {str(cells[0]): cells for cells in table.rows}
     assert (rows["quick"][2], rows["slow"][2]) == ("4", "2")
@@ -258,12 +260,15 @@ def test_trainings_are_compared_after_the_same_time() -> None:
     assert after.mean == pytest.approx(2.5 + 0.0025)
     assert table.lines[0].startswith("after all steps: slow < quick")
     assert table.lines[1].startswith("after 2 s: quick < slow")
-    assert seconds_tables(tell_apart(sound(quick), print)) == []
+    (part,) = display_tables(records, "after 2 s, steps in *")
+    assert part.head == ["scheme", "steps in 2 s", "after 2 s"]
+    assert part.lines[0].startswith("after 2 s: quick < slow")
+    assert seconds_tables(tell_apart(sound(quick), print), Chosen()) == []
 
 
 def test_a_scheme_that_has_not_done_a_step_has_no_number() -> None:
     records = costed("quick", 0.1, [4.0, 3.0]) + costed("slow", 1.0, [3.9, 2.5])
-    (table,) = seconds_tables(tell_apart(sound(records), print))
+    (table,) = seconds_tables(tell_apart(sound(records), print), Chosen())
     rows = {str(cells[0]): cells for cells in table.rows}
     after = rows["slow"][4]
     assert isinstance(after, Cell)

@@ -41,6 +41,8 @@ def configured(
         if key in flags and key in Choices.__annotations__:
             flag = (named or {}).get(key, f"--{key.replace('_', '-')}")
             raise ConfigError(f"{flag} {rest}") from error
+        if name == "unknown":  # scheme, measure, task, ...
+            name = f"{rest.partition(' ')[0]}s"
         if name in places and name not in flags:
             raise ConfigError(f"{places[name]}: {error}") from error
         raise

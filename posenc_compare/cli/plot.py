@@ -39,12 +39,19 @@ def plot(
 ) -> None:
     """Draw the plots of runs from their records.
 
-    A plot is drawn again only if a record, or the code that draws it, is newer.
+    A plot is drawn again only if a record, or the code that draws it, is newer. The
+    exit code is 1 if one that the records allow could not be drawn.
     """
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
     from posenc_compare.analysis.show.plots import draw_all
     from posenc_compare.analysis.show.plots.paper import paper_of
+
+    failed: list[str] = []
+
+    def warn(line: str) -> None:
+        say(line)
+        failed.append(line)
 
     def told(path: Path, new: bool) -> None:
         tell(str(path) if new else f"{path} (as it was)")
@@ -52,4 +59,7 @@ def plot(
     paper = paper_of(size, style)
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, selection=selection)
-    draw_all(records, out or folders[0], say, plots, format, paper, told)
+    if not draw_all(records, out or folders[0], warn, plots, format, paper, told):
+        say(f"nothing drawn for plots {plots}")
+    if failed:
+        raise typer.Exit(1)

@@ -54,10 +54,8 @@ def table(
             raise ConfigError(
                 f"format must be table, md or tex with {name}, got {format.value}"
             )
-    if baseline and columns:
-        raise ConfigError("columns must be chosen without a baseline, got both")
     if baseline:
-        show_parts(baseline_tables(records, baseline), format)
+        show_parts(baseline_tables(records, baseline, columns), format)
     else:
         show_tables(records, format, columns)
     for path in write_tables(records, out, columns) if out else ():
@@ -65,12 +63,12 @@ def table(
 
 
 def show_tables(records: "list[Record]", format: str, columns: str = "") -> None:
-    """Print the tables of records; as JSON or CSV, every number of them."""
-    from posenc_compare.analysis.show.long import long_table
+    """Print the tables of records; as JSON or CSV, the means and intervals of all."""
+    from posenc_compare.analysis.show.means import summary
     from posenc_compare.analysis.show.tables import display_tables, without_result
 
     if format in NUMBERS:
-        show_numbers(long_table(records), format)
+        show_numbers(summary(records), format)
     else:
         tables = display_tables(records, columns)
         show_parts(tables + without_result(records), format)

@@ -341,6 +341,22 @@ def test_yes_lifts_the_limit_of_cells(posenc, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ("schemes = 'ropee'", "scheme 'ropee'; did you mean"),
+        ("measures = 'smooth'", "measure 'smooth'; did you mean smoothness"),
+        ("tasks = 'coppy'", "task 'coppy'; did you mean copy"),
+    ],
+)
+def test_an_unknown_name_in_a_file_has_its_line(
+    choice, message, posenc, tmp_path: Path
+) -> None:
+    (tmp_path / "x.toml").write_text(f"seeds = 1\n{choice}\n")
+    done = posenc("run", "--dry-run", "--config", tmp_path / "x.toml")
+    assert f"x.toml:2: unknown {message}" in refused(done)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (b"steps = \n", "x.toml:1: must be readable TOML, got Invalid value"),

@@ -120,8 +120,8 @@ def test_measure_writes_data_to_stdout_alone(posenc, tmp_path: Path) -> None:
     rows = json.loads(first.stdout)
     assert {row["scheme"] for row in rows} == {"rope", "alibi"}
     for row in rows:  # as exact as the record
-        record = json.loads((tmp_path / "cells" / f"{row['record']}.json").read_text())
-        assert row["value"] in [found["value"] for found in record["body"]["rows"]]
+        record = json.loads((tmp_path / "cells" / f"{row['records']}.json").read_text())
+        assert row["mean"] in [found["value"] for found in record["body"]["rows"]]
     assert "2 to compute" in first.stderr
     second = posenc(*words, "--format", "csv")
     assert "0 to compute" in second.stderr

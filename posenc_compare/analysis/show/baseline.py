@@ -8,7 +8,8 @@ import numpy as np
 
 from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import Table, number
+from posenc_compare.analysis.show.columns import Chosen
+from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import Mean, means_of, values_of
 from posenc_compare.analysis.show.setting import setting_line
@@ -21,7 +22,9 @@ from posenc_compare.validate import hint
 Column = Mapping[str, Mean]
 
 
-def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
+def baseline_tables(
+    records: Iterable[Record], baseline: str, columns: str = ""
+) -> list[Table]:
     """Return a table for every outcome of trained networks.
 
     A cell is the mean difference from the baseline with its 95 % interval, in how many
@@ -31,11 +34,13 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
     Args:
         records: of the comparison.
         baseline: label of the scheme to compare with.
+        columns: comma-separated headings or globs of those to show, or titles of
+            quantities that have one column; all, if empty.
 
     Raises:
-        ConfigError: if no training is of that scheme.
+        ConfigError: if no training is of that scheme, or no table has such a column.
     """
-    tasks = by_task(records)
+    tasks, chosen = by_task(records), Chosen(columns)
     labels = {record.label for some in tasks.values() for record in some}
     if baseline not in labels:
         there = ", ".join(sorted(labels)[:8])
@@ -45,9 +50,11 @@ def baseline_tables(records: Iterable[Record], baseline: str) -> list[Table]:
     tables = [
         replace(table, caption=f"{table.title}. {setting_line(some)}")
         for task, some in tasks.items()
-        for title, quantity, columns in _outcomes(some)
-        if (table := _table(prefix(task) + title, quantity, columns, baseline))
+        for title, quantity, found in _outcomes(some)
+        if (kept := {k: c for k, c in found.items() if chosen.asks(k)})
+        and (table := _table(prefix(task) + title, quantity, kept, baseline))
     ]
+    chosen.check()
     if not tables:
         raise ConfigError(
             f"differences from {baseline}: another scheme must be trained, and none is"
@@ -86,7 +93,7 @@ def _outcomes(
                 if mean.case == view.case
                 and (mean.x == x or (math.isnan(x) and math.isnan(mean.x)))
             }
-            yield quantity.heading, quantity, {"difference": here}
+            yield quantity.heading, quantity, {quantity.heading: here}
 
 
 def _table(
@@ -101,14 +108,14 @@ def _table(
         return None
     sign, seeds = 1 if quantity.better == "higher" else -1, max(counts)
     cells = [_cells(column, labels, baseline, sign) for column in columns.values()]
-    lines = [f"{quantity.better} is better; * p <= {ALPHA:g}"]
+    lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
     if seeds < FEWEST:
         lines = [f"{quantity.better} is better; no p: {seeds} seeds, {FEWEST} needed"]
     elif few := _few(columns.values(), labels):
         lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
-        f"{title}: difference from {baseline}, half width of its {LEVEL:.0%} interval, "
-        f"seeds that are better, p",
+        f"{title}: difference from {baseline} (with half width of its {LEVEL:.0%} "
+        f"interval; seeds that are better; p)",
         ["scheme", *columns],
         [[label, *(column[label] for column in cells)] for label in labels],
         seeds,
@@ -128,29 +135,27 @@ def _few(columns: Iterable[Column], labels: list[str]) -> list[str]:
 
 def _cells(
     column: Column, labels: list[str], baseline: str, sign: int
-) -> dict[str, str]:
-    """Return the text of every scheme's cell in a column."""
+) -> dict[str, Cell]:
+    """Return every scheme's cell in a column."""
+    found = {k: Cell(note=column[k].note if k in column else "") for k in labels}
     known = [k for k in labels if k in column and column[k].values]
     if baseline not in column or not column[baseline].values or not known:
-        return {label: _note(column.get(label)) for label in labels}
+        return found
     values = values_of([column[baseline], *(column[label] for label in known)])
     differences = values[1:] - values[0]
     p = adjusted_p_of(differences)
-    found = {label: _note(column.get(label)) for label in labels}
     for label, row, one in zip(known, differences, p, strict=True):
         both = row[np.isfinite(row)]
         if not len(both):
             continue
         width = half_width(both)
-        parts = [number(float(both.mean()))]
-        if not math.isnan(width):
-            parts[0] += f" ± {number(width)}"
-        parts.append(f"{int((sign * both > 0).sum())}/{len(both)}")
+        more = f", {int((sign * both > 0).sum())}/{len(both)}"
         if not math.isnan(one):
-            parts.append(f"p {one:.3f}{' *' if one <= ALPHA else ''}")
-        found[label] = ", ".join(parts)
+            more += f", p {one:.3f}{' *' if one <= ALPHA else ''}"
+        found[label] = Cell(
+            float(both.mean()),
+            None if math.isnan(width) else width,
+            len(both),
+            more=more,
+        )
     return found
-
-
-def _note(mean: Mean | None) -> str:
-    return (mean.note if mean else "") or "n/a"

@@ -51,9 +51,12 @@ class Chosen:
 
     def of(self, columns: Iterable[Column]) -> list[Column]:
         """Return those of some columns that are asked for, in their order."""
-        found = list(columns)
-        self.seen |= dict.fromkeys(column.name for column in found)
-        return [column for column in found if self._wants(column.name)]
+        return [column for column in columns if self.asks(column.name)]
+
+    def asks(self, name: str) -> bool:
+        """Return whether a column of that heading, without arrows, is asked for."""
+        self.seen[name] = None
+        return not self.patterns or bool(self._named(name))
 
     def check(self) -> None:
         """Check that every pattern fits a column that there was.
@@ -67,9 +70,6 @@ class Chosen:
                 some = [*self.seen][:SHOWN]
                 near = hint(pattern, self.seen) or f"; there are {', '.join(some)}"
                 raise ConfigError(f"no table has a column {pattern[:80]!r}{near}")
-
-    def _wants(self, name: str) -> bool:
-        return not self.patterns or bool(self._named(name))
 
     def _named(self, name: str) -> list[str]:
         """Return the patterns that ask for a heading, which may hold commas itself."""

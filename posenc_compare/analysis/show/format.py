@@ -36,6 +36,7 @@ class Cell:
         note: what they say; where there is no number, why.
         rounding: whether the number is 0 but for rounding, in all seeds.
         best: whether no scheme is told apart as better, and some as worse.
+        more: words that stand behind the number.
     """
 
     mean: float | None = None
@@ -44,6 +45,7 @@ class Cell:
     note: str = ""
     rounding: bool = False
     best: bool = False
+    more: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,10 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     if cell.mean is None:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    fewer = f" (n = {cell.n})" if cell.n < seeds else ""
+    behind = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
     if cell.half_width is not None:
-        return f"{number(cell.mean)} ± {number(cell.half_width)}{fewer}"
-    return f"{'0 (rounding)' if cell.rounding else number(cell.mean)}{fewer}"
+        return f"{number(cell.mean)} ± {number(cell.half_width)}{behind}"
+    return f"{'0 (rounding)' if cell.rounding else number(cell.mean)}{behind}"
 
 
 def number(value: float) -> str:

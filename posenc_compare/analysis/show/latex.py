@@ -31,7 +31,7 @@ LATEX = str.maketrans(
     {
         **LATEX_ESCAPE_RULES,
         **{"[": "{[}", "]": "{]}", "*": "{*}", "±": r"$\pm$"},
-        **{"↓": r"$\downarrow$", "↑": r"$\uparrow$"},
+        **{"↓": r"$\downarrow$", "↑": r"$\uparrow$", "≤": r"$\le$"},
         **{"|": r"\textbar{}", "^": r"\textasciicircum{}"},
     }
 )
@@ -45,7 +45,7 @@ class Number:
         whole: what is before the decimal point.
         rest: the point and what follows it.
         spread: the half width of the interval; empty if there is none.
-        mark: of a note.
+        mark: of a note, or words.
     """
 
     whole: str
@@ -170,7 +170,9 @@ def _cell(cell: Cell, seeds: int, notes: Notes) -> Number | str:
     if cell.mean is None:
         note = cell.note or NONE
         return "---" if note == NONE else f"---{notes.mark(note)}"
-    mark = notes.mark(f"n = {cell.n}") if cell.n < seeds else ""
+    mark = latex(cell.more)
+    if cell.n < seeds and not mark:
+        mark = notes.mark(f"n = {cell.n}")
     if cell.half_width is not None:
         return _number(number(cell.mean), number(cell.half_width), mark)
     if cell.rounding:

@@ -11,7 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from posenc_compare.analysis.core.quantities import Better
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import Mean, means_of
@@ -21,8 +23,13 @@ from posenc_compare.stats.intervals import LEVEL, half_width
 LAST = 0.1  # of the steps done, over which training bits are averaged
 
 
-def seconds_tables(records: list[Record]) -> list[Table]:
-    """Return a table if two schemes or more have a cost and a training, else none."""
+def seconds_tables(records: list[Record], chosen: Chosen) -> list[Table]:
+    """Return a table if two schemes or more have a cost and a training, else none.
+
+    Args:
+        records: of one task.
+        chosen: the columns that are asked for.
+    """
     trained: dict[str, dict[int, Sequence[float]]] = {}
     for record in records:
         losses = record.arrays.get("training_bits")
@@ -48,27 +55,30 @@ def seconds_tables(records: list[Record]) -> list[Table]:
     bits = {
         label: _after(plain[label], trained[label], steps[label]) for label in labels
     }
-    columns = [{label: plain[label] for label in labels}, bits]
-    head = ["after all steps", f"after {limit:.3g} s"]
-    rows: list[list[str | Cell]] = [
-        [
-            label,
-            cost[label].cell,
-            str(steps[label]),
-            plain[label].cell,
-            bits[label].cell,
-        ]
-        for label in labels
-    ]
-    seeds = max(len(mean.values) for column in columns for mean in column.values())
+    scores = {
+        "after all steps": {label: plain[label] for label in labels},
+        f"after {limit:.3g} s": bits,
+    }
+    columns: dict[str, dict[str, str | Cell]] = {
+        "seconds a step": {label: cost[label].cell for label in labels},
+        f"steps in {limit:.3g} s": {label: str(steps[label]) for label in labels},
+        **{name: {k: m.cell for k, m in of.items()} for name, of in scores.items()},
+    }
+    shown = [name for name in columns if chosen.asks(name)]
+    if not shown:
+        return []
+    ordered = [name for name in shown if name in scores]
+    found = [scores[name] for name in ordered]
+    better: list[Better] = ["lower"] * len(found)
+    seeds = max(len(mean.values) for of in scores.values() for mean in of.values())
     spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
     return [
         Table(
             f"training bits at equal steps and at equal seconds ({spread})",
-            ["scheme", "seconds a step", f"steps in {limit:.3g} s", *head],
-            rows,
+            ["scheme", *shown],
+            [[label, *(columns[name][label] for name in shown)] for label in labels],
             seeds,
-            tuple(order_lines(head, columns, ["lower", "lower"])),
+            tuple(order_lines(ordered, found, better)),
             tuple(plain[label].family for label in labels),
         )
     ]

@@ -69,8 +69,7 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
             for task, some in tasks.items()
             for table in _tables(some, "training", chosen, task)
         ]
-        if not columns:
-            trained += [t for some in tasks.values() for t in seconds_tables(some)]
+        trained += [t for some in tasks.values() for t in seconds_tables(some, chosen)]
     untrained = [record for record in records if not record.task]
     found = trained + _tables(untrained, "probe", chosen)
     chosen.check()
@@ -79,8 +78,9 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
     """Return the tables of every task that networks were trained on, by its name."""
+    every = Chosen()
     return {
-        task: _tables(some, "training", Chosen(), task) + seconds_tables(some)
+        task: _tables(some, "training", every, task) + seconds_tables(some, every)
         for task, some in by_task(records).items()
     }
 
