@@ -31,7 +31,7 @@ PAGE = 9.0  # inches of text on a page, at most
 TOUCH = 1.5
 FOUR = "nope,sinusoidal,rope,alibi"
 EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
-WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
+WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity", "precision"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 CASES = [
     *(("quick", name, "") for name in QUICK),
@@ -48,6 +48,7 @@ CASES = [
     ("quick", "bias_maps", "alibi"),
     ("grid-16x16", "grid_maps", ""),
     ("sensitivity", "sensitivity", ""),
+    ("precision", "precision", ""),
 ]
 
 

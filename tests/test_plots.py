@@ -221,6 +221,18 @@ def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
         )
         found.append(
             record(
+                "precision",
+                label,
+                seed=seed,
+                rows=[
+                    row("logit_error", 1e-3 + lift, x, case)
+                    for x in (0, 65_536)
+                    for case in ("bfloat16", "bfloat16 ids")
+                ],
+            )
+        )
+        found.append(
+            record(
                 "uniqueness",
                 label,
                 seed=seed,
@@ -617,6 +629,16 @@ def test_coinciding_schemes_differ_in_width_and_dash() -> None:
     assert wide.get_linewidth() > 2 * narrow.get_linewidth()
     assert wide.get_linestyle() == "-"
     assert narrow.get_linestyle() == "--"
+
+
+def test_precision_is_drawn_at_one_place() -> None:
+    rows = [
+        row("logit_error", value, x, "bfloat16")
+        for x, value in ((0, 1e-6), (65_536, 0.5), (262_144, 9.0))
+    ]
+    (axes,) = drawn("precision", [record("precision", rows=rows)]).axes
+    (dot,) = axes.collections
+    assert np.asarray(dot.get_offsets())[:, 0].tolist() == [0.5]
 
 
 def test_bins_share_out_every_position() -> None:

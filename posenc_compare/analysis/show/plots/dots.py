@@ -53,7 +53,11 @@ class Mark(NamedTuple):
 
 
 def draw_dots(
-    records: list[Record], measure: str, titles: dict[str, str], cases: str
+    records: list[Record],
+    measure: str,
+    titles: dict[str, str],
+    cases: str,
+    at: float | None = None,
 ) -> Figure | None:
     """Draw every quantity that the records have, a dot for each case.
 
@@ -64,10 +68,12 @@ def draw_dots(
         measure: whose records to draw.
         titles: of the panels, by quantity.
         cases: what the cases are, for the legend.
+        at: the one point of curves to draw; all rows, if there is none.
     """
     styles = looks(records)
     chosen = usable(records, measure)
     rows = means_table(chosen, styles).dropna(subset="value")
+    rows = rows if at is None else rows[rows["x"] == at]
     shown = [name for name in titles if (rows["quantity"] == name).any()]
     rows = rows[rows["quantity"].isin(shown)]
     if rows.empty:
