@@ -31,7 +31,8 @@ PAGE = 9.0  # inches of text on a page, at most
 TOUCH = 1.5
 FOUR = "nope,sinusoidal,rope,alibi"
 EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
-WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity", "precision"}
+WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
+WITHOUT |= {"precision", "attention_cost"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 CASES = [
     *(("quick", name, "") for name in QUICK),

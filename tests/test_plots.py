@@ -221,6 +221,18 @@ def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
         )
         found.append(
             record(
+                "attention_cost",
+                label,
+                seed=seed,
+                rows=[
+                    row(f"gradient_{name}", value * n + lift, n)
+                    for n in (16, 64)
+                    for name, value in (("ms", 3.0), ("ratio", 1.5))
+                ],
+            )
+        )
+        found.append(
+            record(
                 "precision",
                 label,
                 seed=seed,
@@ -629,6 +641,22 @@ def test_coinciding_schemes_differ_in_width_and_dash() -> None:
     assert wide.get_linewidth() > 2 * narrow.get_linewidth()
     assert wide.get_linestyle() == "-"
     assert narrow.get_linestyle() == "--"
+
+
+def test_the_kernel_stands_beside_the_time_of_attention() -> None:
+    rows = [
+        row(f"gradient_{name}", value, n)
+        for n, ms, ratio in ((16, 3.0, 1.5), (64, 9.0, 3.0))
+        for name, value in (("ms", ms), ("ratio", ratio))
+    ]
+    (axes,) = drawn("attention_cost", [record("attention_cost", rows=rows)]).axes
+    lines = [np.asarray(line.get_xydata()).T.tolist() for line in axes.lines]
+    assert [[16, 64], [2, 3]] in lines
+    assert [pytest.approx([16, 64]), pytest.approx([3, 9])] in lines
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert (
+        PLOTS.get("attention_cost")([record("attention_cost", rows=rows[:2])]) is None
+    )
 
 
 def test_precision_is_drawn_at_one_place() -> None:

@@ -27,7 +27,7 @@ from posenc_compare.cli.prune import prune
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
-from posenc_compare.cli.run import measure, run
+from posenc_compare.cli.run import cost, measure, run
 from posenc_compare.cli.sensitivity import sensitivity
 from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
@@ -106,6 +106,7 @@ def options(
 for command in (
     run,
     measure,
+    cost,
     table,
     plot,
     report,

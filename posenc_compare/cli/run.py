@@ -28,6 +28,7 @@ SCHEMES = (
 Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
 DTYPE = {"probe_dtype": "--dtype"}  # there is no other dtype without training
+COSTED = ("width", "heads", "positions", "probe_dtype")
 UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
 
 
@@ -89,6 +90,32 @@ def measure(
         comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
     where = out or (None if "grid" in choices else Path("runs/measure"))
     return _run(comparison, where, format, dry_run)
+
+
+@with_choices(
+    [*COSTED, *WorkChoices.__annotations__],
+    DTYPE,
+    positions=2048,
+    width=512,
+    heads=8,
+    probe_dtype="float32",
+)
+def cost(
+    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
+    plugin: Plugins = None,
+    out: Out = None,
+    format: Formats = Format.table,
+    dry_run: DryRun = False,
+    **chosen: object,
+) -> int:
+    """Time attention with schemes by length, beside the bare kernel."""
+    from posenc_compare.analysis.engine.comparison import plan_comparison
+
+    with configured(None, _made(chosen), DTYPE) as choices:
+        comparison = plan_comparison(
+            schemes, "attention_cost", plugins=plugin or [], **choices
+        )
+    return _run(comparison, out or Path("runs/cost"), format, dry_run)
 
 
 def _made(chosen: dict[str, object]) -> Body:

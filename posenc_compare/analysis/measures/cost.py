@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import Training
@@ -20,6 +19,7 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
+from posenc_compare.analysis.measures.memory import peak_memory
 from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.schemes import Variant
 
@@ -100,16 +100,4 @@ def cost(variant: Variant, setting: Training, progress: Progress) -> Result:
 def _peak(variant: Variant, setting: Training) -> int:
     """Return the most bytes that the first step of a training holds at a time."""
     trainer = trainer_of(variant, setting)
-    if setting.device != "cpu":
-        before = torch.cuda.memory_allocated(setting.device)
-        torch.cuda.reset_peak_memory_stats(setting.device)
-        trainer.train(Progress())
-        return torch.cuda.max_memory_allocated(setting.device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-        trainer.train(Progress())
-    events = found.profiler.kineto_results.events()  # type: ignore[union-attr]
-    events = sorted(
-        (event for event in events if event.name() == "[memory]"),
-        key=lambda event: event.start_ns(),
-    )
-    return int(np.max(np.cumsum([0, *(event.nbytes() for event in events)])))  # type: ignore[attr-defined]
+    return peak_memory(lambda: trainer.train(Progress()), setting.device)

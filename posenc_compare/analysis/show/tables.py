@@ -93,7 +93,7 @@ def _tables(
     tables = [
         replace(table, title=f"{prefix(task)}{table.title}")
         for (measure, _), view in views.items()
-        if (table := _table_of(view, measure, means, records, views, chosen))
+        if (table := _table_of(view, measure, means, records, views, chosen, kind))
     ]
     columns = chosen.of(
         _headline(view, measure, means, kind)
@@ -150,9 +150,11 @@ def _table_of(
     records: list[Record],
     views: Views,
     chosen: Chosen,
+    kind: str,
 ) -> Table | None:
     """Return the table that a view has of its own, or None."""
     quantity = view.quantity
+    better = quantity.better if kind == "training" else "neither"
     read = _of(quantity, measure, means)
     mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
     match view:
@@ -168,7 +170,7 @@ def _table_of(
                 for mean in _of(other.quantity, measure, means)
             )
             failed = _failures(measure, means)
-            columns = chosen.of(_by_x(measure, mine, failed, quantity, floors))
+            columns = chosen.of(_by_x(measure, mine, failed, better, floors))
             if not columns:
                 return None
             table = _layout(title, columns, records, own, ranked=True)
@@ -177,7 +179,7 @@ def _table_of(
             title = f"{pointed(quantity)}, by {quantity.x}"
             curve = _of(view.of, measure, means) if view.of else []
             mine = [*_as_trained(read, curve), *mine]
-            columns = chosen.of(_by_x(measure, mine, [], quantity))
+            columns = chosen.of(_by_x(measure, mine, [], better))
             if not mine or not columns:
                 return None
             own = {mean.scheme for mean in mine}
@@ -314,7 +316,7 @@ def _by_x(
     measure: str,
     means: list[Mean],
     failed: list[Mean],
-    quantity: Quantity,
+    better: Better,
     floors: Sequence[FloorMean] = (),
 ) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed."""
@@ -324,7 +326,7 @@ def _by_x(
             f"{x:g}",
             measure,
             failed + [mean for mean in means if mean.x == x],
-            quantity.better,
+            better,
             {floor.mean.scheme: floor for floor in floors if floor.mean.x == x},
         )
         for x in points

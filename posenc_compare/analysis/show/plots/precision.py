@@ -18,9 +18,9 @@ TITLES = {
     "precision",
     order=115,
     measure="precision",
-    caption="Largest error against float64 in a text that begins at position 65 536, by "
-    "what is computed in; `ids`: position ids are made in that dtype too, as several "
-    "libraries do.",
+    caption="Largest error against float64 in a text that begins at position 65 536, "
+    "by what is computed in; `ids`: position ids are made in that dtype too, as "
+    "several libraries do.",
 )
 def draw_precision(records: list[Record]) -> Figure | None:
     """Draw the largest errors of logits, codes and phases, a dot for each dtype."""
