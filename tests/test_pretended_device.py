@@ -1,0 +1,111 @@
+"""A training step of every scheme on a pretended GPU: no mixed devices, known waits.
+
+The pretended GPU needs a compiler of C++; `support/pretended/device.py` says what it
+sees. What is known of each scheme stands here, so that a new wait fails, and so does
+one that is gone.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc_compare.conformance import built_in
+from posenc_compare.registry import SCHEMES
+
+NAMES = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) < 3]
+# Of every scheme: the batch goes to the GPU, and the loss is looked at.
+EVERY = {
+    "analysis/training/trainer: _step": 2,
+    "analysis/training/trainer: _loss": 2,
+    "analysis/training/trainer: _check_finite": 1,
+}
+REACH = {"attention/plan: _reach": 2}  # the lowest and the highest offset
+WITHIN = {"schemes/contract: <genexpr>": 2}  # the lowest and the highest position
+SLOPES = {"schemes/alibi: offset_bias": 1}
+OWN: Mapping[str, dict[str, int]] = {
+    "alibi": REACH | SLOPES,
+    "alibi_2d": {"schemes/alibi_2d: pair_bias": 2},
+    "binary": WITHIN,
+    "cape": {"schemes/cape: positions": 2},
+    "dape": {"schemes/dape: base_bias": 2, "schemes/alibi: offset_bias": 2},
+    "deberta": {"schemes/deberta: _products": 4},
+    "fope": {"schemes/fope: _inv_freq": 4},
+    "kerple_log": REACH,
+    "kerple_power": REACH,
+    "learned": WITHIN,
+    "mlp_bias": REACH,
+    "randomized": WITHIN | {"schemes/randomized: _ids": 4},
+    "randomized_distance": REACH
+    | {
+        "schemes/randomized_distance: draw": 1,
+        "attention/plan: <lambda>": 1,
+        "schemes/alibi: offset_bias": 2,
+    },
+    "sandwich": REACH,
+    "shape": {"schemes/shape: positions": 1},
+    "swin": {"schemes/swin: _check": 2, "schemes/swin: pair_bias": 2},
+    "t5_bias": REACH | {"schemes/t5_bias: buckets": 2},
+    "transformer_xl": {"schemes/transformer_xl: pair_bias": 2},
+    "xpos": {"schemes/xpos: _check_window": 4},
+}
+ALLOWED = 12  # launches a layer beyond those of nope
+# Those that take more, with the backward pass and the optimiser, rounded up.
+MORE = {
+    **{"swin": 30, "rope_2d": 50},
+    **{"hope": 30, "p_rope": 30, "rope": 30, "kerple_log": 40, "kerple_power": 40},
+    **{"mix": 40, "xpos": 40, "fox": 50, "mlp_bias": 60, "transformer_xl": 70},
+    **{"fope": 80, "deberta": 90, "shaw": 90, "cope": 100, "dape": 100},
+    **{"pope": 110, "rerope": 110, "fire": 130, "path": 220},
+}
+
+
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return what was noted of every scheme, in a process of its own."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    folder = tmp_path_factory.mktemp("guard")
+    command = [sys.executable, "-m", "support.pretended.steps", str(folder)]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_what_cuda_refuses_is_refused(noted: dict[str, Any]) -> None:
+    refused = noted["itself"]
+    assert refused.pop("number of the CPU") == ""
+    assert refused.pop("array of numpy").startswith("TypeError: a tensor of the GPU")
+    for act, error in refused.items():
+        assert error.startswith("DeviceMismatchError: "), act
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_mixes_no_devices_and_waits_where_it_is_known_to(
+    name: str, noted: dict[str, Any]
+) -> None:
+    assert "error" not in noted[name], noted[name]["error"]
+    waits: dict[str, int] = {}
+    for _, line, count in noted[name]["waits"]:
+        waits[line] = waits.get(line, 0) + count
+    assert waits == EVERY | OWN.get(name, {})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_layer_takes_few_launches(name: str, noted: dict[str, Any]) -> None:
+    layer, plain = (
+        noted[one]["launches"][1] - noted[one]["launches"][0] for one in (name, "nope")
+    )
+    assert layer <= plain + MORE.get(name, ALLOWED)
