@@ -10,6 +10,7 @@ from conftest import Command
 from scipy import stats
 from support.records import curve, fact, row, stored
 
+from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.baseline import baseline_tables
 from posenc_compare.analysis.show.format import Table, number
@@ -139,6 +140,25 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     done = posenc("table", folder, "--schemes", "rope", "--baseline", "rope")
     assert (done.returncode, done.stdout) == (2, "")
     assert "another scheme must be trained, and none is" in done.stderr
+
+
+def test_a_scheme_of_another_text_is_not_compared() -> None:
+    records = made()
+    for one in records:
+        if one["label"] == "nope":
+            one["spec"]["setting"]["corpus_sha256"] = "2"
+            one["key"] = spec_key(one["spec"])
+    (curves, _) = tables(records, "rope [corpus_sha256=1]")
+    cells = {str(first): rest for first, *rest in curves.body}
+    assert cells["nope [corpus_sha256=2]"] == ["of another text"] * 2
+    assert "p 0.0" in cells["alibi [corpus_sha256=1]"][0]
+
+
+def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
+    few = [one for one in made(8) if one["label"] == "nope"][3:]
+    rest = [one for one in made(6) if one["label"] != "nope"]
+    curves, _ = tables([*rest, *few])
+    assert curves.lines[-1] == "no p, for 6 seeds are needed: nope"
 
 
 def test_a_scheme_with_too_few_seeds_is_named_beside_others() -> None:

@@ -116,6 +116,13 @@ def test_labels_are_of_titles_and_of_one_table_each() -> None:
     assert text.count(r"\caption{Bits by x (0)}") == 1
 
 
+def test_a_label_is_no_number() -> None:
+    rows: list[list[str | Cell]] = [["1.5 ± 0.2", Cell(1.0, 0.5, 2)], ["b", Cell(2.0)]]
+    text = as_latex([Table("t", ["scheme", "8"], rows, 2)])
+    assert r"\begin{tabular}{lr@{}l@{}l}" in text
+    assert r"1.5 $\pm$ 0.2 & $1$" in text
+
+
 def test_numbers_below_0_in_words_have_a_minus_sign() -> None:
     body = [["n-gram [x=-3]", "-1.2 ± 0.1, 6/6, p 2.4e-04"], ["a", "1.5"]]
     (found,) = parse(latex_table(["scheme", "difference"], body))

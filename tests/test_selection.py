@@ -45,6 +45,7 @@ def shown(folder: Path, **chosen: Any) -> set[tuple[str, str]]:
         ("rotary, learned", {"rope", "rope:base=500.0", "learned"}),
         ("relative", {"rope", "rope:base=500.0", "alibi"}),
         ("alibi,alibi", {"alibi"}),
+        ("r*", {"rope", "rope:base=500.0"}),  # and not all that is relative
     ],
 )
 def test_schemes_are_chosen_by_label_family_or_glob(
@@ -208,3 +209,58 @@ def test_prune_removes_what_older_code_has_made(
         ("alibi", "a"),
     }
     assert "0 of 2 records" in posenc("prune", folder).stderr
+
+
+MINE = """
+from posenc_compare.schemes import Scheme, register
+
+@register("mine", family="absolute", source="test")
+class Mine(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):
+        return x + FACTOR * positions[..., None].to(x.dtype)
+"""
+
+
+def test_code_that_a_run_came_back_to_is_the_newest(
+    posenc: Command, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "mine.py", tmp_path / "out"
+    words = ["measure", "--schemes", "mine", "--measures", "code_norm", "--positions"]
+    words += ["8", "--plugin", path, "--out", out]
+
+    def run(factor: int) -> list[str]:
+        """Return the numbers that a run prints, which are those of its table.md."""
+        path.write_text(MINE.replace("FACTOR", str(factor)))
+        done = posenc(*words)
+        assert done.returncode == 0, done.stderr
+        printed = _numbers(done.stdout)
+        assert _numbers((out / "table.md").read_text().replace("|", " ")) == printed
+        return printed
+
+    first, second = run(1), run(3)
+    assert first != second
+    assert run(1) == first  # nothing is computed, and its numbers are shown again
+    assert _numbers(posenc("table", out).stdout) == first
+    done = posenc("prune", out)
+    assert "1 of 2 records were made anew by newer code" in done.stderr
+    assert run(1) == first
+    assert "0 to compute" in posenc(*words).stderr
+    (out / "asked.json").write_text("[]")
+    assert posenc("table", out).returncode == 0
+
+
+def _numbers(text: str) -> list[str]:
+    """Return what stands behind the name of the scheme, in all lines that begin so."""
+    lines = [line.split() for line in text.splitlines()]
+    return [word for line in lines if line[:1] == ["mine"] for word in line[1:]]
+
+
+def test_a_run_that_comes_back_to_nothing_notes_nothing(
+    posenc: Command, tmp_path: Path
+) -> None:
+    words = ["measure", "--measures", "smoothness", "--positions", "8", "--out"]
+    for schemes in ("nope,rope", "rope", "nope,rope"):
+        posenc(*words, tmp_path / "out", "--schemes", schemes)
+    assert not (tmp_path / "out" / "asked.json").exists()

@@ -115,6 +115,31 @@ def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
     assert set(ranks["a2"].records) == {one["key"] for one in twins}
 
 
+def test_a_seed_that_one_scheme_lacks_ranks_nobody() -> None:
+    made = [
+        r for r in records() if (r["label"], r["spec"]["setting"]["seed"]) != ("b", 1)
+    ]
+    found = {mean.scheme: mean for mean in reciprocal_ranks(by_task(vet(made)))}
+    assert {tuple(mean.values) for mean in found.values()} == {(0,)}
+    for label, mean in found.items():
+        assert mean.values[0] == pytest.approx(slow_ranks(label, 0))
+
+
+def test_tasks_of_no_text_and_one_of_a_text_have_an_order() -> None:
+    made = [
+        trained(label, task, seed, area + seed / 1000)
+        for label, area in (("a", 0.2), ("b", 0.9))
+        for task in ("copy", "sort")
+        for seed in range(6)
+    ]
+    for one in made:
+        if one["spec"]["setting"]["task"] == "sort":
+            one["spec"]["setting"]["corpus_sha256"] = "1"
+            one["key"] = spec_key(one["spec"])
+    table = display_tables(vet(made))[0]
+    assert any(line.startswith("copy: b > a") for line in table.lines)
+
+
 def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
     made = [*records(), trained("d", "copy", 0, 1.0)]
     made.append(record("a", "extrapolation", corpus_sha256="1", task="language"))

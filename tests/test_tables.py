@@ -617,6 +617,35 @@ def test_scores_of_several_texts_have_no_order() -> None:
     assert table.best == set()
 
 
+def test_other_documents_of_a_text_are_another_text() -> None:
+    made = [
+        *floored("a", 1.95, 0.001, 6, split="test"),
+        *floored("b", 1.8, 0.001, 6, split="validation"),
+    ]
+    (table,) = display_tables(vet(made))
+    assert "no order: scores are of several texts" in table.lines
+
+
+def test_floors_of_seeds_that_are_not_shared_stay_apart() -> None:
+    made = floored("a", 1.95, 0.001, 3)
+    for one in floored("b", 1.8, 0.001, 6, base=1.7, corpus_sha256="2")[3:]:
+        made.append(one)
+    (table,) = display_tables(vet(made))
+    names = [str(r[0]) for r in table.body if str(r[0]).startswith("flat")]
+    assert len(names) == 2
+
+
+def test_schemes_are_alike_in_all_numbers_or_not_at_all() -> None:
+    made = []
+    for label, second in (("a", 2.0), ("b", 2.0), ("c", 2.5)):
+        for seed in range(2):
+            one = curve(label, [1.0 + seed, second + seed], seed=seed)
+            made.append(one)
+    (table,) = display_tables(vet(made), "8")
+    assert [str(cells[0]) for cells in table.rows] == ["a", "c"]
+    assert "b: the same as a" in table.lines
+
+
 def test_a_heading_with_a_comma_or_an_arrow_is_a_column() -> None:
     made = [trained_at(name, x) for name in ("rope", "alibi") for x in (1.0, 2.0)]
     for asked in ("share, by place", "share, by place ↓", "sha*"):

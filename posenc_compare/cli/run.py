@@ -202,9 +202,10 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
     """Say how long cells would take, as far as the records of folders tell."""
     from posenc_compare.analysis.engine.estimate import seconds_of
-    from posenc_compare.analysis.records.record import Record
+    from posenc_compare.analysis.records.load import sound
 
-    known = [Record.from_json(body) for store in stores for body in store.records()]
+    bodies = (body for store in stores for body in store.records())
+    known = sound(bodies, say, arrays=False)
     folders = " and ".join(str(store.folder) for store in stores)
     seconds = seconds_of(todo, known, workers)
     count = f"{workers} at once" if workers > 1 else "one by one"

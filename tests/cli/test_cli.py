@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.records import record, stored
 
 HEAVY = ("torch", "pandas", "seaborn", "matplotlib", "numpy", "einops")
 
@@ -137,6 +138,17 @@ def test_dry_run_computes_nothing(posenc, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "to compute" in done.stdout
     assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_passes_over_a_record_of_the_wrong_shape(
+    posenc, tmp_path: Path
+) -> None:
+    one = record("rope")
+    one["rows"][0]["value"] = "1.5"
+    folder = stored(tmp_path / "run", [one, record("alibi")])
+    done = posenc("measure", "--schemes", "rope", "--dry-run", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert "left out: record.rows.0.value" in done.stderr
 
 
 def test_a_toml_file_sets_what_flags_do_not(posenc, tmp_path: Path) -> None:

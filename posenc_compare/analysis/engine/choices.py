@@ -137,7 +137,7 @@ class Work:
     def folders(self) -> tuple[Path, ...]:
         """Return the folders whose records are copied."""
         check_text("reuse", self.reuse, "runs/quick")
-        named = [name for name in self.reuse.split(",") if name.strip()]
+        named = [name.strip() for name in self.reuse.split(",") if name.strip()]
         if named and self.overwrite:
             raise ConfigError(
                 f"reuse must be left out where every cell is computed again, "
@@ -199,6 +199,13 @@ def settle(chosen: Body, device: str) -> Settings:
     for name in chosen.keys() - ON_GRID if grid is not None else ():
         raise ConfigError(f"{name} must be left out on a grid, where none is trained")
     cells = 0 if grid is None else math.prod(sides_of(grid))
+    if chosen.get("test_corpus") and chosen.get("split") == "validation":
+        raise ConfigError(
+            "test_corpus must be left out with --split validation, whose documents are "
+            f"of the corpus, got {str(chosen['test_corpus'])[:80]!r}"
+        )
+    if chosen.get("scheme_rate") == 0:
+        chosen["scheme_rate"] = 0.0  # -0.0 would be another setting
     tasks, left_out = _tasks(**{n: chosen[n] for n in TEXTS & chosen.keys()})
     chosen.pop("tasks", None)
     probe = ProbeSetting(

@@ -29,6 +29,7 @@ from posenc_compare.analysis.engine.plan import (
     shuffled,
 )
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
+from posenc_compare.analysis.records.asked import note_asked
 from posenc_compare.analysis.records.cells import (
     Cell,
     cell_of,
@@ -158,7 +159,7 @@ class Comparison:
         copied = f", {len(held)} copied" if self.reuse else ""
         count = f"{len(self.cells)} cells{copied}, {len(todo)} to compute"
         tell(note=f"{count}, records in {store.folder}")
-        return Scheduler(
+        scheduler = Scheduler(
             shuffled(todo),
             store,
             self.plugins,
@@ -166,7 +167,10 @@ class Comparison:
             self.retry,
             advance,
             report,
-        ).run()
+        )
+        stopped_by = scheduler.run()
+        note_asked(store, {cell.key() for cell in self.cells})
+        return stopped_by
 
     def results(
         self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True

@@ -16,8 +16,9 @@ from pathlib import Path
 from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import SHORT, clean
+from posenc_compare.analysis.records.asked import with_asked
 from posenc_compare.analysis.records.record import Facts, Record
-from posenc_compare.analysis.records.selection import Selection
+from posenc_compare.analysis.records.selection import Selection, begun
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint
@@ -149,7 +150,7 @@ def read_records(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
         ConfigError: if it holds no records.
     """
     store = Store(folder)
-    records = sound(store.records(), warn, arrays=arrays)
+    records = with_asked(store, sound(store.records(), warn, arrays=arrays))
     if store.damaged:
         some = ", ".join(clean(name, 40) for name in store.damaged[:3])
         warn(
@@ -256,13 +257,13 @@ def _ages(records: list[Record]) -> list[str]:
 
     The newest code is that of the record which was begun last.
     """
-    begun: dict[str, dict[str, str]] = defaultdict(dict)
+    last: dict[str, dict[str, str]] = defaultdict(dict)
     for record in records:
-        codes, code = begun[record.measured], record.spec.measure.source_sha256
-        codes[code] = max(record.provenance.text("started"), codes.get(code, ""))
+        codes, code = last[record.measured], record.spec.measure.source_sha256
+        codes[code] = max(begun(record), codes.get(code, ""))
     ages = []
     for record in records:
-        codes = begun[record.measured]
+        codes = last[record.measured]
         order = sorted(codes, key=lambda code: (codes[code], code))
         age = order.index(record.spec.measure.source_sha256) + 1
         ages.append(f"{age} of {len(order)}")

@@ -11,6 +11,7 @@ from posenc_compare.registry import FAMILIES, RELATIVE
 from posenc_compare.validate import check_text, hint
 
 NAMED = 5  # schemes of which records are hidden
+ASKED = "asked"  # the fact that says when a run came back to a record
 KINDS = {"trained": "training", "untrained": "probe"}
 
 
@@ -20,7 +21,7 @@ class Selection:
 
     Attributes:
         schemes: comma-separated labels, families or globs of labels.
-        measures: comma-separated names or globs, `trained` or `untrained`.
+        measures: comma-separated names or globs of names, `trained` or `untrained`.
         tasks: comma-separated names or globs; records without training have none.
         all_versions: show what an older version of a scheme, or of a measure, has made
             of a scheme although a newer one has made it too, under the same setting.
@@ -81,7 +82,7 @@ def remade(records: Iterable[Record]) -> list[Record]:
         for record in records
         if _cell(record) in last
         and last[_cell(record)][1] != _code(record)
-        and last[_cell(record)][0] > _begun(record)
+        and last[_cell(record)][0] > begun(record)
     ]
 
 
@@ -94,7 +95,7 @@ def _last(
     """Return for each place when the last of its records was begun, and its code."""
     last: dict[Place, tuple[str, Place]] = {}
     for record in records:
-        place, known = place_of(record), (_begun(record), _code(record))
+        place, known = place_of(record), (begun(record), _code(record))
         last[place] = max(last.get(place, ("", ())), known)
     return last
 
@@ -111,8 +112,9 @@ def _cell(record: Record) -> Place:
     return *_place(record), str(record.spec.seed)
 
 
-def _begun(record: Record) -> str:
-    return record.provenance.text("started")
+def begun(record: Record) -> str:
+    """Return when a record was begun, or when a run came back to it."""
+    return record.provenance.text(ASKED) or record.provenance.text("started")
 
 
 def _code(record: Record) -> tuple[str, ...]:
@@ -155,4 +157,5 @@ def _matching(
 
 
 def _stands_for(pattern: str, names: tuple[str, ...]) -> bool:
-    return pattern in names or bool(fnmatch.filter(names, pattern))
+    """Return whether a pattern is one of the names, or a glob of the first."""
+    return pattern in names or bool(fnmatch.filter(names[:1], pattern))

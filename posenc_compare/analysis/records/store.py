@@ -60,6 +60,7 @@ class Store:
         self.checkpoints = folder / "ckpt"
         self.quarantine = folder / "quarantine"
         self.packed = folder / NAME
+        self.asked = folder / "asked.json"
         self.files = files
         self.damaged: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
@@ -186,17 +187,25 @@ class Store:
         Raises:
             StoreError: if the folder cannot be read.
         """
+        for key in sorted(self.keys()):
+            if (record := self.read(key)) is not None:
+                yield record
+
+    def keys(self) -> set[str]:
+        """Return the keys of all files of records, and of all lines of the packed one.
+
+        Raises:
+            StoreError: if the folder cannot be read.
+        """
         try:
             names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
         except OSError as error:
             raise StoreError(f"{self.folder}: must be readable, got {error}") from error
         loose = {n.removesuffix(".json") for n in names if RECORD.fullmatch(n)}
-        for key in sorted(loose | self.lines().keys()):
-            if (record := self.read(key)) is not None:
-                yield record
+        return loose | self.lines().keys()
 
     def newer(self, path: Path) -> bool:
-        """Return whether a record came after a file, or there is no such file.
+        """Return whether a record, or a note on one, came after a file, or it is gone.
 
         It goes by when the records came to this folder: a copy may keep an older time
         of writing.
@@ -204,6 +213,7 @@ class Store:
         try:
             written = path.stat().st_ctime_ns
             files = [*self.cells.glob("*.json"), *self.folder.glob(NAME)]
+            files += self.folder.glob(self.asked.name)
             return any(file.stat().st_ctime_ns >= written for file in files)
         except OSError:  # another run may move what was there
             return True

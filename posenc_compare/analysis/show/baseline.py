@@ -12,7 +12,7 @@ from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import Mean, means_of, values_of
-from posenc_compare.analysis.show.setting import setting_line
+from posenc_compare.analysis.show.setting import setting_line, texts_of
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.errors import ConfigError
 from posenc_compare.stats.intervals import LEVEL, half_width
@@ -52,7 +52,11 @@ def baseline_tables(
         for task, some in tasks.items()
         for title, quantity, found in _outcomes(some)
         if (kept := {k: c for k, c in found.items() if chosen.asks(k)})
-        and (table := _table(prefix(task) + title, quantity, kept, baseline))
+        and (
+            table := _table(
+                prefix(task) + title, quantity, kept, baseline, _others(some, baseline)
+            )
+        )
     ]
     chosen.check()
     if not tables:
@@ -96,9 +100,22 @@ def _outcomes(
             yield quantity.heading, quantity, {quantity.heading: here}
 
 
+def _others(records: list[Record], baseline: str) -> set[str]:
+    """Return the schemes that were not tested on the text of the baseline."""
+    texts: dict[str, set[tuple[str, str]]] = {}
+    for record in records:
+        texts.setdefault(record.label, set()).update(texts_of([record]))
+    return {label for label in texts if texts[label] != texts.get(baseline)}
+
+
 def _table(
-    title: str, quantity: Quantity, columns: dict[str, Column], baseline: str
+    title: str,
+    quantity: Quantity,
+    columns: dict[str, Column],
+    baseline: str,
+    others: set[str],
 ) -> Table | None:
+    """Return the differences of one quantity; of schemes of another text, a reason."""
     families = {k: mean.family for c in columns.values() for k, mean in c.items()}
     labels = sorted(
         families.keys() - {baseline}, key=lambda k: by_family(families[k], k)
@@ -107,11 +124,13 @@ def _table(
     if not labels or not counts:
         return None
     sign, seeds = 1 if quantity.better == "higher" else -1, max(counts)
-    cells = [_cells(column, labels, baseline, sign) for column in columns.values()]
+    cells = [
+        _cells(column, labels, baseline, sign, others) for column in columns.values()
+    ]
     lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
     if seeds < FEWEST:
         lines = [f"{quantity.better} is better; no p: {seeds} seeds, {FEWEST} needed"]
-    elif few := _few(columns.values(), labels):
+    elif few := _few(columns.values(), sorted({*labels} - others), baseline):
         lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
         f"{title}: difference from {baseline} (with half width of its {LEVEL:.0%} "
@@ -123,22 +142,24 @@ def _table(
     )
 
 
-def _few(columns: Iterable[Column], labels: list[str]) -> list[str]:
-    """Return the schemes that have a number, and never seeds enough for a test."""
+def _few(columns: Iterable[Column], labels: list[str], baseline: str) -> list[str]:
+    """Return the schemes that share seeds with the baseline, and never enough."""
     most = dict.fromkeys(labels, 0)
     for column in columns:
         for label in labels:
-            if label in column:
-                most[label] = max(most[label], len(column[label].values))
+            if label in column and baseline in column:
+                common = column[label].values.keys() & column[baseline].values.keys()
+                most[label] = max(most[label], len(common))
     return [label for label, seeds in most.items() if 0 < seeds < FEWEST]
 
 
 def _cells(
-    column: Column, labels: list[str], baseline: str, sign: int
+    column: Column, labels: list[str], baseline: str, sign: int, others: set[str]
 ) -> dict[str, Cell]:
     """Return every scheme's cell in a column."""
     found = {k: Cell(note=column[k].note if k in column else "") for k in labels}
-    known = [k for k in labels if k in column and column[k].values]
+    found |= {k: Cell(note="of another text") for k in others & found.keys()}
+    known = [k for k in labels if k in column and column[k].values and k not in others]
     if baseline not in column or not column[baseline].values or not known:
         return found
     values = values_of([column[baseline], *(column[label] for label in known)])

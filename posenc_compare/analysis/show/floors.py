@@ -54,8 +54,13 @@ def one_floor(records: Iterable[Record], quantity: str) -> bool:
 
 
 def _agree(one: Mean, other: Mean) -> bool:
-    """Return whether two means are of the same bytes, by the seeds that both have."""
+    """Return whether two means are of the same bytes, by the seeds that both have.
+
+    Where they have none in common, the settings in the labels of schemes say it.
+    """
     common = one.values.keys() & other.values.keys()
+    if not common:
+        return _settings(one.scheme) == _settings(other.scheme)
     return all(one.values[seed] == other.values[seed] for seed in common)
 
 

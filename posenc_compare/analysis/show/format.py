@@ -35,7 +35,8 @@ class Cell:
         n: how many seeds there are.
         note: what they say; where there is no number, why.
         rounding: whether the number is 0 but for rounding, in all seeds.
-        best: whether no scheme is told apart as better, and some as worse.
+        best: whether it is of the best group: each scheme of it is told apart from each
+            outside of it.
         more: words that stand behind the number.
     """
 

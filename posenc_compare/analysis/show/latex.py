@@ -87,8 +87,10 @@ def _float(table: Table, label: str) -> str:
     notes = Notes()
     rows = [
         [
-            _cell(one, table.seeds, notes) if isinstance(one, Cell) else _text(one)
-            for one in row
+            _cell(one, table.seeds, notes)
+            if isinstance(one, Cell)
+            else (_text(one) if place else latex(one))
+            for place, one in enumerate(row)
         ]
         for row in table.rows
     ]

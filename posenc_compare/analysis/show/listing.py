@@ -1,10 +1,11 @@
 """Which rows a table has, and where they stand if no number ranks them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import number
-from posenc_compare.analysis.show.means import Mean
+from posenc_compare.analysis.show.means import Mean, means_of
 from posenc_compare.registry import FAMILIES
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -40,6 +41,30 @@ def alike(rows: Mapping[str, Row]) -> dict[str, str]:
         )
         found |= dict.fromkeys(others, first)
     return found
+
+
+def alike_throughout(records: Iterable[Record]) -> dict[str, str]:
+    """Return the schemes whose every number is that of another, each with that other.
+
+    Numbers that no machine repeats, such as times, are left out.
+
+    Args:
+        records: of the measures and tasks that are compared.
+    """
+    known = list(records)
+    timed = {
+        (record.measure, name)
+        for record in known
+        for name, quantity in record.quantities.items()
+        if not quantity.repeatable
+    }
+    rows: dict[str, dict[object, Mean]] = {}
+    for mean in means_of(known):
+        if (mean.measure, mean.quantity) not in timed:
+            place = (mean.measure, mean.task, mean.quantity, mean.case, repr(mean.x))
+            rows.setdefault(mean.scheme, {})[place] = mean
+    places = {place: None for row in rows.values() for place in row}
+    return alike({k: [row.get(place) for place in places] for k, row in rows.items()})
 
 
 def same_lines(same: Mapping[str, str]) -> list[str]:

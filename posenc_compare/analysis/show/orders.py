@@ -36,8 +36,9 @@ def order_lines(
 ) -> tuple[str, ...]:
     """Return a line for every column that has a better end: groups, the best first.
 
-    `{a, b} < c` says that `a` and `b` cannot be told apart, or not cleanly, and that
-    both are below `c`. `posenc_compare.stats.order` says how groups are made.
+    `{a, b} < c` says that both `a` and `b` are told apart from `c`, and that not all in
+    the braces are from each other. `posenc_compare.stats.order` says how groups are
+    made.
 
     Args:
         headings: of the columns.

@@ -18,8 +18,10 @@ from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import Mean, means_of
 from posenc_compare.analysis.show.orders import order_lines
+from posenc_compare.analysis.show.setting import SEVERAL, texts_of
 from posenc_compare.stats.intervals import LEVEL, half_width
 
+ROUNDING = 1e-9  # of a quotient: the quickest does all of its steps
 LAST = 0.1  # of the steps done, over which training bits are averaged
 
 
@@ -49,7 +51,10 @@ def seconds_tables(records: list[Record], chosen: Chosen) -> list[Table]:
     }
     limit = min(whole.values())
     steps = {
-        label: min(int(limit / cost[label].mean), *map(len, trained[label].values()))
+        label: min(
+            math.floor(limit / cost[label].mean * (1 + ROUNDING)),
+            *map(len, trained[label].values()),
+        )
         for label in labels
     }
     bits = {
@@ -70,6 +75,8 @@ def seconds_tables(records: list[Record], chosen: Chosen) -> list[Table]:
     ordered = [name for name in shown if name in scores]
     found = [scores[name] for name in ordered]
     better: list[Better] = ["lower"] * len(found)
+    one_text = len(texts_of(records)) <= 1
+    lines = order_lines(ordered, found, better) if one_text else (SEVERAL,)
     seeds = max(len(mean.values) for of in scores.values() for mean in of.values())
     spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
     return [
@@ -78,7 +85,7 @@ def seconds_tables(records: list[Record], chosen: Chosen) -> list[Table]:
             ["scheme", *shown],
             [[label, *(columns[name][label] for name in shown)] for label in labels],
             seeds,
-            tuple(order_lines(ordered, found, better)),
+            lines,
             tuple(plain[label].family for label in labels),
         )
     ]

@@ -23,6 +23,7 @@ UNUSUAL = (  # said where they are not the default
     ("norm", "layer", "norm: {}"),
     ("lengths", "scaled", "{} numbers of positions"),
     ("scheme_rate", 0.0, "rate of a scheme's own parameters {} times"),
+    ("dtype", "float32", "in {}"),
 )
 PROBE = (
     ("width", "width {}"),
@@ -34,6 +35,9 @@ PROBE = (
 )
 
 
+SEVERAL = "no order: scores are of several texts"
+
+
 def setting_line(records: Iterable[Record]) -> str:
     """Return a sentence of the sizes that all records share; empty for none.
 
@@ -42,13 +46,14 @@ def setting_line(records: Iterable[Record]) -> str:
     made = list(records)
     trained = [record for record in made if record.task]
     shared = shared_facts([record.spec.setting for record in trained or made])
-    names = NETWORK if trained else PROBE
+    names, read = NETWORK if trained else PROBE, bool(texts_of(made))
     words = ", ".join(
         form.format(clean(str(shared[name]), 40))
         for name, form in names
-        if name in shared and shared[name] != ""
+        if name in shared and shared[name] != "" and (name != "split" or read)
     )
-    words = ", ".join(filter(None, [words, *_unusual(shared)]))
+    more = _unusual(shared) if trained else []
+    words = ", ".join(filter(None, [words, *more]))
     text = shared_facts([record.corpus for record in trained]).get("name", "")
     preset = preset_of(shared) if trained else ""
     parts = [f"preset {preset}: {words}" if preset else words]
@@ -79,6 +84,15 @@ def _unusual(shared: Facts) -> list[str]:
         for name, usual, form in UNUSUAL
         if shared.get(name, usual) != usual
     ]
+
+
+def texts_of(records: Iterable[Record]) -> set[tuple[str, str]]:
+    """Return what records were tested on: the hash of a text, and which documents."""
+    return {
+        (str(sha256), str(record.spec.setting.get("split", "")))
+        for record in records
+        if (sha256 := record.spec.setting.get("corpus_sha256"))
+    }
 
 
 def seeds_of(records: Iterable[Record]) -> str:

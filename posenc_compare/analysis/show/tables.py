@@ -28,12 +28,17 @@ from posenc_compare.analysis.show.columns import Chosen, Column
 from posenc_compare.analysis.show.floors import FloorMean, floor_lines, floors_of
 from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.listing import alike, by_family, same_lines
+from posenc_compare.analysis.show.listing import (
+    alike,
+    alike_throughout,
+    by_family,
+    same_lines,
+)
 from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import Mean, means_of, summary
 from posenc_compare.analysis.show.orders import best_of, may_rank, order_lines
 from posenc_compare.analysis.show.seconds import seconds_tables
-from posenc_compare.analysis.show.setting import setting_line
+from posenc_compare.analysis.show.setting import SEVERAL, setting_line, texts_of
 from posenc_compare.analysis.show.tasks import (
     ACROSS,
     FIRST,
@@ -366,17 +371,17 @@ def _layout(
     better: list[Better] = [column.better for column in columns]
     if {*better} != {"neither"}:
         rows = {label: [column.get(label) for column in shown] for label in labels}
-        same = alike(rows)
+        same = _same(rows, behind)
         labels = [label for label in labels if label not in same]
         if ranked and may_rank(shown):
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.name for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        one_text = _texts(behind) <= 1
+        one_text = len(texts_of(behind)) <= 1
         if one_text:
             lines += order_lines(headings, kept, better)
         else:
-            lines.append("no order: scores are of several texts")
+            lines.append(SEVERAL)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
         lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
@@ -411,9 +416,18 @@ def _layout(
     )
 
 
-def _texts(records: Iterable[Record]) -> int:
-    """Return how many texts records are of."""
-    return len({r.spec.setting.get("corpus_sha256") for r in records if r.task})
+def _same(rows: dict[str, list[Mean | None]], behind: list[Record]) -> dict[str, str]:
+    """Return the rows that a table leaves out, each with the one that stands for it.
+
+    They are alike in the table. Of two schemes all other numbers of the records behind
+    it are so too.
+    """
+    here, schemes = alike(rows), {record.label for record in behind}
+    same = {label: first for label, first in here.items() if label not in schemes}
+    for label, first in alike_throughout(behind).items():
+        if label in here and here[label] == here.get(first, first):
+            same[label] = first
+    return same
 
 
 def _rank(row: list[Mean | None], better: Better) -> list[tuple[bool, float]]:
@@ -429,8 +443,11 @@ def _spread(seeds: int, columns: list[Column]) -> str:
     """Say what the numbers of a table are."""
     if seeds == 1:
         return "1 seed"
-    documents = max((m.documents for c in columns for m in c.means), default=0)
+    known = {m.documents for c in columns for m in c.means if m.values}
+    documents = max(known, default=0)
     texts = f" and {documents} documents" if documents else ""
+    if documents and len(known) > 1:
+        texts += " at the most"
     if documents and any(column.floors for column in columns):
         texts += ", of n-gram models over seeds"
     return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.listing import alike
-from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.analysis.show.listing import alike_throughout
+from posenc_compare.analysis.show.means import Mean
 from posenc_compare.stats.intervals import half_width
 
 FIRST = "language"  # of several tasks
@@ -43,7 +43,8 @@ def page_name(task: str) -> str:
 def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     """Return the mean over tasks of 1 / rank, for each scheme that has all of them.
 
-    Ranks are among these schemes, by task and seed. The best has rank 1, equal scores
+    Ranks are among these schemes, by task and seed; a seed that one of them lacks on
+    any task is left out. The best has rank 1, equal scores
     share the mean of their ranks, and a cell without a result counts as 0. Schemes that
     cannot be told apart on any task, by `alike`, take one place together.
 
@@ -57,15 +58,15 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     ]
     if not scored:
         return []
-    same = _twins(scored)
+    same = alike_throughout(itertools.chain(*scored))
     ranked = [[r for r in records if r.label not in same] for records in scored]
     scores = [_scores(records) for records in ranked]
     behind: dict[str, list[Record]] = defaultdict(list)
     for record in itertools.chain(*scored):
         behind[record.label].append(record)
     shares: dict[str, dict[int, float]] = defaultdict(dict)
-    for seed in sorted(set.intersection(*map(set, scores))):
-        labels = sorted(set.intersection(*(set(task[seed]) for task in scores)))
+    labels = sorted(set.intersection(*(_labels(task) for task in scores)))
+    for seed in sorted(set.intersection(*(_seeds(task, labels) for task in scores))):
         table = np.array([[task[seed][label] for label in labels] for task in scores])
         ranks = rankdata(-table, axis=1)
         means = np.where(np.isfinite(table), 1 / ranks, 0).mean(axis=0)
@@ -85,14 +86,14 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     ]
 
 
-def _twins(scored: list[list[Record]]) -> dict[str, str]:
-    """Return the schemes that score like another one, each with that other."""
-    columns = [
-        {mean.scheme: mean for mean in means_of(records) if mean.quantity == ACROSS[0]}
-        for records in scored
-    ]
-    labels = sorted({label for column in columns for label in column})
-    return alike({one: [column.get(one) for column in columns] for one in labels})
+def _labels(scores: Mapping[int, Mapping[str, float]]) -> set[str]:
+    """Return the schemes that a task has scores of."""
+    return {label for of in scores.values() for label in of}
+
+
+def _seeds(scores: Mapping[int, Mapping[str, float]], labels: list[str]) -> set[int]:
+    """Return the seeds of which a task has a score of every scheme."""
+    return {seed for seed, of in scores.items() if of.keys() >= set(labels)}
 
 
 def _keys(records: list[Record]) -> tuple[str, ...]:

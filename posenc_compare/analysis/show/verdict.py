@@ -1,7 +1,7 @@
 """What a comparison says in a few words: who is best of a table, or why nobody is.
 
-A sentence claims no more than the marks of its table: a scheme is best of a column if
-the test of all pairs tells it apart, or its group, from schemes that are worse.
+A sentence claims no more than the marks of its table: schemes are best of a column if
+the test of all pairs tells each of them apart from each of the others.
 """
 
 import re
@@ -23,7 +23,8 @@ class Verdict:
 
     Attributes:
         column: its heading.
-        best: rows that no scheme is told apart from as better, and their numbers.
+        best: rows of the best group, each told apart from each outside of it, and their
+            numbers.
         count: of schemes with a number in this column.
         below: lines that name who does not beat a floor in this column.
     """
