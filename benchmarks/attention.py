@@ -3,11 +3,10 @@
 Every round times all paths once, in turn, so that noise meets all alike. The table
 gives the median over rounds as a ratio to the floor: `is_causal` and nothing added.
 
-    python benchmarks/attention.py [length ...]
+    python -m benchmarks attention [length ...]
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 
@@ -68,10 +67,10 @@ def ratios(length: int, backward: bool) -> dict[tuple[str, str], float]:
     return {key: taken / medians["floor", ""] for key, taken in medians.items()}
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     """Print a Markdown table of ratios."""
     torch.set_flush_denormal(True)
-    lengths = [int(word) for word in sys.argv[1:]] or [512, 2048, 8192]
+    lengths = [int(word) for word in words] or [512, 2048, 8192]
     columns = [(n, backward) for backward in (False, True) for n in lengths]
     found = {column: ratios(*column) for column in columns}
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, ", end="")
@@ -82,7 +81,3 @@ def main() -> None:
     for case in CASES:
         cells = [f"{f[case]:.2f}" if case in f else "n/a" for f in found.values()]
         print(f"| {case[0]} | {case[1]} | {' | '.join(cells)} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,7 @@
 Every round runs each command once, in turn, so that noise meets all alike. The table
 gives the median processor time over rounds, and its ratio to `python -c pass`.
 
-    python benchmarks/commands.py
+    python -m benchmarks commands
 """
 
 import resource
@@ -33,7 +33,7 @@ def seconds(words: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     """Print a Markdown table."""
     cases = {"python -c pass": ["-c", "pass"]}
     for command in COMMANDS:
@@ -48,7 +48,3 @@ def main() -> None:
     for name, median in medians.items():
         ratio = median / medians["python -c pass"]
         print(f"| `{name}` | {1000 * median:.0f} | {ratio:.1f} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -295,7 +295,7 @@ print(json.dumps([start, *map(command, json.loads(sys.argv[1])), list(sys.module
 
 
 def test_a_refusal_loads_nothing_heavy_and_takes_no_memory(tmp_path: Path) -> None:
-    """How long one takes is shown by benchmarks/commands.py."""
+    """How long one takes is shown by `python -m benchmarks commands`."""
     (tmp_path / "loud.py").write_text(f"print('ran')\n{SCHEME.format(name='loud')}")
     done = subprocess.run(
         [sys.executable, "-c", IN_TURN, json.dumps(REFUSED)],

@@ -1,0 +1,1 @@
+"""Timings of the package, by hand: `python -m benchmarks NAME`."""

@@ -1,0 +1,25 @@
+"""Run a benchmark by name: `python -m benchmarks NAME [what it takes]`."""
+
+import importlib
+import sys
+
+NAMES = {
+    "attention": "paths of attention, as ratios to the kernel without a bias",
+    "commands": "commands as whole processes",
+    "gpu": "what is right and fast on a GPU, part by part",
+}
+
+
+def main() -> int:
+    """Run the benchmark that is named, or list them."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in NAMES:
+        for known, what in NAMES.items():
+            print(f"{known:10s} {what}")
+        return 2
+    importlib.import_module(f"benchmarks.{name}").main(sys.argv[2:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
