@@ -30,7 +30,29 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 FAULTS = [
     fault(
-        "analysis/measures/cost",
+        "analysis/measures/precision",
+        "parameters rounded on one side",
+        "exact[name].copy_(parameter)",
+        "pass",
+        "tests/measures/test_precision.py::test_parameters_are_rounded_on_both_sides",
+    ),
+    fault(
+        "analysis/measures/precision",
+        "ids as they are",
+        "made = ids.to(self.probe.torch_dtype) if case.rounded else ids",
+        "made = ids",
+        "tests/measures/test_precision.py::test_phases_of_rope_are_those_of_rounded_ids",
+    ),
+    fault(
+        "analysis/measures/attention_cost",
+        "a mean for the median",
+        "np.median(taken[1:], axis=0)",
+        "np.mean(taken[1:], axis=0)",
+        "tests/measures/test_attention_cost.py::test_a_round_that_was_disturbed_changes_"
+        "no_median",
+    ),
+    fault(
+        "analysis/measures/memory",
         "what is left for what was held",
         "np.max(np.cumsum(",
         "np.min(np.cumsum(",

@@ -10,7 +10,7 @@ FILES = (
     "analysis/engine/[!p]*.py",
     "analysis/engine/provenance.py",
     "analysis/records/__init__.py",
-    "analysis/records/[cprs]*.py",
+    "analysis/records/[acprs]*.py",
     "analysis/training/checkpoints.py",
     "fresh.py",
     "global_state.py",
@@ -328,6 +328,13 @@ FAULTS = [
         "if size > LONG or",
         "if",
         f"{PACK}a_packed_file_of_endless_text_is_not_read",
+    ),
+    fault(
+        "analysis/records/asked",
+        "code that was left is the newest",
+        "if r.key in noted",
+        "if not noted",
+        "tests/test_selection.py::test_code_that_a_run_came_back_to_is_the_newest",
     ),
     fault(
         "analysis/records/reuse",
