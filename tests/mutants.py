@@ -67,7 +67,7 @@ def copied(fault: Fault | None = None) -> Iterator[Path]:
         folder = Path(name).resolve()
         for part in COPIED:
             if (ROOT / part).is_dir():
-                skip = shutil.ignore_patterns("__pycache__", ".*")
+                skip = shutil.ignore_patterns(".*")
                 shutil.copytree(ROOT / part, folder / part, ignore=skip)
             else:
                 shutil.copy(ROOT / part, folder / part)
