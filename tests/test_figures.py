@@ -50,6 +50,7 @@ CASES = [
     ("grid-16x16", "grid_maps", ""),
     ("sensitivity", "sensitivity", ""),
     ("precision", "precision", ""),
+    ("tasks", "tasks", ""),
 ]
 
 
