@@ -166,9 +166,12 @@ def test_the_caption_says_the_settings_that_all_share() -> None:
 
 def test_the_caption_says_what_is_unusual() -> None:
     made = [curve("rope", [1.0], norm="rms", lengths="published", scheme_rate=3.4)]
+    made[0]["spec"]["setting"]["dtype"] = "bfloat16"
     (table,) = display_tables(tell_apart(sound(made), print))
     assert "norm: rms, published numbers of positions, rate of" in table.caption
+    assert ", in bfloat16" in table.caption
     usual = [curve("rope", [1.0], norm="layer", lengths="scaled", scheme_rate=0.0)]
+    usual[0]["spec"]["setting"]["dtype"] = "float32"
     (table,) = display_tables(tell_apart(sound(usual), print))
     assert not any(word in table.caption for word in ("norm", "scaled", "rate of"))
 

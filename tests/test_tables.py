@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from support.records import curve, fact, record, row
 
 from posenc_compare.analysis.core.canonical import spec_key
+from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.quantities import ByCase
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
@@ -26,6 +28,7 @@ from posenc_compare.analysis.show.format import (
 from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.long import as_csv, long_table, read_table
 from posenc_compare.analysis.show.means import summary
+from posenc_compare.analysis.show.setting import short_setting
 from posenc_compare.analysis.show.tables import (
     coverage,
     display_tables,
@@ -615,6 +618,24 @@ def test_scores_of_several_texts_have_no_order() -> None:
     assert "no order: scores are of several texts" in table.lines
     assert not any(line.startswith("8: ") for line in table.lines)
     assert table.best == set()
+
+
+def test_a_grid_is_told_apart_from_a_text_by_its_size() -> None:
+    text = record("rope", positions=512, tokens=64)
+    grid = record("rope_2d", positions=256, tokens=256, grid="16x16")
+    labels = {one.label for one in vet([text, grid])}
+    assert labels == {"rope [positions=512, tokens=64]", "rope_2d [grid=16x16]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Bleak House", ", text: Bleak House"), ("a standard library", "")],
+)
+def test_figures_name_the_text_that_is_not_the_usual_one(name: str, said: str) -> None:
+    sizes = {**asdict(PRESETS["quick"].training), "corpus_sha256": "1"}
+    one = record("rope", "extrapolation", **sizes)
+    one["corpus"] = {"name": name}
+    assert short_setting(vet([one])) == f"preset quick{said}, n = 1 seed"
 
 
 def test_other_documents_of_a_text_are_another_text() -> None:

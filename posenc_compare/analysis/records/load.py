@@ -234,7 +234,7 @@ def tell_apart(
         differing = sorted(
             f"{group[-1]}={value[:8] if group[-1] in HASHES else clean(value, 40)}"
             for group, value in known.items()
-            if len(values[group]) > 1
+            if len(values[group]) > 1 and value
         )
         label = record.label
         if differing:
@@ -288,6 +288,8 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     }
     del settings["seed"]
     settings.pop("task", None)
+    if spec.kind == "probe":
+        settings.setdefault("grid", "")
     if settings.get("grid"):  # says as much as these
         settings |= {"positions": "", "tokens": ""}
     scheme = [spec.scheme.name, record.family, spec.scheme.options]

@@ -7,6 +7,7 @@ from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Facts, Record
 
+STDLIB = "standard library"  # how the name of the default text ends
 SIZES = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate")
 OTHERS = ("weight_decay", "longest", "test_bytes")
 NETWORK = (
@@ -73,6 +74,9 @@ def short_setting(records: Iterable[Record]) -> str:
     preset = preset_of(shared)
     words = ", ".join([f"preset {preset}", *_unusual(shared)])
     words = words if preset else setting_line(made).removesuffix(".")
+    text = str(shared_facts([r.corpus for r in made if r.task]).get("name", ""))
+    if preset and text and not text.endswith(STDLIB):
+        words = f"{words}, text: {clean(text, 40)}"
     n = seeds_of(made)
     return f"{words[:1].lower()}{words[1:]}, {n}" if words else n
 
