@@ -125,6 +125,17 @@ def test_a_seed_that_one_scheme_lacks_ranks_nobody() -> None:
         assert mean.values[0] == pytest.approx(slow_ranks(label, 0))
 
 
+def test_one_scheme_alone_has_no_rank() -> None:
+    made = [
+        r
+        for r in records()
+        if r["label"] == "a" or r["spec"]["setting"]["task"] == "copy"
+    ]
+    (area,) = [t for t in display_tables(vet(made)) if "area" in t.title]
+    assert "mean reciprocal rank" not in area.head
+    assert reciprocal_ranks(by_task(vet(made))) == []
+
+
 def test_tasks_of_no_text_and_one_of_a_text_have_an_order() -> None:
     made = [
         trained(label, task, seed, area + seed / 1000)

@@ -125,8 +125,8 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
         if not shown:
             continue
         behind = {task: tasks[task] for task in shown}
-        if name == ACROSS[0] and len(shown) > 1:
-            ranks = reciprocal_ranks(behind)
+        ranks = reciprocal_ranks(behind) if name == ACROSS[0] else []
+        if ranks and len(shown) > 1:
             measure = next(iter(shown.values())).measure
             shown["all"] = Column("mean reciprocal rank", measure, ranks, "higher")
         every = [record for records in behind.values() for record in records]

@@ -66,6 +66,8 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
         behind[record.label].append(record)
     shares: dict[str, dict[int, float]] = defaultdict(dict)
     labels = sorted(set.intersection(*(_labels(task) for task in scores)))
+    if len(labels) < 2:
+        return []
     for seed in sorted(set.intersection(*(_seeds(task, labels) for task in scores))):
         table = np.array([[task[seed][label] for label in labels] for task in scores])
         ranks = rankdata(-table, axis=1)
