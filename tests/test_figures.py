@@ -51,6 +51,7 @@ CASES = [
     ("sensitivity", "sensitivity", ""),
     ("precision", "precision", ""),
     ("tasks", "tasks", ""),
+    ("attention_cost", "attention_cost", ""),
 ]
 
 
