@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from support.records import HOSTILE, curve, fact, read, record, row
 
 from posenc_compare.analysis.show.cards import cards_of
@@ -66,6 +67,7 @@ def test_doors_and_options_of_every_scheme_are_read_as_they_are() -> None:
     assert decided.isdisjoint({"rope", "alibi", "sinusoidal", "fox", "t5_bias"})
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_a_plugin_is_read_and_not_run(tmp_path: Path) -> None:
     path = tmp_path / "card_plugin.py"
     path.write_text(PLUGIN)

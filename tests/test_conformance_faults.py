@@ -97,6 +97,7 @@ def test_every_part_of_the_process_is_put_back(tmp_path: Path) -> None:
     assert process_state() == before
 
 
+@pytest.mark.usefixtures("forgetful")
 def test_an_import_that_changes_the_process_is_found(tmp_path: Path) -> None:
     path = tmp_path / "on_import.py"
     path.write_text(

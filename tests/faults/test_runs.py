@@ -267,7 +267,9 @@ def test_a_run_killed_ten_times_loses_nothing(killed, wanted: dict[str, bytes]) 
     assert not slow
     assert results(folder) == wanted
     assert not list((folder / "ckpt").glob("*"))
-    assert {row["status"] for row in json.loads(out)} == {"ok"}
+    notes = [row["note"] for row in json.loads(out)]
+    assert notes
+    assert not [note for note in notes if note.startswith(("failed", "lost"))]
 
 
 # --- F09, 2.5: many at once, and every other order ---------------------------------
