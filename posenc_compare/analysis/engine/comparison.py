@@ -36,7 +36,7 @@ from posenc_compare.analysis.records.cells import (
     schemes_of,
     setting_of,
 )
-from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.load import Warn, sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -169,7 +169,10 @@ class Comparison:
             report,
         )
         stopped_by = scheduler.run()
-        note_asked(store, {cell.key() for cell in self.cells})
+        keys = {cell.key() for cell in self.cells}
+        if store.keys() - keys:  # which other code may have made
+            records = sound(store.records(), lambda line: None, arrays=False)
+            note_asked(store, records, keys)
         return stopped_by
 
     def results(

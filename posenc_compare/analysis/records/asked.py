@@ -21,19 +21,18 @@ from posenc_compare.errors import StoreError
 LIMIT = 1 << 24  # bytes of a file of notes
 
 
-def note_asked(store: Store, keys: Collection[str]) -> None:
+def note_asked(store: Store, found: Iterable[Record], keys: Collection[str]) -> None:
     """Note which of the records that a run asked for are of code that was left before.
 
     Args:
         store: where they are.
+        found: all records that are there.
         keys: of all cells of the run.
 
     Raises:
         StoreError: if the note cannot be written.
     """
-    if store.keys() <= set(keys):
-        return  # nothing is here that other code could have made
-    records = with_asked(store, _sound(store))
+    records = with_asked(store, found)
     shown = {record.key for record in newest(records)}
     left = [r.key for r in records if r.key in keys and r.key not in shown]
     if not left:
@@ -68,14 +67,3 @@ def _noted(store: Store) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
     return {key: time for key, time in found.items() if isinstance(time, str)}
-
-
-def _sound(store: Store) -> list[Record]:
-    """Return the records of a folder that have their shape."""
-    found = []
-    for body in store.records():
-        try:
-            found.append(Record.from_json(body))
-        except ValueError:
-            continue
-    return found

@@ -423,6 +423,8 @@ def _same(rows: dict[str, list[Mean | None]], behind: list[Record]) -> dict[str,
     it are so too.
     """
     here, schemes = alike(rows), {record.label for record in behind}
+    if here.keys().isdisjoint(schemes):
+        return here
     same = {label: first for label, first in here.items() if label not in schemes}
     for label, first in alike_throughout(behind).items():
         if label in here and here[label] == here.get(first, first):
