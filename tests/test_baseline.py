@@ -139,7 +139,7 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     assert (done.returncode, "difference from rope" in done.stdout) == (0, True)
     done = posenc("table", folder, "--schemes", "rope", "--baseline", "rope")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "another scheme must be trained, and none is" in done.stderr
+    assert "another trained scheme must be shown, and none is" in done.stderr
 
 
 def test_a_scheme_of_another_text_is_not_compared() -> None:

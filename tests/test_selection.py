@@ -1,6 +1,7 @@
 """What tables, plots and reports show of a run: schemes, measures, tasks, versions."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from support.records import curve, record, stored
 import posenc_compare as pc
 from posenc_compare.analysis.records.load import load_records, sound
 from posenc_compare.analysis.records.selection import Selection, newest, remade
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 
 
@@ -209,6 +211,42 @@ def test_prune_removes_what_older_code_has_made(
         ("alibi", "a"),
     }
     assert "0 of 2 records" in posenc("prune", folder).stderr
+
+
+def asked(one: dict[str, Any], day: int) -> dict[str, Any]:
+    one["provenance"]["asked"] = f"2026-01-0{day}"
+    return one
+
+
+def test_what_tables_show_is_never_pruned() -> None:
+    old = [asked(edited("a", 1), 5), edited("a", 1, seed=1)]
+    new = [edited("b", 3), edited("b", 3, seed=1)]
+    records = sound([*old, *new])
+    shown = newest(records)
+    assert {one.spec.scheme.source_sha256[0] for one in shown} == {"a"}
+    assert [one.key for one in remade(records)] == [new[0]["key"]]
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        ("2026-01-05T00:00:00.000000+00:00", "a"),
+        ("2999-01-05T00:00:00.000000+00:00", "b"),
+        ("2026-01-05", "b"),
+        ("zzz", "b"),
+        (5, "b"),
+    ],
+)
+def test_a_note_must_be_a_time_that_was(tmp_path: Path, time: Any, shown: str) -> None:
+    old, new = edited("a", 1), edited("b", 3)
+    folder = stored(tmp_path / "run", [old, new])
+    keys = {
+        body["spec"]["scheme"]["source_sha256"][0]: body["key"]
+        for body in Store(folder).records()
+    }
+    (folder / "asked.json").write_text(json.dumps({keys["a"]: time}))
+    (one,) = load_records(folder, lambda line: None, selection=Selection())
+    assert one.spec.scheme.source_sha256[0] == shown
 
 
 MINE = """

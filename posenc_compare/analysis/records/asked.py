@@ -59,11 +59,20 @@ def with_asked(store: Store, records: Iterable[Record]) -> list[Record]:
 
 
 def _noted(store: Store) -> dict[str, str]:
-    """Return the times in the file of a folder; one that is damaged says nothing."""
+    """Return the times in the file of a folder; what is damaged says nothing."""
     try:
         found = parse_strictly(read_file(store.asked, LIMIT))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
-    return {key: time for key, time in found.items() if isinstance(time, str)}
+    return {key: time for key, time in found.items() if _was(time)}
+
+
+def _was(time: object) -> bool:
+    """Return whether a text is a time in UTC, as it is noted, that has been."""
+    try:
+        then = datetime.fromisoformat(str(time))
+        return then.tzinfo is UTC and then <= datetime.now(UTC)
+    except ValueError:
+        return False

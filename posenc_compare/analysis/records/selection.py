@@ -74,13 +74,18 @@ def newest(records: Iterable[Record]) -> list[Record]:
 
 
 def remade(records: Iterable[Record]) -> list[Record]:
-    """Return the records whose very cell later code has computed again, and well."""
+    """Return the records whose very cell later code has computed again, and well.
+
+    What tables show is none of them.
+    """
     records = list(records)
+    shown = {record.key for record in newest(records)}
     last = _last((record for record in records if record.status == "ok"), _cell)
     return [
         record
         for record in records
-        if _cell(record) in last
+        if record.key not in shown
+        and _cell(record) in last
         and last[_cell(record)][1] != _code(record)
         and last[_cell(record)][0] > begun(record)
     ]

@@ -61,7 +61,8 @@ def baseline_tables(
     chosen.check()
     if not tables:
         raise ConfigError(
-            f"differences from {baseline}: another scheme must be trained, and none is"
+            f"differences from {baseline}: another trained scheme must be shown, "
+            f"and none is"
         )
     return tables
 
