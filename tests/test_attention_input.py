@@ -116,6 +116,15 @@ def test_segments_that_are_no_whole_numbers(segments: Any, kind: str) -> None:
 # --- sizes ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "shaw", "rope_2d"])
+def test_heads_and_positions_that_changed_places_are_named(name: str) -> None:
+    given = arguments(make(name))
+    swapped = {part: given[part].transpose(1, 2) for part in "qkv"}
+    message = r"q must be \(batch, heads, query, head_dim\), got \(2, 9, 2, 8\) with 9 "
+    with pytest.raises(ShapeError, match=f"{message}positions; q.transpose"):
+        attention(**{**given, **swapped})
+
+
 @pytest.mark.parametrize(("built", "given"), [(3, 2), (1, 2), (2, 3)])
 @pytest.mark.parametrize("name", NAMES)
 def test_heads_other_than_the_scheme_was_built_for(

@@ -299,6 +299,16 @@ def test_schemes_of_two_axes_join_a_task_of_two() -> None:
         plan_comparison("rope_2d", "extrapolation", tasks="copy")
 
 
+@pytest.mark.parametrize("which", ["corpus", "test_corpus"])
+def test_a_text_that_no_task_reads_is_refused(which: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"{which} must be left out .* copy, sort, got"
+    ):
+        settle({"tasks": "copy,sort", which: "book.txt"}, "cpu")
+    assert settle({"tasks": "copy,language", which: "book.txt"}, "cpu").trainings
+    assert settle({"tasks": "copy", "corpus": "stdlib"}, "cpu").trainings
+
+
 def test_a_task_of_a_file_needs_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="task scan: must have a file, got none"):
         settle({"tasks": "copy,scan"}, "cpu")

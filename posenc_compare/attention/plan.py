@@ -13,6 +13,7 @@ from posenc_compare.schemes.scheme import Scheme
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.sources import OURS
+from posenc_compare.transfer import sent
 
 T = TypeVar("T")
 
@@ -89,6 +90,7 @@ class Plan:
         if k.shape[1] != heads and not serves_groups(scheme):
             k = repeated(k, heads)
         keys, mask = k.shape[2], self.mask
+        _check_order(q, self.positions, scheme.facts.axes)
         self.once(
             (id(scheme), heads, head_dim),
             lambda: check_sizes(scheme, heads, head_dim),
@@ -148,7 +150,7 @@ class Plan:
         """Return a tensor on the device, moved once."""
         if given is None:
             return None
-        return self.once((name, device), lambda: given.to(device))
+        return self.once((name, device), lambda: sent(given, device))
 
     def _prefix(self, scheme: Scheme, batch: int, device: torch.device) -> int | Tensor:
         prefix = self.mask.prefix
@@ -165,21 +167,33 @@ class Plan:
                 f"attention: prefix must be one number or ({batch},), one for each "
                 f"sequence, got {tuple(prefix.shape)}"
             )
-        return self.once(("prefix", device), lambda: prefix.to(device))
+        return self.once(("prefix", device), lambda: sent(prefix, device))
 
     def _placed(
         self, batch: int, queries: int, keys: int, axes: int, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """Return ids of queries and keys, checked and on the device."""
         own = checked_ids(self.positions, batch, queries, axes, "positions")
-        own = own.to(device)
+        own = sent(own, device)
         if self.key_positions is not None:
             others, who = self.key_positions, "key_positions"
         elif keys == queries:
             return own, own
         else:
             others, who = self.positions, "positions without key_positions"
-        return own, checked_ids(others, batch, keys, axes, who).to(device)
+        return own, sent(checked_ids(others, batch, keys, axes, who), device)
+
+
+def _check_order(q: Tensor, positions: Tensor, axes: int) -> None:
+    """Refuse queries of the right sizes in another order, before sizes are compared."""
+    ids = whole_numbers("attention: positions", positions)
+    count = ids.shape[-1 if axes == 1 else -2 :][:1]
+    if q.shape[2:3] != count == q.shape[1:2]:
+        raise ShapeError(
+            f"attention: q must be (batch, heads, query, head_dim), got "
+            f"{tuple(q.shape)} with {count[0]} positions; q.transpose(1, 2), and k and "
+            f"v likewise, would work"
+        )
 
 
 def check_sizes(scheme: Scheme, heads: int, head_dim: int) -> None:

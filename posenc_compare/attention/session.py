@@ -24,6 +24,7 @@ from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.call import Call, whole_numbers
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
 from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.transfer import sent
 
 Choice = Path | Literal["auto"]
 
@@ -147,7 +148,7 @@ class Session:
         Args:
             tokens: vectors of the tokens of this pass, `(batch, seq, model_dim)`.
         """
-        places = self._cut(self.places, self.start).to(tokens.device)
+        places = sent(self._cut(self.places, self.start), tokens.device)
         with torch.autocast(tokens.device.type, enabled=False):
             return ask(self.schemes[0], "embed", tokens, places)
 

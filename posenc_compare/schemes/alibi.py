@@ -20,6 +20,7 @@ from torch import Tensor
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.transfer import sent
 
 
 @register("alibi", family="bias", source="Press et al. 2022, arXiv:2108.12409")
@@ -43,5 +44,5 @@ class Alibi(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         distance = -offsets if self.facts.causal_only else offsets.abs()
-        slope = torch.tensor(self.slopes, dtype=torch.float64, device=offsets.device)
+        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), offsets.device)
         return -slope[:, None] * distance

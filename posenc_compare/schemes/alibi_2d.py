@@ -17,6 +17,7 @@ from torch import Tensor
 from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.transfer import sent
 
 METRICS = {
     "l2": torch.hypot,
@@ -44,8 +45,8 @@ class Alibi2d(Scheme):
         self.metric = metric
 
     def pair_bias(self, call: Call) -> PairBias:
-        batch, device = call.q.shape[0], call.q.device
-        slope = torch.tensor(self.slopes, dtype=torch.float64, device=device)
+        batch = call.q.shape[0]
+        slope = sent(torch.tensor(self.slopes, dtype=torch.float64), call.q.device)
         measure = METRICS[self.metric]
         q_rows, q_columns = call.q_positions.double().expand(batch, -1, -1).unbind(-1)
         k_rows, k_columns = call.k_positions.double().expand(batch, -1, -1).unbind(-1)

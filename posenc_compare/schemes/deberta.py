@@ -27,6 +27,7 @@ from posenc_compare.schemes.call import Call, Geometry, PairBias, Published
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
+from posenc_compare.transfer import sent
 
 STD = 0.02  # of all initial values
 
@@ -101,7 +102,7 @@ class Deberta(Scheme):
         """Return the row of the table for every distance (query minus key)."""
         steps = distances
         if self.edges:
-            edges = torch.tensor(self.edges, device=distances.device)
+            edges = sent(torch.tensor(self.edges), distances.device)
             steps = torch.bucketize(distances.abs(), edges) * distances.sign()
         return (steps + self.span).clamp(0, 2 * self.span - 1)
 

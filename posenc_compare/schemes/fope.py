@@ -75,9 +75,11 @@ class Fope(Scheme):
             )
         self.base = base
         self.layout: Layout = layout
-        self.lowest = 2 * math.pi / geometry.length if floor else 0.0
+        lowest = 2 * math.pi / geometry.length if floor else 0.0
         self.rest = float(pad == "official")
-        inputs = len(self._inv_freq(torch.device("cpu")))
+        inv_freq = inverse_frequencies(self.pairs, self.base, torch.device("cpu"))
+        # Frequencies fall, so those above the lowest come first.
+        self.inputs = inputs = int((inv_freq >= lowest).sum())
         outputs = min(inputs, geometry.head_dim // 4) if floor else inputs
         shape = (geometry.heads, inputs, outputs)
         noise = [nn.init.xavier_normal_(torch.empty(shape), gain) for _ in range(2)]
@@ -93,7 +95,8 @@ class Fope(Scheme):
 
     def phasors(self, positions: Tensor) -> Tensor:
         """Return complex128 phasors, `(..., heads, seq, pair)`."""
-        angle = positions[..., None].double() * self._inv_freq(positions.device)
+        inv_freq = inverse_frequencies(self.pairs, self.base, positions.device)
+        angle = positions[..., None].double() * inv_freq[: self.inputs]
         angle = angle[..., None, :, :]  # (..., 1, seq, input)
         cosine = angle.cos() @ self.cosines.double()
         sine = angle.sin() @ self.sines.double()
@@ -102,7 +105,3 @@ class Fope(Scheme):
             nn.functional.pad(cosine, left, value=1.0),
             nn.functional.pad(sine, left, value=self.rest),
         )
-
-    def _inv_freq(self, device: torch.device) -> Tensor:
-        inv_freq = inverse_frequencies(self.pairs, self.base, device)
-        return inv_freq[inv_freq >= self.lowest]

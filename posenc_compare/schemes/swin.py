@@ -22,6 +22,7 @@ from posenc_compare.errors import ConfigError, UndefinedPositionError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.transfer import sent
 
 
 @register("swin", family="bias", source="Liu et al. 2021, arXiv:2103.14030", axes=2)
@@ -62,7 +63,7 @@ class Swin(Scheme):
         batch, stride = call.q.shape[0], 2 * self.width - 1
         self._check(call.q_positions, call.k_positions)
         # A row of the table for every pair is the difference of one number each.
-        step = torch.tensor([stride, 1], device=call.q.device)
+        step = sent(torch.tensor([stride, 1]), call.q.device)
         start = (self.height - 1) * stride + self.width - 1
         q_rows = (call.q_positions * step).sum(-1).expand(batch, -1) + start
         k_rows = (call.k_positions * step).sum(-1).expand(batch, -1)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry, Published
 from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.transfer import sent
 
 
 def bucket_edges(buckets: int, max_distance: int) -> list[int]:
@@ -95,7 +96,7 @@ class T5Bias(Scheme):
 
     def buckets(self, offsets: Tensor) -> Tensor:
         """Return the bucket of every offset (key minus query)."""
-        edges = torch.tensor(self.edges, device=offsets.device)
+        edges = sent(torch.tensor(self.edges), offsets.device)
         distance = offsets.abs() if self.bidirectional else (-offsets).clamp(min=0)
         bucket = torch.bucketize(distance, edges, right=True) - 1
         if self.bidirectional:

@@ -103,7 +103,7 @@ def test_relative_schemes_say_why_they_have_no_number(name: str) -> None:
     assert rows.keys() == {("linear_residual", 1), ("linear_residual_of_noise", None)}
     for row in rows.values():
         assert row.value is None
-        assert row.note == "has no code of a position"
+        assert row.note == "adds no code to tokens"
 
 
 @pytest.mark.parametrize(("fitted", "channels"), [(60, 12), (60, 40), (40, 60)])

@@ -189,3 +189,12 @@ def test_the_default_corpus_is_pinned_by_the_hashes_of_its_files() -> None:
 
 def test_the_default_corpus_has_no_file_that_each_build_writes() -> None:
     assert not [name for name in load_corpus("stdlib").files if "_sysconfig" in name]
+
+
+def test_an_error_names_the_corpus_that_is_at_fault(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_bytes(b"a text to train on")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(CorpusError, match=r"^test corpus '.*empty.txt': must hold"):
+        load_corpus(str(tmp_path / "book.txt"), str(tmp_path / "empty.txt"))
+    with pytest.raises(CorpusError, match=r"^corpus '.*empty.txt': must hold"):
+        load_corpus(str(tmp_path / "empty.txt"), str(tmp_path / "book.txt"))

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from posenc_compare.analysis.core.presets import PRESETS
-from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.core.progress import NoCheckpoints, Progress
 from posenc_compare.analysis.core.settings import Norm, Training
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.measures.extrapolation import extrapolation
@@ -510,6 +511,50 @@ def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
         NonFiniteError, match=r"gradient of schemes\.0\.table .* step 0"
     ):
         Trainer(model, text(corpus), RECIPE, 0).train(Progress())
+
+
+class Saving(NoCheckpoints):
+    """A store that is always due, and notes the steps of what it would save."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+
+    def due(self) -> bool:
+        return True
+
+    def save(self, step: int, tensors: dict[str, Tensor]) -> None:
+        self.steps.append(step)
+
+
+def test_losses_may_be_looked_at_seldom(corpus: Corpus) -> None:
+    often, seldom = (
+        Trainer(Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), RECIPE, 0)
+        for _ in range(2)
+    )
+    seldom.look = 7
+    saving = Saving()
+    assert seldom.train(Progress(checkpoints=saving)) == often.train(Progress())
+    assert saving.steps == [7, 14, 21, 28, 30]  # of steps that were looked at
+    state = seldom.state()
+    assert all(state[name].equal(part) for name, part in often.state().items())
+
+
+def test_a_look_names_the_first_step_that_was_not_finite(corpus: Corpus) -> None:
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    seen: list[int] = []
+
+    def spoiled(gradient: Tensor) -> Tensor:
+        seen.append(len(seen))
+        return gradient * (math.inf if len(seen) == 4 else 1)
+
+    model.get_parameter("schemes.0.table").register_hook(spoiled)
+    trainer = Trainer(model, text(corpus), RECIPE, 0)
+    trainer.look = 7
+    saving = Saving()
+    with pytest.raises(NonFiniteError, match=r"norm of all gradients .* at step 3"):
+        trainer.train(Progress(checkpoints=saving))
+    assert (len(seen), saving.steps) == (7, [])
 
 
 class Killed(BaseException):

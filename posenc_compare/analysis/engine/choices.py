@@ -225,7 +225,25 @@ def settle(chosen: Body, device: str) -> Settings:
         )
         for task in tasks
     )
+    _check_texts_are_read(chosen, trainings)
     return Settings(preset, trainings, probe, seeds, left_out)
+
+
+def _check_texts_are_read(chosen: Body, trainings: tuple[Training, ...]) -> None:
+    """Refuse a text that no task reads.
+
+    Raises:
+        ConfigError: if there is one.
+    """
+    tasks = [training.task for training in trainings]
+    texts = {n: chosen.get(n, "") for n in ("corpus", "test_corpus")}
+    given = [name for name, text in texts.items() if text not in ("", STDLIB)]
+    if given and not any(training.reads_corpus for training in trainings):
+        raise ConfigError(
+            f"{given[0]} must be left out with tasks that read none, "
+            f"{', '.join(tasks)}, got {str(texts[given[0]])[:80]!r}; "
+            f"`--tasks language` would work"
+        )
 
 
 def _tasks(tasks: str = Training.task, corpus: str = STDLIB) -> tuple[list[str], ...]:

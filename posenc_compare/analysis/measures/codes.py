@@ -87,7 +87,7 @@ def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
     """
     code = code_of(scheme, probe)
     if code.of != "position":
-        raise NoCodeError("has no code of a position")
+        raise NoCodeError("adds no code to tokens")
     return code.values.double()
 
 

@@ -120,12 +120,12 @@ def load_corpus(source: str, test: str = "") -> Corpus:
         CorpusError: if a source is not a readable file or folder, is empty, or does not
             fit in memory, or if the two share a document.
     """
-    name, documents = _documents(source)
+    name, documents = _documents("corpus", source)
     own = list(documents.values())
     whole = hashlib.sha256()
     _add(whole, own)
     if test:
-        test_name, apart = _documents(test)
+        test_name, apart = _documents("test corpus", test)
         known = set(own)
         shared = [other for other, text in apart.items() if text in known]
         if shared:
@@ -153,25 +153,29 @@ def _add(whole: "hashlib._Hash", documents: list[bytes]) -> None:
         whole.update(len(text).to_bytes(8, "little") + text)
 
 
-def _documents(source: str) -> tuple[str, dict[str, bytes]]:
+def _documents(which: str, source: str) -> tuple[str, dict[str, bytes]]:
     """Return the name of a source, and its documents that are not empty by name.
+
+    Args:
+        which: corpus it is, for errors.
+        source: as `load_corpus` takes it.
 
     Raises:
         CorpusError: as `load_corpus`.
     """
     try:
-        name, named = _read(source)
+        name, named = _read(which, source)
     except (OSError, ValueError, RuntimeError) as error:
         raise CorpusError(
-            f"corpus {source!r}: every file must be readable, got {error}"
+            f"{which} {source!r}: every file must be readable, got {error}"
         ) from error
     documents = {name: text for name, text in sorted(named.items()) if text}
     if not documents:
-        raise CorpusError(f"corpus {source!r}: must hold at least one byte, got none")
+        raise CorpusError(f"{which} {source!r}: must hold at least one byte, got none")
     return name, documents
 
 
-def _read(source: str) -> tuple[str, dict[str, bytes]]:
+def _read(which: str, source: str) -> tuple[str, dict[str, bytes]]:
     """Return the name of a corpus, and its documents by name.
 
     Two copies of the documents must fit in memory, because they are joined.
@@ -187,7 +191,7 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
         ]
     else:
         if not source:
-            raise CorpusError("corpus must be a file or a folder, got an empty name")
+            raise CorpusError(f"{which} must be a file or a folder, got an empty name")
         folder = Path(source)
         name = folder.resolve().name
         if folder.is_file():
@@ -197,13 +201,13 @@ def _read(source: str) -> tuple[str, dict[str, bytes]]:
             paths = [path for path in folder.rglob("*") if path.is_file()]
         else:
             raise CorpusError(
-                f"corpus {source!r}: must be a file or a folder, got neither"
+                f"{which} {source!r}: must be a file or a folder, got neither"
             )
     size = sum(path.stat().st_size for path in paths)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if 2 * size > memory:
         raise CorpusError(
-            f"corpus {source!r}: must fit twice in {memory / 2**30:.1f} GiB of "
+            f"{which} {source!r}: must fit twice in {memory / 2**30:.1f} GiB of "
             f"memory, got {size / 2**30:.1f} GiB"
         )
     return name, {

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.tasks.task import Batch
+from posenc_compare.transfer import sent
 
 TEST_TOKENS = 8192  # in one forward pass of a test, which has one draw of random ids
 
@@ -30,12 +31,13 @@ def evaluate(
     model.eval()
     device = model.embedding.weight.device
     count, length = batch.tokens.shape
-    positions = batch.positions_for(model.axes).to(device)
+    positions = batch.positions_for(model.axes)
     size = max(1, TEST_TOKENS // length)
     found: list[Tensor] = []
     for start in range(0, count, size):
         part = slice(start, start + size)
-        some, wanted = (t[part].to(device) for t in (batch.tokens, batch.targets))
+        both = batch.tokens, batch.targets
+        some, wanted = (sent(t[part], device) for t in both)
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
             logits = model(some, positions, ids_of(start, "test"))
         if score == "accuracy":

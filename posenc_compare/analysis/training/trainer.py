@@ -21,6 +21,9 @@ from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.errors import NonFiniteError
 from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.transfer import sent
+
+LOOK = 64  # steps between looks at the losses on a GPU, which waits for its work then
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,9 @@ class Trainer:
             betas=(0.9, 0.95),
         )
         self.losses: list[Tensor] = []  # of every step done, nats
+        self.norms: list[Tensor] = []  # of the gradients of steps not looked at yet
+        self.device = model.embedding.weight.device
+        self.look = LOOK if self.device.type == "cuda" else 1
 
     def train(self, progress: Progress) -> list[float]:
         """Train in place, from the step that was reached before.
@@ -85,21 +91,20 @@ class Trainer:
         for step in range(len(self.losses), self.recipe.steps):
             self._step(run, step)
             progress(1)
-            if progress.checkpoints.due():
+            if not self.norms and progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
         return (torch.stack(self.losses).cpu() / math.log(2)).tolist()
 
     def _step(self, run: Callable[..., Tensor], step: int) -> None:
         recipe = self.recipe
-        device = self.model.embedding.weight.device
         rate = recipe.learning_rate * _schedule(step, recipe.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate"]
         batch = self.task.batch(step, self.seed)
-        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.autocast):
-            positions = batch.positions_for(self.model.axes).to(device)
-            ids = ids_of(self.seed, step)
-            logits = run(batch.tokens.to(device), positions, ids)
+        tokens, positions = batch.tokens, batch.positions_for(self.model.axes)
+        ids = ids_of(self.seed, step)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=recipe.autocast):
+            logits = run(sent(tokens, self.device), positions, ids)
         loss = _loss(logits.float(), batch)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -107,23 +112,38 @@ class Trainer:
         norm = nn.utils.get_total_norm(
             [p.grad for p in parameters if p.grad is not None]
         )
-        self._check_finite(loss, norm, step)  # clipping spreads a NaN to all gradients
+        self.losses.append(loss.detach())
+        self.norms.append(norm)
+        if len(self.norms) == self.look or step + 1 == recipe.steps:
+            self._check_finite()  # clipping spreads a NaN to all gradients
         nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
         self.optimiser.step()
-        self.losses.append(loss.detach())
 
-    def _check_finite(self, loss: Tensor, norm: Tensor, step: int) -> None:
-        if torch.isfinite(loss.detach() + norm):
+    def _check_finite(self) -> None:
+        """Look at the steps since the last look, before the last is taken.
+
+        Raises:
+            NonFiniteError: if a loss or a norm of gradients is not a finite number.
+        """
+        norms, self.norms = torch.stack(self.norms), []
+        losses = torch.stack(self.losses[-len(norms) :])
+        finite = torch.isfinite(losses + norms)
+        if finite.all():
             return
-        if not torch.isfinite(loss):
-            raise NonFiniteError(f"the loss became {loss.item()} at step {step}")
-        for name, parameter in self.model.named_parameters():
+        first = int(finite.int().argmin())
+        step = len(self.losses) - len(norms) + first
+        if not torch.isfinite(losses[first]):
+            raise NonFiniteError(f"the loss became {losses[first]} at step {step}")
+        known = first == len(norms) - 1  # gradients are of the last step
+        for name, parameter in self.model.named_parameters() if known else ():
             gradient = parameter.grad
             if gradient is not None and not gradient.isfinite().all():
                 raise NonFiniteError(
                     f"the gradient of {name} became infinite or NaN at step {step}"
                 )
-        raise NonFiniteError(f"the norm of all gradients became {norm} at step {step}")
+        raise NonFiniteError(
+            f"the norm of all gradients became {norms[first]} at step {step}"
+        )
 
     def state(self) -> dict[str, Tensor]:
         """Return all that training goes on from, by name."""
@@ -149,7 +169,7 @@ class Trainer:
                 or has numbers that no training gives; nothing has changed then.
         """
         self._check(step, tensors)
-        self.losses = list(tensors["losses"].to(self.model.embedding.weight.device))
+        self.losses = list(tensors["losses"].to(self.device))
         with torch.no_grad():
             for name, tensor in self._named():
                 tensor.copy_(tensors[f"model.{name}"])
@@ -227,11 +247,11 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
 
 def _loss(logits: Tensor, batch: Batch) -> Tensor:
     """Return the mean cross-entropy in nats, each place by its weight."""
-    targets = batch.targets.reshape(-1).to(logits.device)
+    targets = sent(batch.targets.reshape(-1), logits.device)
     logits = logits.reshape(-1, logits.shape[-1])
     if batch.weights is None:
         return F.cross_entropy(logits, targets)
-    weights = batch.weights.reshape(-1).to(logits.device)
+    weights = sent(batch.weights.reshape(-1), logits.device)
     losses = F.cross_entropy(logits, targets, reduction="none")
     return (losses * weights).sum() / weights.sum()
 

@@ -207,7 +207,8 @@ def _copied(
     """Return a copy on the other device; the host waits for it."""
     source = args[1] if name == "copy_" else args[0]
     back = isinstance(source, Pretended)
-    NOTES.wait("copy from the GPU" if back else "copy to the GPU")
+    if not (named.get("non_blocking") and getattr(source, "pinned", False)):
+        NOTES.wait("copy from the GPU" if back else "copy to the GPU")
     if name == "copy_":
         func(*_held(args), **_held(named))
         return args[0]
@@ -292,6 +293,11 @@ def pretended() -> Iterator[Notes]:
         with NOTES.one_launch():
             return kernel(q, *given, **named)
 
+    def pinned(x: torch.Tensor) -> torch.Tensor:
+        copy = x.clone()
+        copy.pinned = True  # type: ignore[attr-defined]
+        return copy
+
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     with (
         patch.object(torch.cuda, "_lazy_init", lambda: None),
@@ -301,6 +307,7 @@ def pretended() -> Iterator[Notes]:
         patch.object(torch.cuda, "is_bf16_supported", lambda *_: True),
         patch.object(mixed, "amp_definitely_not_available", lambda: False),
         patch.object(torch, "tensor", tensor),
+        patch.object(torch.Tensor, "pin_memory", pinned),
         patch.object(F, "scaled_dot_product_attention", attention),
         Mode(),
     ):

@@ -1,11 +1,11 @@
-"""Train every scheme for two steps on the pretended GPU, and print what was noted.
+"""Train every scheme for three steps on the pretended GPU, and print what was noted.
 
     python -m support.pretended.steps FOLDER [scheme ...]     (from the folder of tests)
 
 The guard is compiled into the folder. Printed is one JSON object by scheme: an error,
-or launches of a step with one layer and with two, and the waits of the second step by
-kind and line. Under `itself` stands what the pretended GPU refused of what CUDA
-refuses.
+or launches of a step with one layer and with two, and the waits of the second step and
+of the last, where losses are looked at, by kind and line. Under `itself` stands what
+the pretended GPU refused of what CUDA refuses.
 """
 
 import json
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from support.pretended.device import Pretended, pretended  # before torch
+from support.pretended.device import Notes, Pretended, pretended  # before torch
 
 import torch  # isort: skip
 
@@ -56,7 +56,7 @@ def attend(
 
 
 def noted(name: str) -> dict[str, Any]:
-    """Return what two steps of a scheme do on the GPU, or how they fail."""
+    """Return what three steps of a scheme do on the GPU, or how they fail."""
     axes = SCHEMES.entry(name).facts.get("axes", 1)
     found: dict[str, Any] = {"launches": []}
     for layers in (1, 2):
@@ -79,12 +79,18 @@ def noted(name: str) -> dict[str, Any]:
                 notes.reset()
                 trainer._step(trainer.model, 1)
                 found["launches"].append(notes.launches)
-                found["waits"] = [
-                    [kind, line, count] for (kind, line), count in notes.waits.items()
-                ]
+                found["waits"] = listed(notes)
+                notes.reset()
+                trainer._step(trainer.model, 2)
+                found["waits_of_last"] = listed(notes)
         except Exception as error:  # whatever a scheme does wrong is what is looked for
             return {"error": f"{type(error).__name__}: {error}"[:400]}
     return found
+
+
+def listed(notes: Notes) -> list[list[Any]]:
+    """Return kind, line and number of waits."""
+    return [[kind, line, count] for (kind, line), count in notes.waits.items()]
 
 
 def refused() -> dict[str, str]:

@@ -1,0 +1,15 @@
+"""Bring tensors of the CPU to a GPU without making the host wait for it."""
+
+import torch
+from torch import Tensor
+
+
+def sent(x: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device.
+
+    The host would wait for all work of a GPU before a copy from memory that the system
+    may page out; so that is pinned first.
+    """
+    if device.type == "cuda" and x.device.type == "cpu":
+        return x.pin_memory().to(device, non_blocking=True)
+    return x.to(device)
