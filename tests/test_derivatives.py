@@ -10,7 +10,7 @@ from schemes.tools import normal
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 
-from posenc_compare.attention import Mask, Path, attention
+from posenc_compare.attention import Mask, Path, attention, request
 from posenc_compare.attention.backends import strided
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
@@ -174,3 +174,18 @@ def test_the_table_of_derivatives(row: str, path: Path, cell: str) -> None:
     assert cell == "yes"
     expected = run(Layer(make(name, trained), "plain"), q)
     torch.testing.assert_close(run(layer, q), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_blocks_of_rows_give_what_docs_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = Layer(make("shaw"), "plain", causal=True)
+    q, tangent = normal(2, 2, 2, QUERIES, 4, seed=2)
+
+    def each() -> list[Tensor]:
+        second = torch.autograd.functional.hvp(lambda x: layer(x).square().sum(), q, q)
+        return [second[1], jvp(layer, (q,), (tangent,))[1], vmap(layer)(q[None])]
+
+    whole = each()
+    monkeypatch.setattr(request, "ROWS", 2)
+    torch.testing.assert_close(each(), whole, rtol=0, atol=1e-12)
+    with pytest.raises(RuntimeError, match="saved tensor hooks"):
+        grad(lambda x: layer(x).sum())(q)

@@ -18,6 +18,7 @@ FLOORS = {
     "posenc_compare.references": 0,
     "posenc_compare.registry": 0,
     "posenc_compare.sources": 0,
+    "posenc_compare.transfer": 0,
     "posenc_compare.validate": 0,
     "posenc_compare.variants": 0,
     "posenc_compare.stats": 0,

@@ -20,15 +20,16 @@ from posenc_compare.conformance import built_in
 from posenc_compare.registry import SCHEMES
 
 NAMES = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) < 3]
-WITHIN = {"schemes/contract: <genexpr>": 2}  # the lowest and the highest position
+WITHIN = {"schemes/contract: check_positions": 1}
+DISTINCT = "schemes/shared/distinct: distinct"
 # By scheme: what makes the host wait in every step. All others let it run ahead.
 WAITS: Mapping[str, dict[str, int]] = {
     "binary": WITHIN,
-    "dape": {"schemes/dape: base_bias": 2},
-    "deberta": {"schemes/deberta: _products": 4},
+    "dape": {DISTINCT: 2},
+    "deberta": {DISTINCT: 4},
     "learned": WITHIN,
     "swin": {"schemes/swin: _check": 2},
-    "transformer_xl": {"schemes/transformer_xl: pair_bias": 2},
+    "transformer_xl": {DISTINCT: 2},
     "xpos": {"schemes/xpos: _check_window": 4},
 }
 ALLOWED = 12  # launches a layer beyond those of nope
@@ -38,7 +39,7 @@ MORE = {
     **{"hope": 30, "p_rope": 30, "rope": 30, "kerple_log": 40, "kerple_power": 40},
     **{"mix": 40, "xpos": 40, "fox": 50, "mlp_bias": 60, "transformer_xl": 70},
     **{"fope": 80, "deberta": 90, "shaw": 90, "cope": 100, "dape": 100},
-    **{"pope": 110, "rerope": 110, "fire": 130, "path": 220},
+    **{"pope": 110, "rerope": 110, "fire": 130, "path": 250},
 }
 
 

@@ -187,11 +187,14 @@ class Plan:
 def _check_order(q: Tensor, positions: Tensor, axes: int) -> None:
     """Refuse queries of the right sizes in another order, before sizes are compared."""
     ids = whole_numbers("attention: positions", positions)
-    count = ids.shape[-1 if axes == 1 else -2 :][:1]
-    if q.shape[2:3] != count == q.shape[1:2]:
+    last = 0 if axes == 1 else 1
+    if ids.dim() - last not in (1, 2):
+        return  # which is refused where they are read
+    count = ids.shape[ids.dim() - last - 1]
+    if q.shape[2] != count == q.shape[1]:
         raise ShapeError(
             f"attention: q must be (batch, heads, query, head_dim), got "
-            f"{tuple(q.shape)} with {count[0]} positions; q.transpose(1, 2), and k and "
+            f"{tuple(q.shape)} with {count} positions; q.transpose(1, 2), and k and "
             f"v likewise, would work"
         )
 

@@ -1,9 +1,12 @@
 """One attention call with everything asked of the scheme, ready for any path."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention.plan import Plan, repeated
 from posenc_compare.errors import DoorError, ShapeError
@@ -13,6 +16,7 @@ from posenc_compare.schemes.scheme import Scheme
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
+ROWS = 512  # queries at a time, where something is written for every pair
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,6 @@ class Request:
         v: `(batch, key_heads, key, value_dim)`.
         scale: factor of every product of query and key.
         vector: the offset bias, if there is one.
-        bias: offset and pair bias in one, or None.
     """
 
     scheme: Scheme
@@ -47,7 +50,9 @@ class Request:
     v: Tensor
     scale: float
     vector: OffsetVector | None
-    bias: PairBias | None
+    _made: list[PairBias | None] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, scheme: Scheme, plan: Plan, call: Call, v: Tensor) -> "Request":
@@ -57,10 +62,64 @@ class Request:
         q, k = (_cast(scheme, x, v.dtype) for x in (q, k))
         v = v if v.shape[1] == k.shape[1] else repeated(v, k.shape[1])
         vector = _vector(scheme, plan, call)
-        pair = _pairwise(scheme, call)
-        bias = pair if vector is None else _gathered(vector, call, pair)
         scale = ask_scale(scheme, call.q.shape[-1])
-        return cls(scheme, plan, call, q, k, v, scale, vector, bias)
+        return cls(scheme, plan, call, q, k, v, scale, vector)
+
+    @property
+    def bias(self) -> PairBias | None:
+        """Return offset and pair bias in one, or None; made when first asked for."""
+        if not self._made:
+            bias = _pairwise(self.scheme, self.call)
+            if self.vector is not None:
+                bias = _gathered(self.vector, self.call, bias)
+            self._made.append(bias)
+        return self._made[0]
+
+    @property
+    def biased(self) -> bool:
+        """Return whether there is a bias; a pair bias is asked of the first rows."""
+        return self.vector is not None or self.rows(*self.blocks[0]).bias is not None
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return first and last + 1 of the queries of each block.
+
+        So what is written for every pair does not grow with the square of the length.
+        """
+        queries = self.call.sizes[0]
+        starts = range(0, queries, ROWS)
+        return [(start, min(start + ROWS, queries)) for start in starts]
+
+    def rows(self, start: int, stop: int) -> "Request":
+        """Return the request of a block."""
+        if (start, stop) == (0, self.call.sizes[0]):
+            return self
+        call = self.call.part(start, stop)
+        seen = call.sizes[1]
+        return replace(
+            self,
+            call=call,
+            q=self.q[:, :, start:stop],
+            k=self.k[:, :, :seen],
+            v=self.v[:, :, :seen],
+        )
+
+    def by_rows(self, run: Callable[["Request"], Tensor]) -> Tensor:
+        """Return what `run` makes of each block, one below the other.
+
+        Between two passes nothing is kept of a block but what comes in: the backward
+        pass computes it again.
+        """
+
+        def one(start: int, stop: int) -> Tensor:
+            return run(self.rows(start, stop))
+
+        if len(self.blocks) == 1:
+            return run(self)
+        if not torch.is_grad_enabled():
+            return torch.cat([one(*block) for block in self.blocks], dim=2)
+        again = partial(checkpoint, one, use_reentrant=False, preserve_rng_state=False)
+        return torch.cat([again(*block) for block in self.blocks], dim=2)
 
     @property
     def grouped(self) -> bool:

@@ -1,7 +1,7 @@
 """What the doors of a scheme are given: sizes, and one attention call."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
@@ -106,6 +106,7 @@ class Call:
         prefix: how many first keys all queries see, one number or `(batch,)` int64.
         drawn: what the door `draw` returned for this forward pass, or None.
         shared: what all layers of a forward pass compute once; see `once`.
+        first: which key is the first query; -1: the queries are the last keys.
     """
 
     q: Tensor
@@ -121,6 +122,7 @@ class Call:
     shared: dict[Hashable, tuple[Any, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    first: int = -1
 
     def once(
         self, owner: object, what: str, positions: Tensor, make: Callable[[], T]
@@ -142,7 +144,30 @@ class Call:
     @property
     def past(self) -> int:
         """Return how many keys come before the first query."""
-        return self.k.shape[2] - self.q.shape[2]
+        return self.k.shape[2] - self.q.shape[2] if self.first < 0 else self.first
+
+    def part(self, start: int, stop: int) -> "Call":
+        """Return the call of some of the queries, with the keys that they may see.
+
+        Args:
+            start: the first query.
+            stop: one behind the last.
+        """
+        ahead = not self.causal or self.has_prefix
+        seen = self.k.shape[2] if ahead else self.past + stop
+        state, segments = (
+            None if x is None else x[:, :seen] for x in (self.state, self.segments)
+        )
+        return replace(
+            self,
+            q=self.q[:, :, start:stop],
+            k=self.k[:, :, :seen],
+            q_positions=self.q_positions[:, start:stop],
+            k_positions=self.k_positions[:, :seen],
+            state=state,
+            segments=segments,
+            first=self.past + start,
+        )
 
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return where a query may look; index tensors broadcast, as in a bias."""

@@ -199,7 +199,7 @@ def check_returned(
 def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
     """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`."""
     if positions.numel():
-        low, high = (int(end) for end in positions.aminmax())
+        low, high = torch.stack(positions.aminmax()).tolist()
         if low < 0 or high >= limit:
             raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
 

@@ -23,6 +23,7 @@ from posenc_compare.schemes.call import Call, Geometry, index_grid
 from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import DOORS, Scheme, register
+from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.variants import Variant
 
@@ -85,7 +86,7 @@ class Dape(Scheme):
     def base_bias(self, call: Call) -> Tensor:
         """Return the bias of the base, `(batch or 1, heads, query, key)`."""
         offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
-        steps, place = offsets.unique(return_inverse=True)
+        steps, place = distinct(offsets)
         vector, pair = self.base.offset_bias(steps), self.base.pair_bias(call)
         bias = call.q.new_zeros(1, 1, 1, 1)
         if vector is not None:

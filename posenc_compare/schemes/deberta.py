@@ -26,6 +26,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias, Published
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.transfer import sent
 
@@ -119,9 +120,9 @@ class Deberta(Scheme):
     def _products(
         self, x: Tensor, distance: Tensor, layer: nn.Linear
     ) -> tuple[Tensor, Tensor]:
-        """Return products with the rows that occur, and where each pair finds its."""
+        """Return products with rows that may occur, and where each pair finds its."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        used, place = self.rows(distance).unique(return_inverse=True)
+        used, place = distinct(self.rows(distance))
         vectors = apply_wide(layer, self.table[used]).to(wide)
         vectors = vectors.unflatten(-1, (self.geometry.heads, -1)).permute(1, 2, 0)
         products = x.to(wide) @ vectors * self.scale(x.shape[-1])  # (..., seq, row)

@@ -10,8 +10,9 @@ values are torch's, as the paper's were not found.
 Direction: the query's own matrix counts, the key's own does not. Only the order of the
 tokens is used, no position ids.
 Gate: `forget` gives PaTH-FoX as released, which divides the logarithm of FoX's gates
-by sqrt(d) along with the product; FoX itself does not. One triangular system solves
-all pairs, as in section 3.2; the authors' kernel goes by blocks.
+by sqrt(d) along with the product; FoX itself does not.
+Blocks: keys are taken from the last block to the first, as by the authors' kernel. A
+triangular system has the product of a block, and the queries go on as it turned them.
 """
 
 import torch
@@ -25,6 +26,7 @@ from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
+KEYS = 128  # in a block, whose product of reflections is written as one matrix
 TAPS = 3  # tokens that the convolution sees
 
 
@@ -99,18 +101,43 @@ class Path(Scheme):
         w, scale = self.directions(made, call.segments), self.scale(call.q.shape[-1])
         beta = 2 * beta.sigmoid()[..., None]
         q, k = call.q.to(logits.dtype), call.k.to(logits.dtype)
-        # With L the strictly lower part of beta w w', the product of H_i ... H_{j+1}
-        # is I - w' (I + L)^-1 beta w, over the rows from j + 1 to i.
-        unit = torch.eye(keys, dtype=w.dtype, device=w.device)
-        system = (beta * w @ w.mT).tril(-1) + unit
-        to_keys = (beta * w @ k.mT).tril(-1)
-        reached = torch.linalg.solve_triangular(
-            system, to_keys, upper=False, unitriangular=True
-        )
-        from_queries = (q @ w.mT).tril(call.past)
-        logits = logits - from_queries @ reached * scale
+        turned, parts = q, []  # queries, turned by all keys behind a block
+        for start in reversed(range(0, keys, KEYS)):
+            block = slice(start, start + KEYS)
+            seen = (turned @ w[:, :, block].mT).tril(call.past - start)
+            there = (part[:, :, block] for part in (w, beta, k))
+            to_keys, to_queries = reached(*there)
+            further = (turned - q) @ k[:, :, block].mT - seen @ to_keys
+            parts.append(further * scale)
+            turned = turned - seen @ to_queries
+        logits = logits + torch.cat(parts[::-1], dim=-1)
         if self.gate is not None:
             total = F.logsigmoid(gate.double()).cumsum(dim=-1)
             passed = total[..., call.past :, None] - total[..., None, :]
             logits = logits + passed.to(logits.dtype) * scale
         return logits
+
+
+def reached(w: Tensor, beta: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what a block of keys takes from what its directions see of a query.
+
+    With L the strictly lower part of beta w w', the product of H_i ... H_{j+1} is
+    I - w' (I + L)^-1 beta w, over the rows from j + 1 to i.
+
+    Args:
+        w: `(batch, head, key, head_dim)`.
+        beta: `(batch, head, key, 1)`.
+        k: `(batch, head, key, head_dim)`.
+
+    Returns:
+        For each direction, from the product with each key of the block, `(..., key,
+        key)`, and from the query itself, `(..., key, head_dim)`.
+    """
+    unit = torch.eye(w.shape[2], dtype=w.dtype, device=w.device)
+    system = (beta * w @ w.mT).tril(-1) + unit
+    right = torch.cat([(beta * w @ k.mT).tril(-1), beta * w], dim=-1)
+    found = torch.linalg.solve_triangular(
+        system, right, upper=False, unitriangular=True
+    )
+    to_keys, to_queries = found.split([w.shape[2], w.shape[3]], dim=-1)
+    return to_keys, to_queries

@@ -20,6 +20,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide
 
@@ -65,7 +66,7 @@ class TransformerXl(Scheme):
         distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
         if self.clamp:
             distance = distance.clamp(-self.clamp, self.clamp)
-        steps, place = distance.unique(return_inverse=True)
+        steps, place = distinct(distance)
         place = place.expand(call.q.shape[0], -1, -1)  # (batch, query, key)
         wide = torch.promote_types(call.q.dtype, torch.float32)
         angle = position_angles(steps, self.geometry.model_dim // 2, self.base)

@@ -19,7 +19,11 @@ def serves(request: Request) -> str:
 
 
 def run(request: Request) -> Tensor:
-    """Build bias and mask for all pairs, and attend."""
+    """Build bias and mask for all pairs of a block of rows, and attend."""
+    return request.by_rows(_attend)
+
+
+def _attend(request: Request) -> Tensor:
     mask = request.call.keep()
     if request.bias is not None:
         added = request.added().to(request.mask_dtype())

@@ -16,7 +16,7 @@ def serves(request: Request) -> str:
     queries, keys = call.sizes
     if reason := request.whole_rows():
         return reason
-    if request.bias is not None:
+    if request.biased:
         return f"{request.scheme.name} adds a bias"
     if call.segments is not None or call.window is not None or call.has_prefix:
         return "the mask has more than a causal side"

@@ -15,7 +15,11 @@ def serves(request: Request) -> str:
 
 
 def run(request: Request) -> Tensor:
-    """Attend as the definition says."""
+    """Attend as the definition says, in blocks of rows."""
+    return request.by_rows(_attend)
+
+
+def _attend(request: Request) -> Tensor:
     scheme, call = request.scheme, request.call
     found = logits(request)
     weights = scheme.weights(found, call)
