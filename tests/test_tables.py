@@ -518,6 +518,19 @@ def test_what_was_made_elsewhere_shares_no_mean(
     assert bool(said) is shown.startswith("cpu")
 
 
+def test_schemes_of_two_processors_stand_side_by_side_and_a_line_says_so() -> None:
+    made = [record(label, seed=seed) for label in ("rope", "nope") for seed in (0, 1)]
+    for one, cpu in zip(made, ("AVX512 X", "AVX512 X", "AVX2", "AVX2"), strict=True):
+        one["provenance"]["arithmetic"] = cpu
+    said: list[str] = []
+    told = tell_apart(sound(made), said.append)
+    assert {one.label for one in told} == {"rope", "nope"}
+    assert said == [
+        "records of processors that calculate differently: AVX2 made nope; "
+        "AVX512 X made rope"
+    ]
+
+
 def test_records_of_other_code_share_no_mean_and_the_newest_is_known() -> None:
     made = [record(label, seed=seed) for label in ("rope", "nope") for seed in (0, 1)]
     for one, code, day in zip(made, "abaa", (5, 1, 5, 5), strict=True):

@@ -30,15 +30,14 @@ HASHED = {"corpus": "corpus_sha256"}  # the setting behind a name that readers u
 # Facts of where a record was made that change its numbers: by the name of a setting,
 # where the fact stands, and what it is for records of before it was kept.
 MADE = {
-    "cpu": ("arithmetic", "unknown"),
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
 }
+CPU = ("arithmetic", "unknown")
 TOLD = {
     "source": "several versions of a scheme",
     "code": "several versions of the code",
     "package": "several versions of this package",
-    "cpu": "processors that calculate differently",
 }
 DOCUMENTS = ("document_bits", "window_documents")  # by document
 TABLED = (*DOCUMENTS, "training_bits")  # arrays that tables need too
@@ -86,8 +85,9 @@ def load_by(
         warn: as in `load_records`.
 
     Returns:
-        Records by value, numbers in order. Labels tell all other settings apart, in
-        whatever group they differ, so that a label stands for the same setting in each.
+        Records by value, numbers in order. Labels tell all other settings apart but the
+        processor, in whatever group they differ, so that a label stands for the same
+        setting in each.
 
     Raises:
         ConfigError: if a folder holds no records, a setting is not one of a training or
@@ -108,7 +108,8 @@ def load_by(
         texts[_text(record)].add(record.spec.setting.get("corpus_sha256", ""))
     several = {name for name, hashes in texts.items() if len(hashes) > 1}
     groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
-    for record in tell_apart(trained, warn, {HASHED.get(n, n) for n in names}):
+    but = {"cpu", *(HASHED.get(name, name) for name in names)}
+    for record in tell_apart(trained, warn, but):
         groups[tuple(_value(record, name, several) for name in names)].append(record)
     if len(groups) < 2:
         found = ", ".join(map(_words, groups)) or "none"
@@ -213,7 +214,8 @@ def tell_apart(
 
     Settings are compared among all records of one kind of setting and one task, which
     no label says; the version and the code of a measure among its records; a scheme
-    among those of one label.
+    among those of one label; and so the processor, since the same seed takes another
+    course on another one.
 
     Args:
         records: to be told apart.
@@ -243,6 +245,8 @@ def tell_apart(
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")
+    if processors := _processors(records):
+        warn(f"records of processors that calculate differently: {processors}")
     other = [r for r in records if r.provenance.facts.get("resumed_elsewhere")]
     if other:
         warn(
@@ -250,6 +254,26 @@ def tell_apart(
             f"as after Ctrl-C: they are worth as much as the folder those lay in"
         )
     return marked
+
+
+def _cpu(record: Record) -> str:
+    """Return how the processor that made a record calculates."""
+    return record.provenance.text(*CPU) if record.rows else ""
+
+
+def _processors(records: list[Record]) -> str:
+    """Return which schemes are of which processors, if there are several."""
+    made: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if cpu := _cpu(record):
+            made[cpu].add(record.label)
+    shown = {cpu: sorted(labels) for cpu, labels in made.items()}
+    listed = [
+        f"{clean(cpu, 40)} made {', '.join(labels[:5])}"
+        f"{f' and {len(labels) - 5} more' * (len(labels) > 5)}"
+        for cpu, labels in sorted(shown.items())
+    ]
+    return "; ".join(listed) if len(listed) > 1 else ""
 
 
 def _ages(records: list[Record]) -> list[str]:
@@ -293,10 +317,13 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     if settings.get("grid"):  # says as much as these
         settings |= {"positions": "", "tokens": ""}
     scheme = [spec.scheme.name, record.family, spec.scheme.options]
-    return {
+    found = {
         **{(record.task, spec.kind, name): str(v) for name, v in settings.items()},
         (record.measure, "version"): str(spec.measure.version),
         (record.measured, "code"): age,
         (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
         (record.label, "source"): spec.scheme.source_sha256,
     }
+    if cpu := _cpu(record):
+        found[record.label, record.measured, "cpu"] = cpu
+    return found
