@@ -366,3 +366,19 @@ def test_a_value_under_which_all_failed_hides_no_score(tmp_path: Path) -> None:
     found = tables(stored(tmp_path / "run", records))
     assert list(found) == ["bits at 8", "bits at 16"]
     assert {cells[2] for cells in found["bits at 8"].body} == {"failed: boom"}
+
+
+def test_budgets_of_two_processors_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = made()
+    for one in records:
+        of = "X" if one["spec"]["setting"]["steps"] == 10 else "Y"
+        one["provenance"]["arithmetic"] = of
+    folder = stored(tmp_path / "two", records)
+    table = tables(folder)["bits at 8"]
+    assert [cells[0] for cells in table.rows] == ["a", "b", "c"]
+    assert "X made a, b, c; Y made a, b, c" in capsys.readouterr().out
+    records[-1]["provenance"]["arithmetic"] = "X"  # a seed of one mean
+    table = tables(stored(tmp_path / "mixed", records))["bits at 8"]
+    assert "c [cpu=X]" in [cells[0] for cells in table.rows]

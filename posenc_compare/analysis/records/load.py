@@ -85,9 +85,8 @@ def load_by(
         warn: as in `load_records`.
 
     Returns:
-        Records by value, numbers in order. Labels tell all other settings apart but the
-        processor, in whatever group they differ, so that a label stands for the same
-        setting in each.
+        Records by value, numbers in order. Labels tell all other settings apart, in
+        whatever group they differ, so that a label stands for the same setting in each.
 
     Raises:
         ConfigError: if a folder holds no records, a setting is not one of a training or
@@ -108,8 +107,7 @@ def load_by(
         texts[_text(record)].add(record.spec.setting.get("corpus_sha256", ""))
     several = {name for name, hashes in texts.items() if len(hashes) > 1}
     groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
-    but = {"cpu", *(HASHED.get(name, name) for name in names)}
-    for record in tell_apart(trained, warn, but):
+    for record in tell_apart(trained, warn, {HASHED.get(n, n) for n in names}):
         groups[tuple(_value(record, name, several) for name in names)].append(record)
     if len(groups) < 2:
         found = ", ".join(map(_words, groups)) or "none"
@@ -214,8 +212,7 @@ def tell_apart(
 
     Settings are compared among all records of one kind of setting and one task, which
     no label says; the version and the code of a measure among its records; a scheme
-    among those of one label; and so the processor, since the same seed takes another
-    course on another one.
+    among those of one label; the processor among the seeds of one mean.
 
     Args:
         records: to be told apart.
@@ -325,5 +322,6 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
         (record.label, "source"): spec.scheme.source_sha256,
     }
     if cpu := _cpu(record):
-        found[record.label, record.measured, "cpu"] = cpu
+        sharing = json.dumps(settings, sort_keys=True)  # a mean over seeds
+        found[record.label, record.measured, sharing, "cpu"] = cpu
     return found
