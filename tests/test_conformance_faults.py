@@ -51,7 +51,7 @@ def outcome(label: str, code: str, plugin: str = FAULTY) -> Outcome:
         ("moves", "C11", "others in key_positions (smallest input: 3 tokens after 4)"),
         ("leaks", "C18", "(smallest input: 129 tokens of 600)"),
         ("index", "C19", "(smallest input: 40 tokens)"),
-        ("late", "C20", "(smallest input: 590 + 1 + 9 tokens, parameters moved by 1)"),
+        ("late", "C20", "(smallest input: 490 + 1 + 9 tokens, parameters moved by 1)"),
         ("unmasked", "C21", "output of a packed document without a mask"),
         ("padded", "C21", "output after padding"),
         ("last", "C21", "output of the last queries without a mask"),

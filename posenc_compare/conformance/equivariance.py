@@ -112,7 +112,8 @@ def _depends_on_tokens_between(scheme: Scheme) -> bool:
     "C20",
     "gives the same outputs with a cache as in one pass",
     *((steps, noise) for steps in ([1, 1], [3, 4, 4], [1] * 11) for noise in (0, 1)),
-    ([590, 1, 9], 1),
+    ([490, 1, 9], 1),  # rows of one block
+    ([590, 1, 9], 1),  # and of two
     say=lambda rung: (
         f"{' + '.join(map(str, rung[0]))} tokens, parameters moved by {rung[1]}"
     ),
@@ -122,7 +123,7 @@ def _cached_decoding_equals_one_pass(
 ) -> None:
     steps, noise = rung
     length = sum(steps)
-    layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 600 else 1
+    layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 500 else 1
     x, (positions, segments) = tokens(length, batch=batch), subject.rows(length, batch)
     with torch.no_grad():
         whole = layer(x, positions[0])

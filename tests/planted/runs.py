@@ -15,6 +15,7 @@ FILES = (
     "fresh.py",
     "global_state.py",
     "sources.py",
+    "transfer.py",
 )
 SOURCES = "tests/test_sources.py::test_"
 TRUST = "tests/faults/test_trust.py::test_"

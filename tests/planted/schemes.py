@@ -105,7 +105,7 @@ FAULTS = [
     fault("cope", "future counted", ".sigmoid() * call.keep()", ".sigmoid()"),
     formula("fox", "gates reward", f"{NOW} - {THEN}", f"{THEN} - {NOW}"),
     fault("fox", "cached state ignored", "before + total", "total"),
-    fault("path", "cached keys ignored", ".tril(call.past)", ".tril()"),
+    fault("path", "cached keys ignored", ".tril(call.past - start)", ".tril(-start)"),
     # The doors
     fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),
 ]
