@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path as File
+from typing import Any
 
 import pytest
 import torch
@@ -180,7 +181,7 @@ def test_blocks_of_rows_give_what_docs_say(monkeypatch: pytest.MonkeyPatch) -> N
     layer = Layer(make("shaw"), "plain", causal=True)
     q, tangent = normal(2, 2, 2, QUERIES, 4, seed=2)
 
-    def each() -> list[Tensor]:
+    def each() -> list[Any]:
         second = torch.autograd.functional.hvp(lambda x: layer(x).square().sum(), q, q)
         return [second[1], jvp(layer, (q,), (tangent,))[1], vmap(layer)(q[None])]
 

@@ -28,8 +28,8 @@ DOORS = ("pair_bias", "scores", "weights", "values")
 def make(name: str, heads: int = HEADS, length: int = 64) -> Scheme:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        sizes = {"model_dim": heads * WIDTH, "heads": heads, "length": length}
-        return create(name, **sizes).double()
+        width = heads * WIDTH
+        return create(name, model_dim=width, heads=heads, length=length).double()
 
 
 def ids_for(scheme: Scheme, count: int) -> Tensor:
