@@ -382,3 +382,21 @@ def test_budgets_of_two_processors_are_compared(
     records[-1]["provenance"]["arithmetic"] = "X"  # a seed of one mean, which is none
     table = tables(stored(tmp_path / "mixed", records))["bits at 8"]
     assert [cells[0] for cells in table.rows] == ["a", "b"]
+
+
+def test_times_of_two_processors_are_not_compared() -> None:
+    records = [*costed("slow", 2.0, [3.0] * 8), *costed("quick", 1.0, [3.0] * 8)]
+    for one in records:
+        one["provenance"]["arithmetic"] = "X"
+        for quantity in one["quantities"].values():
+            quantity["repeatable"] = quantity["name"] != "step_seconds"
+    told = tell_apart(sound(records), print)
+    assert seconds_tables(told, Chosen())
+    assert {one.label for one in told} == {"slow", "quick"}
+    records[0]["provenance"]["arithmetic"] = "Y"  # the cost of one of them
+    told = tell_apart(sound(records), print)
+    assert {one.label for one in told if one.measure == "cost"} == {
+        "slow [cpu=Y]",
+        "quick [cpu=X]",
+    }
+    assert not seconds_tables(told, Chosen())

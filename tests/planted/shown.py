@@ -179,8 +179,8 @@ FAULTS = [
     fault(
         "analysis/records/load",
         "any processor",
-        "        found[record.label, record.measured, sharing, ",
-        "        found[record.label, record.measured, record.key, ",
+        "found[record.measured, *mean, ",
+        "found[record.key, ",
         f"{TABLES}what_other_code_or_processors_made_is_told_apart",
     ),
     fault(

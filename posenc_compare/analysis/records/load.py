@@ -212,7 +212,8 @@ def tell_apart(
 
     Settings are compared among all records of one kind of setting and one task, which
     no label says; the version and the code of a measure among its records; a scheme
-    among those of one label; the processor among the seeds of one mean.
+    among those of one label; the processor among the seeds of one mean, and among all
+    records of a measure of times.
 
     Args:
         records: to be told apart.
@@ -264,12 +265,10 @@ def _processors(records: list[Record]) -> str:
     for record in records:
         if cpu := _cpu(record):
             made[cpu].add(record.label)
-    shown = {cpu: sorted(labels) for cpu, labels in made.items()}
-    listed = [
-        f"{clean(cpu, 40)} made {', '.join(labels[:5])}"
-        f"{f' and {len(labels) - 5} more' * (len(labels) > 5)}"
-        for cpu, labels in sorted(shown.items())
-    ]
+    listed = []
+    for cpu, labels in sorted(made.items()):
+        more = f" and {len(labels) - 5} more" * (len(labels) > 5)
+        listed.append(f"{clean(cpu, 40)} made {', '.join(sorted(labels)[:5])}{more}")
     return "; ".join(listed) if len(listed) > 1 else ""
 
 
@@ -322,6 +321,9 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
         (record.label, "source"): spec.scheme.source_sha256,
     }
     if cpu := _cpu(record):
-        sharing = json.dumps(settings, sort_keys=True)  # a mean over seeds
-        found[record.label, record.measured, sharing, "cpu"] = cpu
+        # Scores of schemes may come from two processors, but not the seeds of a mean,
+        # nor times.
+        timed = len(record.repeatable_rows) < len(record.rows)
+        mean = () if timed else (record.label, json.dumps(settings, sort_keys=True))
+        found[record.measured, *mean, "cpu"] = cpu
     return found
