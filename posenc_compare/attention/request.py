@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention.plan import Plan, repeated
 from posenc_compare.errors import DoorError, ShapeError
-from posenc_compare.schemes.call import Call, PairBias, index_grid
+from posenc_compare.schemes.call import Call, PairBias, WholeBias, all_pairs, index_grid
 from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
 from posenc_compare.schemes.scheme import Scheme
 
@@ -209,16 +209,19 @@ def _pairwise(scheme: Scheme, call: Call) -> PairBias | None:
             f"got {type(pair).__name__}"
         )
 
+    one = pair.one if isinstance(pair, WholeBias) else pair
+
     def bias(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        added = pair(b, h, i, j)
-        if i.dim():  # else the fused kernel asks for one pair, and checks itself
-            full = (*call.q.shape[:2], *call.sizes)
-            shape = tuple(getattr(added, "shape", ()))
-            # What depends on no batch or no head may lack those axes.
-            lead = zip(shape[-3::-1], full[1::-1], strict=False)
-            fits = len(shape) <= 4 and shape[-2:] == full[2:]
-            fits = fits and all(n in (1, size) for n, size in lead)
-            check_returned(scheme, "pair_bias", added, shape if fits else full, i)
+        if not i.dim():  # the fused kernel asks for one pair, and checks itself
+            return one(b, h, i, j)
+        added = all_pairs(pair, call)
+        full = (*call.q.shape[:2], *call.sizes)
+        shape = tuple(getattr(added, "shape", ()))
+        # What depends on no batch or no head may lack those axes.
+        lead = zip(shape[-3::-1], full[1::-1], strict=False)
+        fits = len(shape) <= 4 and shape[-2:] == full[2:]
+        fits = fits and all(n in (1, size) for n, size in lead)
+        check_returned(scheme, "pair_bias", added, shape if fits else full, i)
         return added
 
     return bias

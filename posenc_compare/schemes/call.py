@@ -13,6 +13,25 @@ from posenc_compare.validate import check_choice
 T = TypeVar("T")
 
 PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class WholeBias:
+    """A pair bias with a quicker way to that of all pairs at once.
+
+    Attributes:
+        one: the pair bias.
+        whole: returns `(batch or 1, heads, query, key)`, the same numbers.
+    """
+
+    one: PairBias
+    whole: Callable[[], Tensor]
+
+    def __call__(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """Return the pair bias at these indices."""
+        return self.one(b, h, i, j)
+
+
 Lengths = Literal["scaled", "published"]
 """Whether defaults follow the training length, or are those of the paper."""
 
@@ -205,6 +224,26 @@ class Call:
     def sizes(self) -> tuple[int, int]:
         """Return the number of queries and of keys."""
         return self.q.shape[2], self.k.shape[2]
+
+
+def picked(rows: Tensor, place: Tensor) -> WholeBias:
+    """Return the pair bias that picks one number of each query's row.
+
+    Args:
+        rows: `(batch, heads, query, row)`.
+        place: which number, `(batch, query, key)` int64.
+    """
+    return WholeBias(
+        lambda b, h, i, j: rows[b, h, i, place[b, i, j]],
+        lambda: rows.gather(-1, place[:, None].expand(-1, rows.shape[1], -1, -1)),
+    )
+
+
+def all_pairs(pair: PairBias, call: Call) -> Tensor:
+    """Return a pair bias for all pairs of a call, as it broadcasts."""
+    if isinstance(pair, WholeBias):
+        return pair.whole()
+    return pair(*index_grid(*call.q.shape[:2], *call.sizes, call.q.device))
 
 
 def index_grid(

@@ -19,7 +19,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, index_grid
+from posenc_compare.schemes.call import Call, Geometry, all_pairs
 from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import DOORS, Scheme, register
@@ -92,6 +92,5 @@ class Dape(Scheme):
         if vector is not None:
             bias = rearrange(vector[:, place], "head b q k -> b head q k")
         if pair is not None:
-            batch, heads = call.q.shape[:2]
-            bias = bias + pair(*index_grid(batch, heads, *call.sizes, call.q.device))
+            bias = bias + all_pairs(pair, call)
         return bias

@@ -23,7 +23,14 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, Published
+from posenc_compare.schemes.call import (
+    Call,
+    Geometry,
+    PairBias,
+    Published,
+    WholeBias,
+    picked,
+)
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.distinct import distinct
@@ -110,11 +117,13 @@ class Deberta(Scheme):
     def pair_bias(self, call: Call) -> PairBias:
         distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
         of_key = distance if self.p2c_index == "code" else -distance
-        on_q = self._products(call.q, distance, self.to_keys)
-        on_k = self._products(call.k, of_key, self.to_queries)
-        (to_row, row), (to_column, column) = on_q, on_k
-        return lambda b, h, i, j: (
-            to_row[b, h, i, row[b, i, j]] + to_column[b, h, j, column[b, i, j]]
+        to_row, row = self._products(call.q, distance, self.to_keys)
+        to_column, column = self._products(call.k, of_key, self.to_queries)
+        on_q, on_k = picked(to_row, row), picked(to_column, column.mT)
+        of_q, of_k = on_q.one, on_k.one
+        return WholeBias(
+            lambda b, h, i, j: of_q(b, h, i, j) + of_k(b, h, j, i),
+            lambda: on_q.whole() + on_k.whole().mT,
         )
 
     def _products(

@@ -20,7 +20,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, Published
+from posenc_compare.schemes.call import (
+    Call,
+    Geometry,
+    PairBias,
+    Published,
+    WholeBias,
+)
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
@@ -68,7 +74,10 @@ class Fire(Scheme):
         blocks = call.q_positions.split(ROWS, dim=1)
         rows = [self.bias(block, call.k_positions) for block in blocks]
         bias = torch.cat(rows, dim=1).expand(call.q.shape[0], -1, -1, -1)
-        return lambda b, h, i, j: bias[b, i, j, h]
+        return WholeBias(
+            lambda b, h, i, j: bias[b, i, j, h],
+            lambda: bias.permute(0, 3, 1, 2).contiguous(),
+        )
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         """Return the bias of every pair, `(batch or 1, query, key, head)`."""

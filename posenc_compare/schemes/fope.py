@@ -24,7 +24,12 @@ from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
-from posenc_compare.schemes.shared.rotation import Layout, pair_count, rotate
+from posenc_compare.schemes.shared.rotation import (
+    Layout,
+    pair_count,
+    rotate,
+    rotation_table,
+)
 
 
 def identity(inputs: int, outputs: int) -> Tensor:
@@ -88,10 +93,14 @@ class Fope(Scheme):
         self.cosines = nn.Parameter(noise[1] + own, requires_grad=learned)
 
     def query(self, q: Tensor, positions: Tensor) -> Tensor:
-        return rotate(q, self.phasors(positions), self.layout)
+        return self._rotated(q, positions)
 
     def key(self, k: Tensor, positions: Tensor) -> Tensor:
-        return rotate(k, self.phasors(positions), self.layout)
+        return self._rotated(k, positions)
+
+    def _rotated(self, x: Tensor, positions: Tensor) -> Tensor:
+        table = rotation_table(self.phasors(positions), x.dtype, self.layout)
+        return rotate(x, table, self.layout)
 
     def phasors(self, positions: Tensor) -> Tensor:
         """Return complex128 phasors, `(..., heads, seq, pair)`."""

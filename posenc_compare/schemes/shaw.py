@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.call import Call, Geometry, PairBias, picked
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 
@@ -72,8 +72,7 @@ class Shaw(Scheme):
         assert self.on_keys is not None
         products = call.q.to(wide) @ self.on_keys.to(wide).mT  # (..., query, row)
         products = products * self.scale(call.q.shape[-1])
-        row = self.row(call)
-        return lambda b, h, i, j: products[b, h, i, row[b, i, j]]
+        return picked(products, self.row(call))
 
     def values(self, weights: Tensor, call: Call) -> Tensor | None:
         if self.on_values is None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
+from posenc_compare.schemes.call import Call, Geometry, PairBias, picked
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.distinct import distinct
@@ -75,4 +75,4 @@ class TransformerXl(Scheme):
         rows = rows.unflatten(-1, (self.geometry.heads, -1)).permute(1, 2, 0)
         products = (call.q.to(wide) + self.v.to(wide)) @ rows  # (..., query, step)
         products = products * self.scale(call.q.shape[-1])
-        return lambda b, h, i, j: products[b, h, i, place[b, i, j]]
+        return picked(products, place)

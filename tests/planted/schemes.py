@@ -34,8 +34,7 @@ def formula(
     return Fault(f"schemes/{file}.py", name, old, new, tests)
 
 
-ROTATION, ONCE = "shared/rotation", "once(self, name, positions"
-KEY, CLOSE = "(k, self.phasors(positions), ", "self.layout)"
+ROTATION, ONCE = "shared/rotation", "once(self, what, positions"
 POSITIONS, HEAT = "positions[..., None]", "0.1 * math.log(self.factor) + 1"
 SPEEDS, LOGITS = (
     f"{what}_equal_the_slow_reference" for what in ("frequencies", "logits")
@@ -56,7 +55,7 @@ FAULTS = [
         ROTATION,
         "a table for all positions",
         ONCE,
-        "once(self, name, call.q_positions",
+        "once(self, what, call.q_positions",
         "a_table_is_made_once",
     ),
     fault(
@@ -69,8 +68,7 @@ FAULTS = [
         "=device) * 2 / pairs",
         scheme="rope",
     ),
-    fault(ROTATION, "dtype lost", "dim=-1).to(x.dtype)", "dim=-1)", "rope"),
-    formula("fope", "mixed layouts", KEY + CLOSE, f'{KEY}"half")'),
+    fault(ROTATION, "dtype lost", "rotated.to(x.dtype)", "rotated", "rope"),
     formula("p_rope", "slow pairs kept", "self.kept :] = 0", ": self.kept] = 0"),
     formula("xpos", "exponent's sign", ".double() / self.s", ".double() / -self.s"),
     fault("xpos", "keys grow too", "self.shrinking)", "self.growing)"),

@@ -1,13 +1,22 @@
 """What all schemes that rotate share: one table for a pass, and angles to be seen."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
+from torch.func import jvp, vjp
 
 from posenc_compare.schemes import Call, Geometry, create
-from posenc_compare.schemes.shared.rotation import Rotation, rotation_angles
+from posenc_compare.schemes.shared import rotation
+from posenc_compare.schemes.shared.rotation import (
+    Layout,
+    Rotation,
+    rotate,
+    rotation_angles,
+    rotation_table,
+)
 
 SHAPE = (2, 2, 5, 8)
 
@@ -21,6 +30,31 @@ def call() -> Call:
     """Return a call whose queries and keys stand at other positions."""
     places = torch.arange(5)[None]
     return Call(normal(0), normal(1), places + 7, places)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # of `jvp`
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("pairs", [4, 2])
+@pytest.mark.parametrize("layout", get_args(Layout))
+def test_blocks_of_rows_change_no_bit(
+    layout: Layout, pairs: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    angles = torch.arange(5.0).double()[:, None] * torch.logspace(0, -2, pairs)
+    phasors = torch.polar(torch.full_like(angles, 1.25), angles)[None, None]
+    table = rotation_table(phasors, dtype, layout)
+    x, tangent = (normal(seed).to(dtype) for seed in (0, 1))
+
+    def turned(x: Tensor) -> Tensor:
+        return rotate(x, table, layout)
+
+    def each() -> list[Tensor]:
+        _, back = vjp(turned, x)
+        return [turned(x), back(tangent)[0], jvp(turned, (x,), (tangent,))[1]]
+
+    whole = each()
+    monkeypatch.setattr(rotation, "BLOCK", 2 * x[:, :, :1].numel())  # two rows
+    for got, expected in zip(each(), whole, strict=True):
+        assert torch.equal(got, expected)
 
 
 @pytest.mark.parametrize("name", ["rope", "hope", "p_rope", "xpos"])

@@ -3,10 +3,13 @@
 With `n` queries, the bias of query i and key j is `values[head, j - i + n - 1]`. Down
 the rows that index falls, and torch has no negative strides: so the rows of a block are
 taken in reverse, and the bias becomes a view with strides (1, 1).
+
+Keys that a bias lowers so far that their weight is exactly 0 are left out, see `reach`.
 """
 
 import math
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -16,6 +19,7 @@ from torch import Tensor
 from posenc_compare.attention.request import Request
 
 BLOCK = 512  # query rows per block
+STEP = 512  # keys that torch's kernel for CPUs takes at a time
 BACKWARD_BLOCK = 128  # the same where all logits of a block are written out
 
 
@@ -74,17 +78,63 @@ def attend_in_blocks(
 ) -> Tensor:
     """Return the output `(batch, heads, query, value_dim)`, block by block of rows."""
     queries, keys = q.shape[2], k.shape[2]
-    parts = []
-    for start, stop, seen in _blocks(queries, keys, causal, BLOCK):
+    skips = causal and queries > BLOCK and _may_skip(q)
+    reaches = reach(q, k, v, values, scale) if skips else [keys] * q.shape[1]
+
+    def attend(start: int, stop: int, first: int, last: int, heads: slice) -> Tensor:
+        bias = _reversed_bias(values[heads], stop - start, last, queries - stop)
         part = F.scaled_dot_product_attention(
-            q[:, :, start:stop].flip(2),
-            k[:, :, :seen],
-            v[:, :, :seen],
-            attn_mask=_reversed_bias(values, stop - start, seen, queries - stop),
+            q[:, heads, start:stop].flip(2),
+            k[:, heads, first:last],
+            v[:, heads, first:last],
+            attn_mask=bias[..., first:],
             scale=scale,
         )
-        parts.append(part.flip(2))
+        return part.flip(2)
+
+    parts = []
+    for start, stop, seen in _blocks(queries, keys, causal, BLOCK):
+        own = seen - (stop - start)  # the key of the first query, if causal
+        firsts = [max(0, own - far + 1) // STEP * STEP for far in reaches]
+        alike = groupby(range(len(firsts)), key=firsts.__getitem__)
+        runs = [(first, list(heads)) for first, heads in alike]
+        rows = [
+            attend(start, stop, first, seen, slice(heads[0], heads[-1] + 1))
+            for first, heads in runs
+        ]
+        parts.append(torch.cat(rows, dim=1))
     return torch.cat(parts, dim=2)
+
+
+def _may_skip(x: Tensor) -> bool:
+    """Return whether to look at numbers before keys are chosen, which is a wait."""
+    return not (x.is_cuda or torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+
+def reach(q: Tensor, k: Tensor, v: Tensor, values: Tensor, scale: float) -> list[int]:
+    """Return, for each head, how many keys back from a query's own may have a weight.
+
+    A logit lies at most `|q| |k| scale` from its bias, that of the own key too. So a
+    key whose bias is lower than that of the own key by more than twice this, and by the
+    logarithm of the least number that is not 0, has a weight of exactly 0.
+
+    Returns:
+        Counts from 1, the own key, to all keys: all where `v` is not finite, since 0
+        times infinity is no number.
+    """
+    keys, kind = k.shape[2], torch.finfo(values.dtype)
+    longest = [
+        torch.linalg.vector_norm(x, dim=-1, dtype=values.dtype).amax(dim=(0, 2))
+        for x in (q, k)
+    ]
+    most = 1.01 * scale * longest[0] * longest[1]  # 1 %: products are rounded
+    gap = 2 * most - math.log(kind.tiny * kind.eps) + 1
+    highest = values[:, :keys].cummax(dim=1).values  # of a key and all before it
+    needed = ~(highest < values[:, keys - 1 : keys] - gap[:, None])
+    try:
+        return (needed | ~v.isfinite().all()).sum(dim=1).tolist()
+    except RuntimeError:  # under `vmap` there are no numbers to look at
+        return [keys] * q.shape[1]
 
 
 class StridedBias(torch.autograd.Function):

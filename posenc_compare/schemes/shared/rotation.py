@@ -19,6 +19,7 @@ from posenc_compare.schemes.wrapper import Wrapper
 
 Layout = Literal["adjacent", "half"]
 
+BLOCK = 1 << 18  # numbers that are rotated at a time
 PAIRS = {"adjacent": "(pair two)", "half": "(two pair)"}
 
 
@@ -87,12 +88,14 @@ class Rotation(Scheme, ABC):
             call: the attention call, if there is one.
             phasors: the method that makes them of the positions.
         """
+
+        def made() -> Tensor:
+            return rotation_table(phasors(positions), x.dtype, self.layout)
+
         if call is None or self.facts.per_layer:  # trained angles keep their gradients
-            made = phasors(positions)
-        else:
-            name = phasors.__name__
-            made = call.once(self, name, positions, lambda: phasors(positions))
-        return rotate(x, made, self.layout)
+            return rotate(x, made(), self.layout)
+        what = f"{phasors.__name__} for {x.dtype}"
+        return rotate(x, call.once(self, what, positions, made), self.layout)
 
 
 def rotation_angles(scheme: Scheme, positions: Tensor) -> Tensor | None:
@@ -120,13 +123,38 @@ def pair_count(scheme: str, head_dim: int) -> int:
     return head_dim // 2
 
 
-def rotate(x: Tensor, phasors: Tensor, layout: Layout) -> Tensor:
+def rotation_table(phasors: Tensor, dtype: torch.dtype, layout: Layout) -> Tensor:
+    """Return phasors as `rotate` reads them, for what has a dtype.
+
+    Args:
+        phasors: complex128 `(..., seq, pair)`.
+        dtype: of what will be rotated.
+        layout: which two channels make a pair.
+
+    Returns:
+        The phasors if pairs are adjacent, else cosines and signed sines of all
+        channels, `(2, ..., seq, 2 * pair)`; in float32 or wider.
+    """
+    wide = torch.promote_types(dtype, torch.float32)
+    phasors = phasors.to(torch.promote_types(wide, torch.complex64))
+    if layout == "adjacent":
+        return phasors
+    cosine, sine = phasors.real, phasors.imag
+    return torch.stack(
+        [torch.cat([cosine, cosine], dim=-1), torch.cat([-sine, sine], dim=-1)]
+    )
+
+
+def rotate(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
     """Multiply pairs of channels, read as complex numbers, by phasors.
+
+    Adjacent pairs are complex numbers as they lie. All else is written more than once
+    on the way, so a CPU does it by blocks of rows that stay in its cache.
 
     Args:
         x: `(batch, heads, seq, head_dim)`.
-        phasors: complex128, broadcasts to `(batch, heads, seq, pair)`; the channels
-            beyond these pairs stay as they are.
+        table: what `rotation_table` made of phasors that broadcast to
+            `(batch, heads, seq, pair)`; channels beyond these pairs stay as they are.
         layout: which two channels make a pair.
 
     Returns:
@@ -134,12 +162,25 @@ def rotate(x: Tensor, phasors: Tensor, layout: Layout) -> Tensor:
     """
     if not x.numel():
         return x  # torch reads no complex numbers from an empty tensor of any strides
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    phasors = phasors.to(torch.promote_types(wide.dtype, torch.complex64))
-    width = 2 * phasors.shape[-1]
-    pairs = rearrange(
-        wide[..., :width], f"... {PAIRS[layout]} -> ... pair two", two=2
-    ).contiguous()
-    rotated = torch.view_as_real(torch.view_as_complex(pairs) * phasors)
-    rotated = rearrange(rotated, f"... pair two -> ... {PAIRS[layout]}")
-    return torch.cat([rotated, wide[..., width:]], dim=-1).to(x.dtype)
+    width = table.shape[-1] * (2 if layout == "adjacent" else 1)
+    if width < x.shape[-1]:
+        rotated = rotate(x[..., :width], table, layout)
+        return torch.cat([rotated, x[..., width:]], dim=-1)
+    as_it_lies = layout == "adjacent" and x.dtype == table.real.dtype
+    whole = as_it_lies or x.numel() <= BLOCK or x.device.type != "cpu"
+    if whole or torch.compiler.is_compiling():
+        return _rotated(x, table, layout)
+    rows = max(1, BLOCK * x.shape[-2] // x.numel())
+    blocks = zip(x.split(rows, dim=-2), table.split(rows, dim=-2), strict=True)
+    return torch.cat([_rotated(*block, layout) for block in blocks], dim=-2)
+
+
+def _rotated(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
+    wide = x.to(table.real.dtype)
+    if layout == "adjacent":
+        pairs = rearrange(wide, "... (pair two) -> ... pair two", two=2).contiguous()
+        rotated = torch.view_as_real(torch.view_as_complex(pairs) * table).flatten(-2)
+    else:
+        cosine, sine = table
+        rotated = wide * cosine + wide.roll(wide.shape[-1] // 2, dims=-1) * sine
+    return rotated.to(x.dtype)
