@@ -38,7 +38,7 @@ MORE = {
     **{"hope": 20, "p_rope": 20, "rope": 20, "swin": 30, "xpos": 30, "mix": 30},
     **{"kerple_log": 40, "kerple_power": 40, "rope_2d": 40, "fox": 50, "mlp_bias": 60},
     **{"fope": 70, "transformer_xl": 70, "deberta": 90, "shaw": 90, "cope": 100},
-    **{"dape": 100, "rerope": 100, "pope": 110, "fire": 130, "path": 250},
+    **{"dape": 100, "rerope": 100, "pope": 80, "fire": 130, "path": 250},
 }
 
 

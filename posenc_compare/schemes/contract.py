@@ -47,12 +47,15 @@ def ask(
 ) -> Tensor:
     """Return what `embed`, `query` or `key` makes of `x`, in the dtype of `x`.
 
+    Queries and keys have as many times more channels as the facts of the scheme say.
+
     Raises:
         DoorError: as `check_returned`, or if `x` loses its gradient, or what is
             returned has one that leads to no parameter.
     """
     got = opened(scheme, door, x, positions, call=call)
-    check_returned(scheme, door, got, x.shape, x)
+    times = 1 if door == "embed" else scheme.facts.widens
+    check_returned(scheme, door, got, (*x.shape[:-1], times * x.shape[-1]), x)
     fault = ""
     if x.requires_grad and not got.requires_grad and torch.is_grad_enabled():
         fault = "with the gradient of its input, got one without"

@@ -18,6 +18,8 @@ class Facts:
             `@register` derive it: True for every family but absolute.
         by_order: True if it counts tokens and never reads position ids.
         mixes_heads: True if a head's logits depend on those of other heads.
+        widens: how many times as many channels the heads of queries and keys have
+            behind the doors `query` and `key`.
         known_faults: conformance checks that the scheme fails, each with the reason.
     """
 
@@ -27,6 +29,7 @@ class Facts:
     relative: bool | None = None
     by_order: bool = False
     mixes_heads: bool = False
+    widens: int = 1
     known_faults: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
@@ -63,6 +64,7 @@ class Heads(Scheme):
             relative=one.relative and other.relative,
             by_order=one.by_order and other.by_order,
             mixes_heads=one.mixes_heads or other.mixes_heads,
+            widens=max(one.widens, other.widens),
         )
 
     def acts_at(self, door: str) -> bool:
@@ -157,7 +159,8 @@ class Heads(Scheme):
             opened(scheme, door, part, positions, call=own)
             for (scheme, part), (_, own) in parts
         ]
-        return torch.cat(turned, dim=1)
+        width = max(part.shape[-1] for part in turned)  # zeros leave products alone
+        return torch.cat([F.pad(p, (0, width - p.shape[-1])) for p in turned], dim=1)
 
     def _calls(self, call: Call | None) -> Iterable[tuple[Scheme, Call | None]]:
         """Return each scheme with the call of its heads, if there is a call."""

@@ -11,7 +11,8 @@ x-transformers) and here.
 Convention: one frequency for each channel, `w_c = base ** (-c / head_dim)`, where RoPE
 has one for two. The trained phase, one per head and channel, is added to the key and
 clamped to [-2 pi, 0], as in lucidrains' code; docs/schemes.md says what that costs.
-Logits are computed for whole rows: lengths and angles need two channels for one.
+Lengths and angles need two channels for one, so heads of queries and keys have twice
+the channels behind the doors.
 """
 
 import math
@@ -21,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
@@ -39,7 +40,7 @@ class Pope(Scheme):
         start: where the phases start: all 0, or uniform in [-2 pi, 0].
     """
 
-    facts = Facts(per_layer=True)
+    facts = Facts(per_layer=True, widens=2)
 
     def __init__(
         self,
@@ -54,15 +55,16 @@ class Pope(Scheme):
         drawn = torch.rand(size) if start == "uniform" else torch.zeros(size)
         self.phase = nn.Parameter(-2 * math.pi * drawn)
 
-    def scores(self, logits: Tensor, call: Call) -> Tensor:
-        phase = self.phase.clamp(-2 * math.pi, 0)
-        q = self._polar(call.q, call.q_positions, torch.zeros_like(phase))
-        k = self._polar(call.k, call.k_positions, phase)
-        products = q.to(logits.dtype) @ k.to(logits.dtype).mT
-        return products * self.scale(call.q.shape[-1])
+    def query(self, q: Tensor, positions: Tensor) -> Tensor:
+        return self._polar(q, positions, torch.zeros_like(self.phase[:1]))
+
+    def key(self, k: Tensor, positions: Tensor) -> Tensor:
+        return self._polar(k, positions, self.phase.clamp(-2 * math.pi, 0))
 
     def _polar(self, x: Tensor, positions: Tensor, phase: Tensor) -> Tensor:
-        size = F.softplus(x.to(torch.promote_types(x.dtype, torch.float32)))
+        wide = torch.promote_types(x.dtype, torch.float32)
+        size = F.softplus(x.to(wide))
         angle = position_angles(positions, x.shape[-1], self.base)
-        angle = angle[..., None, :, :] + phase  # (batch, heads, seq, head_dim)
-        return torch.cat([size * angle.cos(), size * angle.sin()], dim=-1)
+        angle = angle[..., None, :, :] + phase  # (batch, heads or 1, seq, head_dim)
+        cosine, sine = angle.cos().to(wide), angle.sin().to(wide)
+        return torch.cat([size * cosine, size * sine], dim=-1).to(x.dtype)

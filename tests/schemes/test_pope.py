@@ -107,3 +107,14 @@ def test_close_positions_in_bfloat16() -> None:
 
 def test_every_layer_has_phases_of_its_own() -> None:
     assert Variant("pope").build(Geometry(model_dim=16, heads=2)).facts.per_layer
+
+
+def test_the_fused_kernel_serves_it_with_channels_of_zeros_for_values() -> None:
+    q, k, v = (x.float() for x in vectors(2, 2, 40, 8))
+    scheme, positions = trained().float(), torch.arange(40)
+    given = {"scheme": scheme, "positions": positions}
+    got, expected = (
+        attention(q, k, v, **given, path=path) for path in ("fused", "plain")
+    )
+    assert got.shape == v.shape
+    close(got.double(), expected.double(), 1e-6)

@@ -87,9 +87,9 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
     Returns:
         Rows for tokens by how they are drawn, for queries, for keys (cases `query`,
-        `key`). For the logits, `bias_share` b / (b + c), the mean over heads; b and c
-        are the variances over keys of the bias and of the content logits. Where a
-        scheme does not act, its change is 0.
+        `key`), unless a scheme gives them more channels. For the logits, `bias_share`
+        b / (b + c), the mean over heads; b and c are the variances over keys of the
+        bias and of the content logits. Where a scheme does not act, its change is 0.
     """
     scheme = probe.build(variant)
     rows = []
@@ -101,7 +101,8 @@ def perturbation(variant: Variant, probe: Probe, progress: Progress) -> Result:
     call = session.call(0, *(probe.heads_of(x, door) for door in ("query", "key")), x=x)
     for door, before in (("query", call.q), ("key", call.k)):
         after = ask(scheme, door, before, call.q_positions, call)
-        rows += _change(before, after, door)
+        if scheme.facts.widens == 1:  # else there is nothing to compare with
+            rows += _change(before, after, door)
     rows.append(Row(BIAS.name, _bias_share(scheme, probe)))
     return Result(rows)
 

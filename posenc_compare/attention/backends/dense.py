@@ -2,9 +2,9 @@
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor
 
+from posenc_compare.attention.kernel import attend
 from posenc_compare.attention.request import Request
 
 
@@ -28,11 +28,11 @@ def _attend(request: Request) -> Tensor:
     if request.bias is not None:
         added = request.added().to(request.mask_dtype())
         mask = added.masked_fill(~mask, -math.inf)
-    return F.scaled_dot_product_attention(
+    return attend(
         request.q,
         request.k,
         request.v,
+        request.scale,
         attn_mask=mask,
-        scale=request.scale,
         enable_gqa=request.grouped,
     )

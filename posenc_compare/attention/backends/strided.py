@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from posenc_compare.attention import kernel
 from posenc_compare.attention.request import Request
 
 BLOCK = 512  # query rows per block
@@ -83,12 +84,12 @@ def attend_in_blocks(
 
     def attend(start: int, stop: int, first: int, last: int, heads: slice) -> Tensor:
         bias = _reversed_bias(values[heads], stop - start, last, queries - stop)
-        part = F.scaled_dot_product_attention(
+        part = kernel.attend(
             q[:, heads, start:stop].flip(2),
             k[:, heads, first:last],
             v[:, heads, first:last],
+            scale,
             attn_mask=bias[..., first:],
-            scale=scale,
         )
         return part.flip(2)
 
