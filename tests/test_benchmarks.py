@@ -1,15 +1,18 @@
-"""The benchmark of a GPU, as far as the CPU can run it."""
+"""Benchmarks, run small: what they check, what they keep, and a GPU's on the CPU."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import attention, rotation, rounds  # noqa: E402
 from benchmarks.gpu.correct import is_wrong  # noqa: E402
 
 
@@ -69,3 +72,81 @@ def test_names_are_listed() -> None:
     done = benchmark("no_such")
     assert done.returncode == 2
     assert "gpu" in done.stdout
+
+
+# --- timings on the CPU ---------------------------------------------------------------
+
+
+def test_ratios_are_to_the_floor_of_the_same_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(rounds.time, "perf_counter", lambda: clock[0])
+    paces = iter([9.0, 1.0, 2.0, 4.0, 8.0])  # of the machine, by round; the first warms
+
+    def floor() -> None:
+        pace[0] = next(paces)
+        clock[0] += pace[0]
+
+    def case() -> None:
+        clock[0] += 3 * pace[0]
+
+    pace = [0.0]
+    cases = {rounds.FLOOR: floor, "case": case}
+    first, second = rounds.timed(cases, 4, memory=False)
+    assert (first.ratio, second.ratio, second.low, second.high) == (1, 3, 3, 3)
+    assert second.ms == pytest.approx(9000)
+    assert second.mib is None
+
+
+def test_what_was_timed_is_kept_with_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rounds, "RECORDS", tmp_path)
+    monkeypatch.setattr(rotation, "ROUNDS", 2)
+    monkeypatch.setattr(
+        rotation, "PEERS", {"absent, half": (_absent, "half")}, raising=True
+    )
+    threads = torch.get_num_threads()
+    try:
+        rotation.main(["64"])
+    finally:
+        torch.set_num_threads(threads)
+    shown = capsys.readouterr().out
+    assert "absent, half: not installed" in shown
+    assert "| adjacent | " in shown
+    kept = json.loads((tmp_path / "rotation.json").read_text())
+    assert kept["machine"]["torch"] == torch.__version__
+    assert kept["machine"]["processor"]
+    timings = kept["columns"]["bfloat16, with gradient"]
+    assert [timing["case"] for timing in timings] == ["floor", "adjacent", "half"]
+    assert all(timing["low"] <= timing["ratio"] <= timing["high"] for timing in timings)
+
+
+def _absent(length: int, dtype: torch.dtype) -> rotation.Rotate:
+    raise ImportError
+
+
+def test_a_wrong_rotation_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    turned = {"mirror": (lambda x: x.flip(-1), "half")}
+    monkeypatch.setattr(rotation, "rotations", lambda length, dtype: turned)
+    with pytest.raises(SystemExit, match="mirror: off by"):
+        rotation.cases(32, torch.float32, backward=False)
+
+
+def test_every_case_of_attention_is_right() -> None:
+    for case in attention.CASES:
+        attention.check(*case)
+
+
+def test_a_wrong_case_of_attention_is_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = attention.attention
+
+    def wrong(*given: Any, path: Any, **more: Any) -> torch.Tensor:
+        return right(*given, path=path, **more) * (1.01 if path == "fused" else 1)
+
+    monkeypatch.setattr(attention, "attention", wrong)
+    with pytest.raises(SystemExit, match="nope on fused: off by"):
+        attention.check("nope", "fused")

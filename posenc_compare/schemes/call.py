@@ -243,7 +243,13 @@ def all_pairs(pair: PairBias, call: Call) -> Tensor:
     """Return a pair bias for all pairs of a call, as it broadcasts."""
     if isinstance(pair, WholeBias):
         return pair.whole()
-    return pair(*index_grid(*call.q.shape[:2], *call.sizes, call.q.device))
+    return pair(
+        *index_grid(  # pyright counts no items of a torch.Size
+            *call.q.shape[:2],  # pyright: ignore[reportCallIssue]
+            *call.sizes,
+            call.q.device,  # pyright: ignore[reportCallIssue]
+        )
+    )
 
 
 def index_grid(
