@@ -4,6 +4,7 @@ Times are processor-bound and noisy; what is kept are medians and quartiles of r
 the floor of the same round.
 """
 
+import hashlib
 import importlib.metadata
 import json
 import statistics
@@ -87,7 +88,8 @@ def shown(columns: dict[str, list[Timing]]) -> str:
 
 def kept(name: str, columns: dict[str, list[Timing]], **setting: object) -> None:
     """Write a benchmark with machine, versions and date as a record, and show it."""
-    versions = {}
+    parts = (Path(__file__), Path(__file__).with_name(f"{name}.py"))
+    source, versions = b"".join(part.read_bytes() for part in parts), {}
     for peer in PEERS:
         try:
             versions[peer] = importlib.metadata.version(peer)
@@ -97,6 +99,7 @@ def kept(name: str, columns: dict[str, list[Timing]], **setting: object) -> None
         "benchmark": name,
         "date": time.strftime("%Y-%m-%d"),
         "machine": {**place(), "threads": torch.get_num_threads(), **versions},
+        "benchmark_sha256": hashlib.sha256(source).hexdigest(),
         "setting": setting,
         "columns": {
             title: [asdict(timing) for timing in timings]

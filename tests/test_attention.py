@@ -16,6 +16,7 @@ from posenc_compare.attention import Mask, Path, attention, attention_logits, re
 from posenc_compare.attention.backends import BACKENDS, strided
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme, create
+from posenc_compare.schemes.call import PairBias, picked
 
 BATCH, HEADS, WIDTH = 2, 3, 8
 SIZES = [(40, 40), (7, 40), (1, 40), (1, 1)]
@@ -381,6 +382,28 @@ def test_bfloat16_gradients_are_in_bfloat16_and_close(
         # The two differ by roundings of o_i and of the result: a few 2**-8.
         size = other.abs().max().item()
         torch.testing.assert_close(one, other, rtol=0, atol=8 * 2.0**-8 * size)
+
+
+@pytest.mark.parametrize("path", ["dense", "plain"])
+def test_places_of_all_sequences_may_be_the_same(
+    path: Path, normal: Callable[..., Tensor]
+) -> None:
+    class Looks(Scheme):
+        name = "looks"
+
+        def pair_bias(self, call: Call) -> PairBias:
+            distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
+            return picked(call.q[..., :5], distance.clamp(0, 4))
+
+    q, k, v = normal(3, 2, HEADS, 20, WIDTH)
+    geometry = Geometry(heads=HEADS, head_dim=WIDTH)
+    given: dict[str, Any] = {"scheme": Looks(geometry), "path": path}
+    given["positions"] = torch.arange(20)
+    got = attention(q, k, v, **given)
+    alone = [
+        attention(q[b : b + 1], k[b : b + 1], v[b : b + 1], **given) for b in (0, 1)
+    ]
+    torch.testing.assert_close(got, torch.cat(alone), rtol=0, atol=1e-12)
 
 
 # --- the strided path -------------------------------------------------------------

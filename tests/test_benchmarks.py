@@ -123,6 +123,17 @@ def test_what_was_timed_is_kept_with_the_machine(
     assert all(timing["low"] <= timing["ratio"] <= timing["high"] for timing in timings)
 
 
+@pytest.mark.parametrize("name", ["rotation", "attention", "steps"])
+def test_tables_of_the_readme_are_those_of_the_records(name: str) -> None:
+    kept = json.loads((rounds.RECORDS / f"{name}.json").read_text())
+    columns = {
+        title: [rounds.Timing(**timing) for timing in timings]
+        for title, timings in kept["columns"].items()
+    }
+    readme = (ROOT / "benchmarks" / "README.md").read_text()
+    assert rounds.shown(columns) in readme
+
+
 def _absent(length: int, dtype: torch.dtype) -> rotation.Rotate:
     raise ImportError
 

@@ -103,6 +103,22 @@ def test_what_is_far_away_and_large_is_seen() -> None:
     torch.testing.assert_close(attend(q, k, v), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_batch_of_none_comes_back() -> None:
+    none = normal(0)[:0]
+    assert attend(none, none, none).shape == none.shape
+
+
+def test_float64_with_denormals_flushed() -> None:
+    q, k, v = (normal(seed, torch.float64) for seed in range(3))
+    expected = attend(q, k, v)
+    try:
+        if not torch.set_flush_denormal(True):
+            pytest.skip("this processor cannot flush denormals")
+        assert torch.equal(attend(q, k, v), expected)
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_values_that_are_no_numbers_are_not_left_out() -> None:
     q, k, v = (normal(seed) for seed in range(3))
     v[0, 0, 3, 0] = math.inf

@@ -231,11 +231,13 @@ def picked(rows: Tensor, place: Tensor) -> WholeBias:
 
     Args:
         rows: `(batch, heads, query, row)`.
-        place: which number, `(batch, query, key)` int64.
+        place: which number, `(batch or 1, query, key)` int64.
     """
+    batch, heads = rows.shape[:2]
+    place = place.expand(batch, -1, -1)
     return WholeBias(
         lambda b, h, i, j: rows[b, h, i, place[b, i, j]],
-        lambda: rows.gather(-1, place[:, None].expand(-1, rows.shape[1], -1, -1)),
+        lambda: rows.gather(-1, place[:, None].expand(-1, heads, -1, -1)),
     )
 
 

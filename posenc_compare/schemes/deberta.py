@@ -135,4 +135,4 @@ class Deberta(Scheme):
         vectors = apply_wide(layer, self.table[used]).to(wide)
         vectors = vectors.unflatten(-1, (self.geometry.heads, -1)).permute(1, 2, 0)
         products = x.to(wide) @ vectors * self.scale(x.shape[-1])  # (..., seq, row)
-        return products, place.expand(x.shape[0], -1, -1)
+        return products, place

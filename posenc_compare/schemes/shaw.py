@@ -62,10 +62,9 @@ class Shaw(Scheme):
         )
 
     def row(self, call: Call) -> Tensor:
-        """Return the row of every pair, `(batch, query, key)`."""
+        """Return the row of every pair, `(batch or 1, query, key)`."""
         offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
-        row = offsets.clamp(-self.reach, self.reach) + self.reach
-        return row.expand(call.q.shape[0], -1, -1)
+        return offsets.clamp(-self.reach, self.reach) + self.reach
 
     def pair_bias(self, call: Call) -> PairBias:
         wide = torch.promote_types(call.q.dtype, torch.float32)

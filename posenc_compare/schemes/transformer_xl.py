@@ -67,7 +67,6 @@ class TransformerXl(Scheme):
         if self.clamp:
             distance = distance.clamp(-self.clamp, self.clamp)
         steps, place = distinct(distance)
-        place = place.expand(call.q.shape[0], -1, -1)  # (batch, query, key)
         wide = torch.promote_types(call.q.dtype, torch.float32)
         angle = position_angles(steps, self.geometry.model_dim // 2, self.base)
         waves = torch.cat([angle.sin(), angle.cos()], dim=-1).to(wide)

@@ -32,6 +32,18 @@ def call() -> Call:
     return Call(normal(0), normal(1), places + 7, places)
 
 
+@pytest.mark.parametrize("layout", get_args(Layout))
+def test_one_angle_may_serve_all_positions(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, angles = normal(0).bfloat16(), torch.linspace(0, 3, 4).double()
+    phasors = torch.polar(torch.ones(1, 1, 1, 4).double(), angles)
+    table = rotation_table(phasors, x.dtype, layout)
+    whole = rotate(x, table, layout)
+    monkeypatch.setattr(rotation, "BLOCK", x[:, :, :1].numel())
+    assert torch.equal(rotate(x, table, layout), whole)
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # of `jvp`
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pairs", [4, 2])

@@ -79,7 +79,7 @@ def attend_in_blocks(
 ) -> Tensor:
     """Return the output `(batch, heads, query, value_dim)`, block by block of rows."""
     queries, keys = q.shape[2], k.shape[2]
-    skips = causal and queries > BLOCK and _may_skip(q)
+    skips = causal and queries > BLOCK and q.numel() > 0 and _may_skip(q)
     reaches = reach(q, k, v, values, scale) if skips else [keys] * q.shape[1]
 
     def attend(start: int, stop: int, first: int, last: int, heads: slice) -> Tensor:
@@ -129,7 +129,7 @@ def reach(q: Tensor, k: Tensor, v: Tensor, values: Tensor, scale: float) -> list
         for x in (q, k)
     ]
     most = 1.01 * scale * longest[0] * longest[1]  # 1 %: products are rounded
-    gap = 2 * most - math.log(kind.tiny * kind.eps) + 1
+    gap = 2 * most - math.log(kind.tiny) - math.log(kind.eps) + 1
     highest = values[:, :keys].cummax(dim=1).values  # of a key and all before it
     needed = ~(highest < values[:, keys - 1 : keys] - gap[:, None])
     try:

@@ -153,8 +153,9 @@ def rotate(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
 
     Args:
         x: `(batch, heads, seq, head_dim)`.
-        table: what `rotation_table` made of phasors that broadcast to
-            `(batch, heads, seq, pair)`; channels beyond these pairs stay as they are.
+        table: what `rotation_table` made of phasors `(..., seq or 1, pair)` that
+            broadcast to `(batch, heads, seq, pair)`; channels beyond these pairs stay
+            as they are.
         layout: which two channels make a pair.
 
     Returns:
@@ -171,6 +172,7 @@ def rotate(x: Tensor, table: Tensor, layout: Layout) -> Tensor:
     if whole or torch.compiler.is_compiling():
         return _rotated(x, table, layout)
     rows = max(1, BLOCK * x.shape[-2] // x.numel())
+    table = table.expand(*table.shape[:-2], x.shape[-2], -1)
     blocks = zip(x.split(rows, dim=-2), table.split(rows, dim=-2), strict=True)
     return torch.cat([_rotated(*block, layout) for block in blocks], dim=-2)
 
