@@ -98,7 +98,7 @@ FAULTS = [
     formula("shaw", "clip off by one", ".clamp(-self.reach,", ".clamp(1 - self.reach,"),
     # What looks at the text
     formula("deberta", "the other index", 'index == "code"', 'index == "paper"'),
-    fault("deberta", "query for key", "to_column[b, h, j,", "to_column[b, h, i,"),
+    fault("deberta", "query for key", "column.mT)", "column)"),
     formula("cope", "no diagonal", ".flip(-1).clamp(", ".flip(-1).sub(gates).clamp("),
     fault("cope", "future counted", ".sigmoid() * call.keep()", ".sigmoid()"),
     formula("fox", "gates reward", f"{NOW} - {THEN}", f"{THEN} - {NOW}"),
