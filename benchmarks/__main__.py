@@ -10,6 +10,7 @@ NAMES = {
     "attention": "paths of attention, as ratios to the kernel without a bias",
     "commands": "commands as whole processes",
     "gpu": "what is right and fast on a GPU, part by part",
+    "models": "whole models that read a long text, as ratios to rope",
     "rotation": "rotations of queries, as ratios to a copy",
     "steps": "steps of training, as ratios to one without a scheme",
 }

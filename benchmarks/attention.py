@@ -1,7 +1,8 @@
 """Time the execution paths of attention against the kernel without a bias.
 
 The floor is `is_causal` and nothing added. All cases give what the definition gives in
-float64 at 1100 positions, in several blocks, or they are not timed.
+float64 at 1100 positions, in several blocks, forward and in all gradients, or they are
+not timed.
 
     python -m benchmarks attention [length ...]
 """
@@ -25,12 +26,15 @@ CASES: list[tuple[str, Path]] = [
     ("t5_bias", "strided"),
     ("t5_bias", "dense"),
     ("kerple_log", "strided"),
+    ("sandwich", "strided"),
+    ("fox", "dense"),
     ("fire", "dense"),
     ("transformer_xl", "dense"),
     ("deberta", "dense"),
     ("shaw", "plain"),
     ("cope", "plain"),
     ("dape", "plain"),
+    ("path", "plain"),
 ]
 
 
@@ -42,31 +46,59 @@ def made(name: str, length: int) -> Scheme:
     )
 
 
-def inputs(length: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values."""
+def inputs(length: int) -> list[Tensor]:
+    """Return queries, keys and values, and the tokens that a scheme may look at."""
     torch.manual_seed(0)
-    q, k, v = torch.randn(3, 1, HEADS, length, HEAD_DIM).unbind()
-    return q, k, v
+    parts = [*torch.randn(3, 1, HEADS, length, HEAD_DIM).unbind()]
+    return [*parts, torch.randn(1, length, HEADS * HEAD_DIM)]
 
 
-def check(name: str, path: Path) -> None:
-    """Stop unless a path gives what the definition gives in float64."""
-    q, k, v = inputs(CHECKED)
-    positions, scheme = torch.arange(CHECKED), made(name, CHECKED)
-    with torch.no_grad():
-        got = attention(q, k, v, scheme=scheme, positions=positions, path=path)
-        wide = (x.double() for x in (q, k, v))
-        exact = attention(
-            *wide, scheme=scheme.double(), positions=positions, path="plain"
-        )
-    if (error := (got - exact).abs().max().item()) > 1e-4:  # float32
-        raise SystemExit(f"{name} on {path}: off by {error:.1e}")
+def attended(scheme: Scheme, parts: list[Tensor], path: Path) -> Tensor:
+    """Return attention of what `inputs` gives, on a path."""
+    q, k, v, x = parts
+    positions, state = torch.arange(q.shape[-2]), scheme.token_state(x)
+    return attention(
+        q, k, v, scheme=scheme, positions=positions, state=state, path=path
+    )
+
+
+def results(scheme: Scheme, parts: list[Tensor], path: Path) -> dict[str, Tensor]:
+    """Return the output on a path, and the gradients of its sum of squares.
+
+    Those of all parameters are one vector: softmax takes some biases away, whose
+    gradient is zero and has no size of its own to be off by.
+    """
+    given = [part.detach().requires_grad_() for part in parts]
+    wanted = [*given, *scheme.parameters()]
+    out = attended(scheme, given, path)
+    found = torch.autograd.grad(
+        out.square().sum(), wanted, allow_unused=True, materialize_grads=True
+    )
+    names = [f"gradient of {name}" for name in ("q", "k", "v", "tokens")]
+    results = {"output": out.detach(), **dict(zip(names, found, strict=False))}
+    own = [gradient.flatten() for gradient in found[len(given) :]]
+    return results | {"gradient of parameters": torch.cat([out.new_zeros(1), *own])}
+
+
+def check(name: str, path: Path, length: int = CHECKED) -> None:
+    """Stop unless a path gives what the definition gives in float64.
+
+    What is off counts in parts of the largest number of its kind, and may be that of
+    adding as many numbers of float32 as there are keys.
+    """
+    parts, scheme = inputs(length), made(name, length)
+    got = results(scheme, parts, path)
+    exact = results(scheme.double(), [part.double() for part in parts], "plain")
+    for what, one in got.items():
+        error, size = (one - exact[what]).abs().max(), exact[what].abs().max()
+        if error > length * 2**-24 * size:
+            raise SystemExit(f"{name} on {path}: {what} off by {error / size:.1e}")
 
 
 def cases(length: int, backward: bool) -> dict[str, Run]:
     """Return what is timed at a length."""
-    q, k, v = (x.requires_grad_(backward) for x in inputs(length))
-    positions = torch.arange(length)
+    parts = [part.requires_grad_(backward) for part in inputs(length)]
+    q, k, v, _ = parts
 
     def floor() -> Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -86,7 +118,7 @@ def cases(length: int, backward: bool) -> dict[str, Run]:
         scheme = made(name, length).requires_grad_(backward)
 
         def case(scheme: Scheme = scheme, path: Path = path) -> Tensor:
-            return attention(q, k, v, scheme=scheme, positions=positions, path=path)
+            return attended(scheme, parts, path)
 
         runs[f"{name}, {path}"] = run(case)
     return runs

@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import attention, rotation, rounds  # noqa: E402
+from benchmarks import attention, models, rotation, rounds  # noqa: E402
 from benchmarks.gpu.correct import is_wrong  # noqa: E402
 
 
@@ -123,7 +123,7 @@ def test_what_was_timed_is_kept_with_the_machine(
     assert all(timing["low"] <= timing["ratio"] <= timing["high"] for timing in timings)
 
 
-@pytest.mark.parametrize("name", ["rotation", "attention", "steps"])
+@pytest.mark.parametrize("name", ["rotation", "attention", "models", "steps"])
 def test_tables_of_the_readme_are_those_of_the_records(name: str) -> None:
     kept = json.loads((rounds.RECORDS / f"{name}.json").read_text())
     columns = {
@@ -145,19 +145,46 @@ def test_a_wrong_rotation_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         rotation.cases(32, torch.float32, backward=False)
 
 
-def test_every_case_of_attention_is_right() -> None:
-    for case in attention.CASES:
-        attention.check(*case)
+@pytest.mark.parametrize("case", attention.CASES)
+def test_every_case_of_attention_is_right(case: tuple[str, Any]) -> None:
+    attention.check(*case, length=600)  # two blocks of rows
 
 
+@pytest.mark.parametrize("what", ["output", "gradient of k"])
 def test_a_wrong_case_of_attention_is_not_timed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     right = attention.attention
 
     def wrong(*given: Any, path: Any, **more: Any) -> torch.Tensor:
-        return right(*given, path=path, **more) * (1.01 if path == "fused" else 1)
+        if path == "plain":
+            return right(*given, path=path, **more)
+        if what == "output":
+            return right(*given, path=path, **more) * 1.01
+        q, k, v = given  # the output is right, and the gradient of half of the keys 0
+        half = torch.cat([k[..., :9, :].detach(), k[..., 9:, :]], dim=-2)
+        return right(q, half, v, path=path, **more)
 
     monkeypatch.setattr(attention, "attention", wrong)
-    with pytest.raises(SystemExit, match="nope on fused: off by"):
-        attention.check("nope", "fused")
+    with pytest.raises(SystemExit, match=f"nope on fused: {what} off by"):
+        attention.check("nope", "fused", length=64)
+
+
+def test_models_are_right() -> None:
+    with torch.no_grad():
+        models.check("alibi")
+
+
+def test_a_wrong_model_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = models.made
+
+    def wrong(name: str, length: int) -> models.Decoder:
+        model = right(name, length)
+        model.register_forward_hook(
+            lambda m, i, out: out * (1.001 if out.dtype == torch.float32 else 1)
+        )
+        return model
+
+    monkeypatch.setattr(models, "made", wrong)
+    with torch.no_grad(), pytest.raises(SystemExit, match="rope: off by"):
+        models.check("rope")
