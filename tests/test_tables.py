@@ -81,6 +81,16 @@ def test_a_curve_without_any_result_shows_why() -> None:
     }
 
 
+def test_what_no_cell_has_a_row_of_has_no_table_and_no_column() -> None:
+    empty = curve("a", [])
+    (table,) = display_tables(vet([empty, record("a")]))
+    assert table.title.startswith("Measures without training")
+    lone = record("a")
+    lone["quantities"]["other"] = fact(["", None], name="other")
+    (table,) = display_tables(vet([lone]))
+    assert table.head == ["scheme", "gain"]
+
+
 def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     none = curve("b", [])
     none["rows"] = [{**row(0.0), "quantity": "gain", "x": 8.0}]

@@ -100,11 +100,12 @@ def _tables(
         for (measure, _), view in views.items()
         if (table := _table_of(view, measure, means, records, views, chosen, kind))
     ]
-    columns = chosen.of(
+    headlines = (
         _headline(view, measure, means, kind)
         for (measure, _), view in views.items()
         if isinstance(view, Headline)
     )
+    columns = chosen.of(column for column in headlines if column.means)
     title = f"{prefix(task)}{TITLES[kind]}{_grid(records)}"
     parts = range(0, len(columns), COLUMNS)
     return tables + [_layout(title, columns[i : i + COLUMNS], records) for i in parts]
@@ -176,7 +177,7 @@ def _table_of(
             )
             failed = _failures(measure, means)
             columns = chosen.of(_by_x(measure, mine, failed, better, floors))
-            if not columns:
+            if not columns or not (mine or failed):
                 return None
             table = _layout(title, columns, records, own, ranked=True)
             return replace(table, lines=(*table.lines, *_reasons(mine, own)))
