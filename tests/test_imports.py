@@ -26,6 +26,7 @@ FLOORS = {
     "posenc_compare.attention": 2,
     "posenc_compare.analysis": 3,
     "posenc_compare.conformance": 3,
+    "posenc_compare.hf": 3,  # alone imports transformers
     "posenc_compare.reproduce": 3,
     "posenc_compare.testing": 4,
     "posenc_compare.cli": 4,

@@ -1,0 +1,14 @@
+"""Positional schemes in Hugging Face models; needs `pip install posenc-compare[hf]`.
+
+from posenc_compare import hf
+
+applied = hf.apply(model, "alibi")
+applied.check()
+applied.remove()
+"""
+
+from posenc_compare.hf.apply import Applied, apply
+from posenc_compare.hf.check import CheckError
+from posenc_compare.hf.places import UnsupportedModelError
+
+__all__ = ["Applied", "CheckError", "UnsupportedModelError", "apply"]

@@ -1,0 +1,197 @@
+"""What a forward pass of a Hugging Face model says of its tokens, as a `Session`.
+
+The registered function of masks is told how many keys there are, where queries begin
+among them, and which tokens are padding. It returns the mask that `sdpa` would have,
+with all of that attached, and attention finds it there. A `Session` states the same
+mask in our words, and is compared with it before it is used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.masking_utils import sdpa_mask
+
+from posenc_compare.attention import Mask, Session
+from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.schemes import Scheme
+
+ATTACHED = "posenc_compare_pass"
+
+
+@dataclass
+class Pass:
+    """One forward pass, as all layers of one kind of mask see it.
+
+    Attributes:
+        seen: `(batch, 1, query, key)` whether a query sees a key.
+        dropped: tokens before the first key, which a cache has dropped.
+        past: keys before the first query.
+        real: `(batch, token)` bool, which of all tokens are no padding; None if all.
+        window: how many keys a query sees, itself included; None for all.
+        position_ids: `(batch or 1, query)`, as the model has them.
+        session: made by the first layer that asks.
+    """
+
+    seen: Tensor
+    dropped: int
+    past: int
+    real: Tensor | None
+    window: int | None
+    position_ids: Tensor | None = None
+    session: Session | None = field(default=None, repr=False)
+
+    @property
+    def queries(self) -> int:
+        """Return how many queries there are."""
+        return self.seen.shape[2]
+
+    @property
+    def keys(self) -> int:
+        """Return how many keys there are up to the last query."""
+        return self.past + self.queries
+
+    @property
+    def tokens(self) -> int:
+        """Return how many tokens there have been, dropped ones among them."""
+        return self.dropped + self.keys
+
+    def begin(
+        self, schemes: Sequence[Scheme], generator: torch.Generator | None
+    ) -> Session:
+        """Return the session of this pass.
+
+        Args:
+            schemes: by layer.
+            generator: of what schemes draw.
+
+        Raises:
+            UnsupportedModelError: if the mask is another than a `Mask` can state, or
+                position ids count otherwise than the tokens stand.
+        """
+        if self.session is None:
+            ids, segments = self._placed()
+            session = Session(
+                schemes,
+                ids,
+                mask=Mask(window=self.window, segments=segments),
+                generator=generator,
+                batch=len(self.seen) if generator else 0,
+                fed=self.past or None,
+            )
+            if self.past:
+                session.extend(self.queries)
+            self._compare(session)
+            self.session = session
+        return self.session
+
+    def _placed(self) -> tuple[Tensor, Tensor | None]:
+        """Return ids of the keys, and their segments if there are several."""
+        batch, device = len(self.seen), self.seen.device
+        if self.real is not None:
+            real = self.real[:, : self.tokens]
+            counted = (real.cumsum(dim=1) - 1).clamp(min=0)[:, self.dropped :]
+            real = real[:, self.dropped :]
+            self._check_ids(counted, real)
+            return counted, real.long()
+        ids, given = torch.arange(self.dropped, self.tokens), self.position_ids
+        if given is not None and self.tokens == self.queries:
+            given = given.cpu().expand(batch, -1)
+            starts = given.diff(dim=1) != 1
+            if starts.any():  # packed documents: each counts from 0
+                begun = torch.nn.functional.pad(starts.cumsum(dim=1), (1, 0))
+                return given.to(device), begun.to(device)
+        self._check_ids(ids[None], torch.ones_like(ids[None]).bool())
+        return ids, None
+
+    def _check_ids(self, ids: Tensor, real: Tensor) -> None:
+        """Refuse ids that count neither all tokens nor those that are no padding.
+
+        Without any, a model counts all tokens; a scheme never counts padding.
+        """
+        if self.position_ids is None:
+            return
+        given, own = self.position_ids.to(ids.device), ids[:, self.past :]
+        index = torch.arange(self.tokens - self.queries, self.tokens, device=ids.device)
+        wrong = (given != own) & (given != index) & real[:, self.past :]
+        if wrong.any():
+            raise UnsupportedModelError(
+                f"position_ids must count the tokens that are no padding from 0, got "
+                f"{given.expand_as(wrong)[wrong][0]} where "
+                f"{own.expand_as(wrong)[wrong][0]} would work"
+            )
+
+    def _compare(self, session: Session) -> None:
+        """Refuse a mask that the session states otherwise."""
+        seen = self.seen[..., : self.keys]
+        batch, _, queries, keys = seen.shape
+        room = seen.new_zeros((), dtype=torch.float32)
+        geometry = session.scheme(0).geometry
+        heads, channels = geometry.heads, geometry.head_dim
+        q = room.expand(batch, heads, queries, channels)
+        k = room.expand(batch, heads, keys, channels)
+        keep = session.plan.call(session.scheme(0), 0, q, k, None).keep()
+        differs = torch.zeros(()) if keep is None else keep != seen
+        if keep is None and not seen.all():
+            differs = ~seen
+        if self.real is not None:
+            own = self.real[:, self.dropped + self.past : self.tokens]
+            differs = differs & own[:, None, :, None]  # padding may look anywhere
+        if differs.any():
+            raise UnsupportedModelError(
+                "mask must be causal, with a window, padding or packed documents at "
+                "the most, got another"
+            )
+
+
+def masked(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int = 0,
+    kv_offset: int = 0,
+    attention_mask: Tensor | None = None,
+    local_size: int | None = None,
+    **more: Any,
+) -> Tensor:
+    """Return the mask of a pass with the `Pass` attached; registered by `apply`.
+
+    Args are those of the functions of masks in transformers.
+    """
+    more["allow_is_causal_skip"] = False
+    seen = sdpa_mask(
+        batch_size,
+        q_length,
+        kv_length,
+        q_offset,
+        kv_offset,
+        attention_mask=attention_mask,
+        local_size=local_size,
+        **more,
+    )
+    assert seen is not None
+    seen = seen.contiguous()  # so that `generate` hands on this very tensor
+    dropped = int(kv_offset)
+    real = None if attention_mask is None else attention_mask.bool()
+    if real is not None and real.all():
+        real = None
+    found = Pass(seen, dropped, int(q_offset) - dropped, real, local_size)
+    setattr(seen, ATTACHED, found)
+    return seen
+
+
+def pass_of(mask: object) -> Pass:
+    """Return what a mask was made with.
+
+    Raises:
+        UnsupportedModelError: if it is none of ours.
+    """
+    found = getattr(mask, ATTACHED, None)
+    if isinstance(found, Pass):
+        return found
+    raise UnsupportedModelError(
+        f"attention_mask must be (batch, token) of 0 and 1, or none, got "
+        f"{tuple(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__}"
+    )

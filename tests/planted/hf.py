@@ -1,0 +1,77 @@
+"""Faults of schemes in Hugging Face models; without transformers none is seen."""
+
+from planted import Fault
+
+FILES = ("hf/*.py",)
+
+
+def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
+    """Return a fault and the test that must see it."""
+    return Fault(f"hf/{file}.py", name, old, new, f"tests/test_hf.py::test_{test}")
+
+
+FAULTS = [
+    fault(
+        "apply",
+        "rotary tables that still turn",
+        "torch.ones_like(cos), torch.zeros_like(sin)",
+        "cos, sin",
+        "rope_by_our_route_is_that_of_the_model",
+    ),
+    fault(
+        "apply",
+        "the scheme's own scale",
+        "query = query * (scaling / ask_scale(scheme, query.shape[-1]))",
+        "pass",
+        "rope_by_our_route_is_that_of_the_model",
+    ),
+    fault(
+        "apply",
+        "a state of another order of rows",
+        "return known and torch.equal(last, self.last)",
+        "return known",
+        "what_came_of_the_wrong_order_of_a_cache_is_refused",
+    ),
+    fault(
+        "apply",
+        "a scheme that stays in the model",
+        "            delattr(self.model, SCHEMES)\n",
+        "",
+        "one_scheme_at_a_time",
+    ),
+    fault(
+        "passes",
+        "padding that is counted",
+        "(real.cumsum(dim=1) - 1).clamp(min=0)",
+        "torch.arange(self.tokens, device=device).expand_as(real)",
+        "padding_is_not_counted",
+    ),
+    fault(
+        "passes",
+        "another mask than the model's",
+        "differs = torch.zeros(()) if keep is None else keep != seen",
+        "differs = torch.zeros(())",
+        "what_a_model_is_told_otherwise_is_refused",
+    ),
+    fault(
+        "passes",
+        "packed documents in one",
+        "if starts.any():",
+        "if False:",
+        "packed_documents_are_read_as_if_alone",
+    ),
+    fault(
+        "softcap",
+        "no cap",
+        "return (logits / self.cap).tanh() * self.cap",
+        "return logits",
+        "rope_by_our_route_is_that_of_the_model",
+    ),
+    fault(
+        "check",
+        "a check that reads the same tokens twice",
+        "other[:, half:] = (other[:, half:] + 1) % count",
+        "pass",
+        "a_model_that_looks_ahead_does_not_pass",
+    ),
+]

@@ -1,0 +1,337 @@
+"""Schemes in Hugging Face models: tiny random ones of several architectures."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+transformers = pytest.importorskip("transformers", minversion="5.20")
+
+from posenc_compare import hf  # noqa: E402
+from posenc_compare.errors import ConfigError, UndefinedPositionError  # noqa: E402
+from posenc_compare.schemes import create  # noqa: E402
+
+SIZE: dict[str, Any] = {
+    "vocab_size": 97,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+GROUPED = {**SIZE, "num_key_value_heads": 2}
+SAME_BASE = {
+    kind: {"rope_type": "default", "rope_theta": 5000.0}
+    for kind in ("sliding_attention", "full_attention")
+}
+# Name, what its configuration adds, and the rope that its own positions are.
+MODELS: list[tuple[str, dict[str, Any], str]] = [
+    ("Llama", GROUPED, "rope:layout=half"),
+    ("Qwen3", {**GROUPED, "head_dim": 16}, "rope:layout=half"),
+    ("Mistral", {**GROUPED, "sliding_window": 20}, "rope:layout=half"),
+    (
+        "Gemma2",
+        {**GROUPED, "head_dim": 16, "sliding_window": 20}
+        | {"attn_logit_softcapping": 0.01, "attn_implementation": "eager"},
+        "rope:layout=half",
+    ),
+    (
+        "Gemma3",
+        {**GROUPED, "head_dim": 16, "sliding_window": 20}
+        | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+        | {"rope_parameters": SAME_BASE},
+        "rope:base=5000;layout=half",
+    ),
+    ("GPTNeoX", {**SIZE, "hidden_size": 64}, "rope:fraction=0.25;layout=half"),
+    ("Olmo2", GROUPED, "rope:layout=half"),
+    ("Cohere", GROUPED, "rope:base=500000"),
+]
+REFUSED = {
+    "GPT2LMHead": {"n_embd": 48, "n_layer": 2, "n_head": 4},
+    "BloomForCausalLM": {"hidden_size": 48, "n_layer": 2, "n_head": 4},
+    "MptForCausalLM": {"d_model": 48, "n_layers": 2, "n_heads": 4},
+    "T5ForConditionalGeneration": {"d_model": 48, "num_layers": 2, "num_heads": 4},
+    "DebertaV2ForMaskedLM": {"hidden_size": 48, "num_hidden_layers": 2}
+    | {"num_attention_heads": 4, "intermediate_size": 64},
+}
+
+
+def model_of(name: str, more: dict[str, Any]) -> Any:
+    kind = getattr(transformers, f"{name}ForCausalLM")
+    config = getattr(
+        transformers, "Gemma3TextConfig" if name == "Gemma3" else f"{name}Config"
+    )
+    torch.manual_seed(0)
+    return kind(config(**more)).eval()
+
+
+@pytest.fixture
+def llama() -> Any:
+    return model_of("Llama", GROUPED)
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients(request: pytest.FixtureRequest) -> Iterator[None]:
+    with torch.set_grad_enabled("trains" in request.node.name):
+        yield
+
+
+def tokens(rows: int = 2, length: int = 40) -> Tensor:
+    return torch.randint(
+        3, 97, (rows, length), generator=torch.Generator().manual_seed(1)
+    )
+
+
+def read(model: Any, ids: Tensor, **more: Any) -> Tensor:
+    return model(ids, **{"use_cache": False, **more}).logits
+
+
+def alike(a: Tensor, b: Tensor) -> None:
+    """Compare logits of float32 that three layers make of sums of 48 products."""
+    torch.testing.assert_close(a, b, rtol=0, atol=3 * 48 * 2**-24)
+
+
+@pytest.mark.parametrize(("name", "more", "rope"), MODELS, ids=[m[0] for m in MODELS])
+def test_rope_by_our_route_is_that_of_the_model(
+    name: str, more: dict[str, Any], rope: str
+) -> None:
+    model = model_of(name, more)
+    own = read(model, tokens())
+    with hf.apply(model, rope) as applied:
+        alike(read(model, tokens()), own)
+        applied.check()
+    assert torch.equal(read(model, tokens()), own)  # as it was
+    with hf.apply(model, "nope"):
+        assert (read(model, tokens()) - own).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "sinusoidal", "learned", "t5_bias"])
+@pytest.mark.parametrize("name", ["Llama", "Gemma3", "GPTNeoX"])
+def test_a_model_with_a_scheme_is_causal_and_its_cache_exact(
+    name: str, scheme: str
+) -> None:
+    more = {one: sizes for one, sizes, _ in MODELS}[name]
+    with hf.apply(model_of(name, more), scheme) as applied:
+        assert applied.check().keys() == {"causal", "cached", "padded", "alone"}
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "path", "sinusoidal", "randomized"])
+@pytest.mark.parametrize("cache", [None, "static"])
+def test_generation_with_a_cache_is_token_by_token_that_without(
+    llama: Any, scheme: str, cache: str | None
+) -> None:
+    with hf.apply(llama, scheme):
+        ids = tokens(length=12)
+        got = llama.generate(
+            ids, max_new_tokens=8, do_sample=False, cache_implementation=cache
+        )
+        for _ in range(got.shape[1] - 12):
+            new = read(llama, ids)[:, -1].argmax(dim=-1)
+            ids = torch.cat([ids, new[:, None]], dim=1)
+        assert torch.equal(got, ids)
+
+
+def test_what_came_of_the_wrong_order_of_a_cache_is_refused(llama: Any) -> None:
+    with hf.apply(llama, "fox"), pytest.raises(ConfigError, match="in one order"):
+        llama.generate(tokens(length=12), max_new_tokens=8, num_beams=3)
+
+
+@pytest.mark.parametrize("scheme", ["fox", "path"])
+def test_states_are_kept_beside_a_cache_that_keeps_its_keys(scheme: str) -> None:
+    with hf.apply(model_of("Llama", GROUPED), scheme) as applied:
+        applied.check()
+    model = model_of("Mistral", {**GROUPED, "sliding_window": 20})
+    with hf.apply(model, scheme) as applied:
+        read(model, tokens())
+        with pytest.raises(ConfigError, match="use_cache=False would work"):
+            applied.check()
+
+
+def test_packed_documents_are_read_as_if_alone(llama: Any) -> None:
+    ids = tokens(rows=1)
+    counted = torch.cat([torch.arange(25), torch.arange(15)])[None]
+    for scheme in ("alibi", "sinusoidal", "fox"):
+        with hf.apply(llama, scheme):
+            packed = read(llama, ids, position_ids=counted)
+            alike(packed[:, 25:], read(llama, ids[:, 25:]))
+
+
+def test_padding_is_not_counted(llama: Any) -> None:
+    ids, real = tokens(), torch.ones(2, 40, dtype=torch.int64)
+    real[0, :9] = 0
+    with hf.apply(llama, "sinusoidal"):
+        counted = (real.cumsum(dim=1) - 1).clamp(min=0)
+        plain = read(llama, ids, attention_mask=real)
+        given = read(llama, ids, attention_mask=real, position_ids=counted)
+        alone = read(llama, ids[:1, 9:])
+        assert torch.equal(plain[0, 9:], given[0, 9:])
+        alike(plain[:1, 9:], alone)
+        alike(plain[1:], read(llama, ids[1:]))
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"attention_mask": torch.ones(2, 1, 40, 40).bool().tril()}, "got \\(2, 1"),
+        (
+            {"position_ids": 2 * torch.arange(40)[None], "use_cache": True},
+            "mask must be causal",
+        ),
+        (
+            {
+                "position_ids": torch.arange(40)[None] + 5,
+                "attention_mask": torch.ones(2, 40).long(),
+            },
+            "position_ids must count .* got 5 where 0 would work",
+        ),
+    ],
+)
+def test_what_a_model_is_told_otherwise_is_refused(
+    llama: Any, given: dict[str, Any], fault: str
+) -> None:
+    with hf.apply(llama, "alibi"), pytest.raises(hf.UnsupportedModelError, match=fault):
+        read(llama, tokens(), **given)
+
+
+def test_some_layers_have_the_scheme_and_the_others_their_rotary(llama: Any) -> None:
+    own = read(llama, tokens())
+    with hf.apply(llama, "rope:layout=half", layers=[1]) as applied:
+        alike(read(llama, tokens()), own)
+    with hf.apply(llama, "nope", layers=[0, 2]) as applied:
+        assert applied.report() == {
+            "scheme": "nope",
+            "layers": [0, 2],
+            "doors": [],
+            "rotary": "neutral",
+            "cache": "raw keys",
+            "parameters": 0,
+        }
+        assert (read(llama, tokens()) - own).abs().max() > 1e-4
+        applied.check()
+
+
+def test_a_scheme_can_stand_beside_the_rotary(llama: Any) -> None:
+    own = read(llama, tokens())
+    with hf.apply(llama, "nope", keep_rotary=True) as applied:
+        alike(read(llama, tokens()), own)
+        assert applied.report()["cache"] == "rotated keys"
+    with hf.apply(llama, "alibi", keep_rotary=True) as applied:
+        assert (read(llama, tokens()) - own).abs().max() > 1e-4
+        applied.check()
+
+
+def test_a_scheme_trains_with_the_model_and_is_saved(tmp_path: Path) -> None:
+    model = model_of("Llama", GROUPED).train()
+    before = set(dict(model.named_parameters()))
+    applied = hf.apply(model, "path")
+    own = {name for name, _ in model.named_parameters()} - before
+    assert len(own) == 3 * 5  # each layer has its own
+    model(tokens(), labels=tokens()).loss.backward()
+    grads = {n: p.grad for n, p in model.named_parameters() if n in own}
+    assert all(grad is not None and grad.abs().sum() > 0 for grad in grads.values())
+    model.eval()
+    with torch.no_grad():
+        logits = read(model, tokens())
+    state = model.state_dict()
+    applied.remove()
+    model.save_pretrained(tmp_path)
+    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path).eval()
+    hf.apply(again, "path")
+    again.load_state_dict(state)
+    with torch.no_grad():
+        assert torch.equal(read(again, tokens()), logits)
+
+
+def test_positions_are_drawn_while_a_model_trains_alone(llama: Any) -> None:
+    draws = torch.Generator().manual_seed(0)
+    with hf.apply(llama, "randomized:longest=999", generator=draws):
+        still = read(llama, tokens())
+        assert torch.equal(read(llama, tokens()), still)
+        llama.train()
+        first, second = (read(llama, tokens()) for _ in range(2))
+        assert not torch.equal(first, second)
+        llama.eval()
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_models_with_positions_of_their_own_are_refused_by_name(name: str) -> None:
+    kind = "GPT2LMHeadModel" if name == "GPT2LMHead" else name
+    config = getattr(transformers, kind).config_class
+    model = getattr(transformers, kind)(config(vocab_size=97, **REFUSED[name]))
+    with pytest.raises(hf.UnsupportedModelError, match=kind) as caught:
+        hf.apply(model, "alibi")
+    assert "GPT-NeoX and OLMo would work" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"scheme": "rop"}, "rope"),
+        ({"scheme": "rope_2d"}, "positions of 2 axes"),
+        ({"scheme": "alibi", "layers": [3]}, "layers must be from 0 to 2"),
+        ({"scheme": "alibi", "layers": []}, "at least one"),
+        ({"scheme": "sinusoidal", "layers": [1]}, "layers must be all"),
+        ({"scheme": create("path", model_dim=48, heads=4)}, "given by its label"),
+    ],
+)
+def test_what_cannot_be_applied_is_refused(
+    llama: Any, given: dict[str, Any], fault: str
+) -> None:
+    own = read(llama, tokens())
+    with pytest.raises(ConfigError, match=fault):
+        hf.apply(llama, **given)
+    assert torch.equal(read(llama, tokens()), own)
+
+
+def test_what_is_no_model_of_transformers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="PreTrainedModel of transformers"):
+        hf.apply(nn.Linear(2, 2), "alibi")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_cap_on_logits_takes_no_bias() -> None:
+    model = model_of("Gemma2", dict(MODELS[3][1]))
+    with hf.apply(model, "alibi"), pytest.raises(ConfigError, match="caps its logits"):
+        read(model, tokens())
+
+
+def test_dropout_of_attention_is_refused() -> None:
+    model = model_of("Llama", {**GROUPED, "attention_dropout": 0.1}).train()
+    with hf.apply(model, "alibi"), pytest.raises(ConfigError, match="without dropout"):
+        read(model, tokens())
+
+
+def test_one_scheme_at_a_time(llama: Any) -> None:
+    applied = hf.apply(llama, "alibi")
+    with pytest.raises(ConfigError, match=r"remove\(\) would work"):
+        hf.apply(llama, "rope")
+    applied.remove()
+    applied.remove()
+    with hf.apply(llama, create("rope", model_dim=48, heads=4)):
+        read(llama, tokens())
+
+
+def test_a_table_ends_where_the_model_does(llama: Any) -> None:
+    with hf.apply(llama, "learned", length=30):
+        read(llama, tokens(length=30))
+        with pytest.raises(UndefinedPositionError):
+            read(llama, tokens(length=31))
+
+
+def test_a_model_that_looks_ahead_does_not_pass(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = hf.Applied.attend
+
+    def ahead(self: Any, *given: Any) -> Tensor:
+        return right(self, *given) + given[3].mean(dim=2, keepdim=True).mean()
+
+    monkeypatch.setattr(hf.Applied, "attend", ahead)
+    with hf.apply(llama, "alibi") as applied:
+        with pytest.raises(hf.CheckError, match="causal: logits must be the same"):
+            applied.check()
