@@ -1,5 +1,6 @@
 """Examples and sketches run as they stand, and the examples print what they promise."""
 
+import importlib
 import json
 import math
 import re
@@ -47,7 +48,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
 def test_example_is_short(path):
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-    things = 4 if path.stem == "everything" else 1
+    things = 4 if path.stem in ("everything", "nanogpt") else 1
     assert len(lines) < 20 * things
 
 
@@ -73,6 +74,28 @@ def test_relative_example_looks_less_far_back_with_a_bias():
     assert list(found) == ["nope", "alibi"]
     assert found["nope"] == pytest.approx(49.5, abs=5)
     assert found["alibi"] < found["nope"] - 10
+
+
+@pytest.mark.parametrize("scheme", ["rope", "fox"])
+def test_a_small_gpt_learns_and_its_cache_is_exact(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    nanogpt = importlib.import_module("nanogpt")
+    torch.manual_seed(0)
+    text = torch.randint(97, 101, (999,))
+    model = nanogpt.GPT(scheme)
+    assert nanogpt.train(model, text, steps=20) < 3  # of 8; two bits are the least
+    got = nanogpt.generate(model, text[None, :30], 8)
+    for length in range(30, 38):
+        session = nanogpt.Session(model.own, torch.arange(length))
+        with torch.no_grad():
+            wanted = model(got[:, :length], session)[:, -1].argmax(dim=-1)
+        assert got[:, length] == wanted
+
+
+def test_the_small_gpt_runs_as_it_says() -> None:
+    assert re.match(r"\d\.\d\d bits per byte\n", run(EXAMPLES / "nanogpt.py"))
 
 
 def test_notebook_compares_without_a_guard():
