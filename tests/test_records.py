@@ -13,7 +13,7 @@ from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute, rounded
-from posenc_compare.analysis.engine.plan import in_shard, missing, plan
+from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
@@ -352,15 +352,6 @@ def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
             1,
             many=7,
         )
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_shards_share_out_all_cells(count: int) -> None:
-    cells = [replace(CELL, threads=threads) for threads in range(1, 31)]
-    shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
-    assert all(shards)
-    found = [cell.threads for shard in shards for cell in shard]
-    assert sorted(found) == list(range(1, 31))
 
 
 def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:

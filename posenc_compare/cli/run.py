@@ -148,11 +148,11 @@ def _run(comparison: "Comparison", out: Path | None, format: str, dry_run: bool)
         return 130
     counts = _show_results(comparison, store, format)
     bad = counts["failed"] + counts["lost"]
-    without = len({cell.key() for cell in comparison.cells}) - sum(counts.values())
+    without = len(comparison.keys) - sum(counts.values())
     if bad or without:
         counts["without a record"] = without
         said = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
-        say(f"of {len(comparison.cells)} cells: {said}")
+        say(f"of {len(comparison.keys)} cells: {said}")
         again = bad and not comparison.retry
         _say_how_to_go_on(" --retry failed,lost" if again else "")
     return int(report_broken() or bool(bad or without))

@@ -153,7 +153,7 @@ FAULTS = [
         "one shard too far",
         "% count == mine - 1",
         "% count == mine",
-        f"{RECORDS}shards_share_out_all_cells",
+        "tests/test_shards.py::test_shards_share_out_all_cells",
     ),
     fault(
         "analysis/engine/plan",

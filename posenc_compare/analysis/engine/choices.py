@@ -89,7 +89,7 @@ class WorkChoices(TypedDict, total=False):
     reuse: Annotated[
         str, "Folders of runs, by comma: what they have is copied, not computed again."
     ]
-    shard: Annotated[str, "I/N: the share of this run, of N that run at once."]
+    shard: Annotated[str, "I/N: this run's share of N; then it helps the others."]
     yes: Annotated[bool, "Compute however many cells there are."]
 
 
@@ -117,7 +117,7 @@ class Work:
         overwrite: compute every cell again.
         fail_fast: stop at the first cell that fails.
         reuse: comma-separated folders of runs, whose records are copied.
-        shard: `I/N`, the cells that this run of N takes.
+        shard: `I/N`, the cells that this run of N takes first.
         yes: compute however many cells there are.
     """
 

@@ -95,6 +95,8 @@ class Comparison:
         reuse: folders of other runs, whose records are copied.
         name: of the folder that a run goes to by default.
         remarks: lines that a reader must know before it runs.
+        others: cells of other shards; a run helps with those that have no record once
+            its own are done.
     """
 
     cells: list[Cell]
@@ -104,6 +106,12 @@ class Comparison:
     reuse: tuple[Path, ...] = ()
     name: str = ""
     remarks: tuple[str, ...] = ()
+    others: tuple[Cell, ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """Return the keys of all cells, those of other shards among them."""
+        return list(dict.fromkeys(cell.key() for cell in (*self.cells, *self.others)))
 
     def missing(self, store: Store) -> dict[str, Cell]:
         """Return by key the cells that a run would compute."""
@@ -135,7 +143,8 @@ class Comparison:
         held = self.held(store)
         store.create()
         copy_records(held, store)
-        todo = self.missing(store)
+        own, help = self.missing(store), missing(self.others, store)
+        todo = {**shuffled(own), **shuffled(help)}
         work = sum(cell.setting.work for cell in todo.values())
         done = units = 0
 
@@ -157,10 +166,12 @@ class Comparison:
             kept = f"moved to {store.quarantine}; it is computed again"
             tell(note=f"damaged record {name} {kept}")
         copied = f", {len(held)} copied" if self.reuse else ""
-        count = f"{len(self.cells)} cells{copied}, {len(todo)} to compute"
+        count = f"{len(self.cells)} cells{copied}, {len(own)} to compute"
+        if help:
+            count += f", and {len(help)} of other shards to help with"
         tell(note=f"{count}, records in {store.folder}")
         scheduler = Scheduler(
-            shuffled(todo),
+            todo,
             store,
             self.plugins,
             self.limits,
@@ -169,7 +180,7 @@ class Comparison:
             report,
         )
         stopped_by = scheduler.run()
-        keys = {cell.key() for cell in self.cells}
+        keys = set(self.keys)
         if store.keys() - keys:  # which other code may have made
             records = sound(store.records(), lambda line: None, arrays=False)
             note_asked(store, records, keys)
@@ -187,8 +198,7 @@ class Comparison:
         """
         from posenc_compare.analysis.show.results import results_of
 
-        keys = dict.fromkeys(cell.key() for cell in self.cells)
-        return results_of(store, list(keys), warn, arrays=arrays)
+        return results_of(store, self.keys, warn, arrays=arrays)
 
 
 def plan_comparison(
@@ -231,6 +241,8 @@ def plan_comparison(
     )
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)
+    mine = {id(cell) for cell in cells}
+    others = [] if retry else [cell for cell in planned if id(cell) not in mine]
     check_memory(cells, limits.memory)
     remarks += _tried(variants, names, settings)
     texts = {cell.setting.places for cell in planned if cell.setting.reads_corpus}
@@ -239,7 +251,14 @@ def plan_comparison(
             remarks += other_text(load_corpus(*places))
     reuse = work.folders()
     return Comparison(
-        cells, limits, sources, retry, reuse, settings.name, tuple(remarks)
+        cells,
+        limits,
+        sources,
+        retry,
+        reuse,
+        settings.name,
+        tuple(remarks),
+        tuple(others),
     )
 
 

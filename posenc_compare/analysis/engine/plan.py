@@ -129,6 +129,7 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     Args:
         cells: all of them.
         shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
+            A run begins with these.
 
     Raises:
         ConfigError: if `shard` does not read so.
