@@ -1,5 +1,6 @@
 """Schemes in Hugging Face models: tiny random ones of several architectures."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,105 @@ def test_a_model_that_looks_ahead_does_not_pass(
     with hf.apply(llama, "alibi") as applied:
         with pytest.raises(hf.CheckError, match="causal: logits must be the same"):
             applied.check()
+
+
+# --- what a model says of its rotary positions, and what it builds ---------------------
+
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0}
+LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 |= {"original_max_position_embeddings": 16}
+YARN = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0}
+YARN |= {"original_max_position_embeddings": 32}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "rope"),
+    [
+        ("Llama", None, "rope:layout=half"),
+        (
+            "Llama",
+            LLAMA3,
+            "rope:base=500000.0;beta=4.0;factor=8.0;layout=half;original=16;"
+            "scaling=llama3",
+        ),
+        (
+            "Qwen3",
+            YARN,
+            "rope:base=1000000.0;factor=4.0;layout=half;original=32;scaling=yarn",
+        ),
+        (
+            "Llama",
+            {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0},
+            "rope:factor=2.0;layout=half;scaling=pi",
+        ),
+    ],
+)
+def test_rotary_positions_are_described_as_a_rope_that_gives_the_same_logits(
+    name: str, parameters: dict[str, Any] | None, rope: str
+) -> None:
+    more = {**GROUPED, "head_dim": 16} | (
+        {"rope_parameters": parameters} if parameters else {}
+    )
+    model = model_of(name, more)
+    (found,) = hf.rotary_of(model.config)
+    assert found.variant is not None
+    assert found.variant.label == rope
+    assert found.apart is not None
+    assert found.apart < 1e-6  # frequencies in float32
+    own = read(model, tokens())
+    with hf.apply(model, found.variant):
+        alike(read(model, tokens()), own)
+
+
+def test_every_kind_of_layer_is_described(posenc: Any, tmp_path: Path) -> None:
+    more = {one: sizes for one, sizes, _ in MODELS}["Gemma3"]
+    bases = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+    }
+    more = {**more, "rope_parameters": bases}
+    model_of("Gemma3", more).config.save_pretrained(tmp_path)
+    done = posenc("hf", "describe", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["layers"]: row for row in json.loads(done.stdout)}
+    assert rows["sliding_attention"]["rope here"] == "rope:layout=half"
+    assert rows["full_attention"]["rope here"] == "rope:base=1000000.0;layout=half"
+    # 128 positions finish a turn of the first 3 of 8 pairs of base 1e6.
+    assert [rows[kind]["slow"] for kind in bases] == [5, 6]
+
+
+def test_a_base_that_is_read_from_a_wrong_place_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = transformers.LlamaConfig(
+        **GROUPED, rope_parameters={"rope_type": "default", "rope_theta": 5e5}
+    )
+    kind = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding
+    right = kind.compute_default_rope_parameters
+
+    def wrong(config: Any, **more: Any) -> Any:
+        inv_freq, factor = right(config, **more)
+        return inv_freq ** (4 / 5.7), factor  # of base 10000, about
+
+    monkeypatch.setattr(kind, "compute_default_rope_parameters", staticmethod(wrong))
+    (found,) = hf.rotary_of(config)
+    assert found.apart is not None
+    assert found.apart > 1
+
+
+@pytest.mark.parametrize("name", ["GPT2", "Bloom"])
+def test_a_model_without_rotary_positions_is_refused(
+    posenc: Any, tmp_path: Path, name: str
+) -> None:
+    getattr(transformers, f"{name}Config")().save_pretrained(tmp_path)
+    done = posenc("hf", "describe", tmp_path)
+    assert done.returncode == 2
+    assert "has no rotary positions" in done.stderr
+
+
+def test_a_model_that_is_not_there_has_its_line(posenc: Any, tmp_path: Path) -> None:
+    for place in (tmp_path / "none", tmp_path / "none.gguf", tmp_path):
+        done = posenc("hf", "describe", place)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: model must be a folder with")
+        assert done.stderr.count("\n") == 1

@@ -19,6 +19,7 @@ from posenc_compare.cli.console import say
 from posenc_compare.cli.describe import describe
 from posenc_compare.cli.diff import diff
 from posenc_compare.cli.env import env
+from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
@@ -131,3 +132,4 @@ for command in (
 app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )(slurm)
+app.add_typer(hf, name="hf")

@@ -10,5 +10,13 @@ applied.remove()
 from posenc_compare.hf.apply import Applied, apply
 from posenc_compare.hf.check import CheckError
 from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.rotary import Rotary, rotary_of
 
-__all__ = ["Applied", "CheckError", "UnsupportedModelError", "apply"]
+__all__ = [
+    "Applied",
+    "CheckError",
+    "Rotary",
+    "UnsupportedModelError",
+    "apply",
+    "rotary_of",
+]

@@ -25,8 +25,9 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.hf.check import check
 from posenc_compare.hf.passes import Pass, masked, pass_of
 from posenc_compare.hf.places import ROTARY, Place, UnsupportedModelError, places_of
+from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
-from posenc_compare.schemes import DOORS, Geometry, Scheme, Variant
+from posenc_compare.schemes import DOORS, Scheme, Variant
 from posenc_compare.schemes.contract import ask_scale, ask_state
 from posenc_compare.variants import labelled
 
@@ -376,28 +377,13 @@ def _made(
             )
         return [scheme] * layers
     variant = labelled(scheme) if isinstance(scheme, str) else scheme
-    config = model.config.get_text_config()
-    heads = config.num_attention_heads
-    geometry = Geometry(
-        model_dim=config.hidden_size,
-        heads=heads,
-        head_dim=_head_dim(config, heads),
-        length=length or config.max_position_embeddings,
-        layers=layers,
-    )
+    geometry = geometry_of(model.config.get_text_config(), length)
     first: Scheme = variant.build(geometry)
     built = [first] * layers
     if first.facts.per_layer:
         others = (replace(geometry, layer=i) for i in range(1, layers))
         built = [first, *map(variant.build, others)]
     return [one.to(model.device) for one in built]
-
-
-def _head_dim(config: Any, heads: int) -> int:
-    """Return the channels of a query, which DeepSeek has in two parts."""
-    parts = [getattr(config, f"qk_{part}_head_dim", 0) for part in ("nope", "rope")]
-    known = sum(parts) if all(parts) else getattr(config, "head_dim", 0)
-    return known or config.hidden_size // heads
 
 
 @functools.cache

@@ -61,6 +61,13 @@ FAULTS = [
         "packed_documents_are_read_as_if_alone",
     ),
     fault(
+        "rotary",
+        "a base that nobody compares",
+        "(frequencies.double() / own - 1).abs().max()",
+        "(own / own - 1).abs().max()",
+        "a_base_that_is_read_from_a_wrong_place_is_seen",
+    ),
+    fault(
         "softcap",
         "no cap",
         "return (logits / self.cap).tanh() * self.cap",

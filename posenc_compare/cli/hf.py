@@ -1,0 +1,56 @@
+"""The commands on models of Hugging Face."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc_compare.cli.console import show
+from posenc_compare.cli.options import Format, Formats
+from posenc_compare.errors import ConfigError
+
+app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
+Model = Annotated[
+    str,
+    typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
+]
+HEAD = ["layers", "type", "for", "pairs", "slow", "times", "off by", "rope here"]
+
+
+@app.command()
+def describe(model: Model, format: Formats = Format.table) -> int:
+    """Say which rotary positions a model has, and whether it builds what it states.
+
+    `slow` pairs do not finish a turn within the length that the model is `for`. `times`
+    is the factor of cosines and sines. `off by` is the largest relative difference of
+    a frequency, as built, from the scheme in the last column, the same rope here.
+    """
+    from transformers import AutoConfig
+
+    from posenc_compare.hf import rotary_of
+
+    path = Path(model)
+    given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+    try:
+        config = AutoConfig.from_pretrained(path.parent if given else model, **given)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ConfigError(
+            f"model must be a folder with a config.json, a name on the hub or a GGUF "
+            f"file, got {model!r}: {reason}"
+        ) from error
+    body = [
+        [
+            one.layers,
+            one.rope_type,
+            one.length,
+            one.pairs,
+            one.slow,
+            f"{one.attention_factor:.4g}",
+            "n/a" if one.apart is None else f"{one.apart:.1e}",
+            one.variant.label if one.variant else "n/a",
+        ]
+        for one in rotary_of(config)
+    ]
+    show(f"rotary positions of {model}", HEAD, body, format)
+    return 0

@@ -1,0 +1,24 @@
+"""The sizes of a Hugging Face model that a scheme is built for."""
+
+from typing import Any
+
+from posenc_compare.schemes import Geometry
+
+
+def geometry_of(config: Any, length: int | None = None) -> Geometry:
+    """Return width, heads and length that a configuration states.
+
+    Args:
+        config: of a language model.
+        length: positions to cover; None: those that the model is for.
+    """
+    width, heads = config.hidden_size, config.num_attention_heads
+    parts = [getattr(config, f"qk_{part}_head_dim", 0) for part in ("nope", "rope")]
+    head_dim = sum(parts) if all(parts) else getattr(config, "head_dim", 0)
+    return Geometry(
+        model_dim=width,
+        heads=heads,
+        head_dim=head_dim or width // heads,
+        length=length or config.max_position_embeddings,
+        layers=config.num_hidden_layers,
+    )
