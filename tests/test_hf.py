@@ -338,7 +338,7 @@ def test_a_model_that_looks_ahead_does_not_pass(
             applied.check()
 
 
-# --- what a model says of its rotary positions, and what it builds ---------------------
+# --- what a model says of its rotary positions, and what it builds --------------------
 
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0}
 LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}

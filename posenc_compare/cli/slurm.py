@@ -55,7 +55,7 @@ def slurm(
     partition: Annotated[str, typer.Option(help="Where jobs run.")] = "",
     gpus: Annotated[int, typer.Option(min=0, max=64, help="GPUs of a job.")] = 0,
 ) -> int:
-    """Print an array job for Slurm; all other options are those of `run`.
+    """Print an array job for Slurm; it takes the options of `run`.
 
     Nothing is submitted: `posenc-compare slurm --schemes all > job.sh; sbatch job.sh`.
     """
