@@ -19,7 +19,9 @@ Names = Annotated[
 ]
 
 
-@with_choices(["preset", "seeds", *WorkChoices.__annotations__], preset="standard")
+@with_choices(
+    ["preset", "seeds", "steps", *WorkChoices.__annotations__], preset="standard"
+)
 def reproduce(
     names: Names = "",
     format: Formats = Format.table,
