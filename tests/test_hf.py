@@ -1,6 +1,11 @@
 """Schemes in Hugging Face models: tiny random ones of several architectures."""
 
+import copy
+import gc
+import importlib
+import io
 import json
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +17,7 @@ from torch import Tensor, nn
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from posenc_compare import hf  # noqa: E402
+from posenc_compare.attention import attention  # noqa: E402
 from posenc_compare.errors import ConfigError, UndefinedPositionError  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 
@@ -79,7 +85,7 @@ def llama() -> Any:
 
 @pytest.fixture(autouse=True)
 def _without_gradients(request: pytest.FixtureRequest) -> Iterator[None]:
-    with torch.set_grad_enabled("trains" in request.node.name):
+    with torch.set_grad_enabled("train" in request.node.name):
         yield
 
 
@@ -277,7 +283,7 @@ def test_models_with_positions_of_their_own_are_refused_by_name(name: str) -> No
         ({"scheme": "rope_2d"}, "positions of 2 axes"),
         ({"scheme": "alibi", "layers": [3]}, "layers must be from 0 to 2"),
         ({"scheme": "alibi", "layers": []}, "at least one"),
-        ({"scheme": "sinusoidal", "layers": [1]}, "layers must be all"),
+        ({"scheme": "sinusoidal", "layers": [1]}, "all layers must have it"),
         ({"scheme": create("path", model_dim=48, heads=4)}, "given by its label"),
     ],
 )
@@ -337,6 +343,199 @@ def test_a_model_that_looks_ahead_does_not_pass(
         with pytest.raises(hf.CheckError, match="causal: logits must be the same"):
             applied.check()
 
+
+# --- found by attack ------------------------------------------------------------------
+
+
+def sharp(name: str = "Llama", **more: Any) -> Any:
+    """Return a model whose attention is far from uniform."""
+    sizes = {one: dict(known) for one, known, _ in MODELS}[name]
+    model = model_of(name, {**sizes, **more})
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                weight *= 8
+    return model
+
+
+def test_a_temperature_on_the_scale_is_that_on_the_tables() -> None:
+    found, model = [], sharp()
+    for where in ("cos_sin", "scale", "none"):
+        scaled = "rope:scaling=yarn;factor=8;original=32;layout=half"
+        with hf.apply(model, f"{scaled};temperature={where}"):
+            found.append(read(model, tokens()))
+    assert (found[0] - found[1]).abs().max() < 1e-4  # rounding, of logits so sharp
+    assert (found[0] - found[2]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("scheme", ["deberta", "t5_bias", "transformer_xl", "alibi"])
+@pytest.mark.parametrize("scaling", [12**-0.5, 0.5])
+def test_attention_is_that_of_the_package_in_a_model_with_any_scale(
+    scheme: str, scaling: float
+) -> None:
+    model, seen = sharp(), dict[str, Tensor]()
+    layer = model.model.layers[0].self_attn
+    layer.scaling = scaling
+    for name in ("q", "k", "v"):
+        part = getattr(layer, f"{name}_proj")
+        part.register_forward_hook(
+            lambda _, __, out, name=name: seen.update({name: out})
+        )
+    layer.o_proj.register_forward_pre_hook(lambda _, got: seen.update(out=got[0]))
+    with hf.apply(model, scheme) as applied:
+        own = applied.schemes[0]
+        read(model, tokens())
+        q, k, v = (seen[n].unflatten(-1, (-1, 12)).transpose(1, 2) for n in "qkv")
+        q = q * own.query_init_gain(12) * scaling * 12**0.5
+        right = attention(q, k, v, scheme=own, positions=torch.arange(40), path="plain")
+    torch.testing.assert_close(seen["out"], right.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("scheme", ["fox", "path"])
+def test_a_token_state_takes_no_padding_between_tokens(llama: Any, scheme: str) -> None:
+    real = torch.ones(2, 40, dtype=torch.int64)
+    real[0, 30:] = 0
+    real[1, :5] = 0
+    with hf.apply(llama, scheme):
+        whole = read(llama, tokens(), attention_mask=real)
+        alike(whole[:1, :30], read(llama, tokens()[:1, :30]))
+        alike(whole[1:, 5:], read(llama, tokens()[1:, 5:]))
+        real[1, 20:22] = 0
+        with pytest.raises(ConfigError, match="padding on one side would work"):
+            read(llama, tokens(), attention_mask=real)
+
+
+def test_rows_that_end_alike_and_change_places_are_seen(llama: Any) -> None:
+    ids = tokens()
+    ids[:, -1] = 5
+    with hf.apply(llama, "fox", layers=[0]):
+        cache = llama(ids, use_cache=True).past_key_values
+        cache.reorder_cache(torch.tensor([1, 0]))
+        with pytest.raises(ConfigError, match="in one order would work"):
+            llama(ids[:, :1], past_key_values=cache)
+
+
+def test_a_model_that_does_not_train_draws_nothing(llama: Any) -> None:
+    with hf.apply(llama, "shape") as applied:
+        before = read(llama, tokens())
+        applied.check()
+        assert torch.equal(read(llama, tokens()), before)
+
+
+def test_all_layers_of_a_pass_see_the_same_draws() -> None:
+    model = sharp("Gemma3").train()
+    seen = []
+    begin = importlib.import_module("posenc_compare.hf.passes").Session
+
+    def session(*given: Any, **more: Any) -> Any:
+        made = begin(*given, **more)
+        seen.append(made.ids)
+        return made
+
+    draws = torch.Generator().manual_seed(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("posenc_compare.hf.passes.Session", session)
+        with hf.apply(model, "randomized:longest=999", generator=draws):
+            read(model, tokens())
+            read(model, tokens())
+    assert len(seen) == 4  # two kinds of layers, two passes
+    assert torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[2], seen[3])
+    assert not torch.equal(seen[0], seen[2])
+
+
+def test_the_future_is_seen_in_half_precision_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = {**GROUPED, "hidden_size": 256, "num_hidden_layers": 12}
+    model = model_of("Llama", sizes).to(torch.bfloat16)
+    with hf.apply(model, "alibi") as applied:
+        applied.check()
+        right = hf.Applied.attend
+
+        def ahead(self: Any, *given: Any) -> Tensor:
+            return right(self, *given) + given[3].mean(dim=2, keepdim=True).mean() * 9
+
+        monkeypatch.setattr(hf.Applied, "attend", ahead)
+        with pytest.raises(hf.CheckError, match="causal"):
+            applied.check()
+
+
+def test_a_scheme_inside_a_model_with_a_scheme_is_refused(llama: Any) -> None:
+    with (
+        hf.apply(llama.model, "sinusoidal"),
+        pytest.raises(ConfigError, match="has a scheme already"),
+    ):
+        hf.apply(llama, "sinusoidal")
+
+
+def test_models_of_one_configuration_are_told_apart(llama: Any) -> None:
+    other = transformers.LlamaForCausalLM(llama.config)
+    with (
+        hf.apply(llama, "alibi"),
+        pytest.raises(ConfigError, match=r"copy.deepcopy\(config\) would work"),
+    ):
+        hf.apply(other, "rope")
+    with hf.apply(other, "rope"):
+        read(other, tokens())
+
+
+def test_layers_of_another_making_are_left_alone() -> None:
+    config = transformers.Lfm2Config(
+        **GROUPED, layer_types=["conv", "full_attention", "conv"]
+    )
+    model = transformers.Lfm2ForCausalLM(config).eval()
+    own = read(model, tokens())
+    with hf.apply(model, "rope:base=1000000;layout=half"):
+        alike(read(model, tokens()), own)
+
+
+def test_layers_without_the_scheme_keep_capped_logits() -> None:
+    model = sharp("Gemma2")
+    own = read(model, tokens())
+    with hf.apply(model, "rope:layout=half", layers=[1]):
+        alike(read(model, tokens()), own)
+
+
+def test_nothing_of_a_pass_is_kept_and_a_trained_model_can_be_copied() -> None:
+    model = model_of("Llama", GROUPED).train()
+    with hf.apply(model, "path"):
+        out = model(tokens(), labels=tokens(), use_cache=True)
+        cache = weakref.ref(out.past_key_values)
+        out.loss.backward()
+        del out
+        gc.collect()
+        assert cache() is None
+        again = copy.deepcopy(model).eval()
+        torch.save(model, io.BytesIO())
+    assert read(again, tokens()).isfinite().all()
+    again.posenc_compare_schemes[0].up.weight.data.zero_()  # its own
+
+
+def test_a_check_leaves_the_modes_of_layers(llama: Any) -> None:
+    llama.train()
+    llama.model.layers[0].eval()
+    with hf.apply(llama, "alibi") as applied:
+        applied.check()
+        assert llama.training
+        assert not llama.model.layers[0].training
+        with pytest.raises(ConfigError, match="tokens must be at least 8"):
+            applied.check(4)
+    model = model_of("Llama", {**GROUPED, "max_position_embeddings": 40})
+    with hf.apply(model, "learned") as applied:
+        applied.check()
+
+
+def test_parameters_of_layers_without_the_scheme_are_none_of_the_model(
+    llama: Any,
+) -> None:
+    with hf.apply(llama, "path", layers=[1]) as applied:
+        assert len(llama.posenc_compare_schemes) == 1
+        own = sum(p.numel() for p in llama.posenc_compare_schemes.parameters())
+        assert applied.report()["parameters"] == own
+
+
+# --- what a model says of its rotary
 
 # --- what a model says of its rotary positions, and what it builds --------------------
 

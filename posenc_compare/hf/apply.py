@@ -7,10 +7,11 @@ module belongs to which scheme is known to the modules, and never to a name.
 
 import functools
 import inspect
+import math
+import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -27,33 +28,15 @@ from posenc_compare.hf.passes import Pass, masked, pass_of
 from posenc_compare.hf.places import ROTARY, Place, UnsupportedModelError, places_of
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
+from posenc_compare.hf.states import States
 from posenc_compare.schemes import DOORS, Scheme, Variant
-from posenc_compare.schemes.contract import ask_scale, ask_state
 from posenc_compare.variants import labelled
 
 # `flash`, `sdpa` or a slash in it would mean something to transformers.
 NAME = "posenc_compare"
 SCHEMES = "posenc_compare_schemes"  # the submodule that holds the schemes
 OWNER = "posenc_compare_applied"  # on every module of attention
-
-
-@dataclass
-class _State:
-    """What a scheme stored for the tokens of a cache.
-
-    Attributes:
-        state: `(batch, token, ...)`.
-        last: the key of the last token, `(batch, key_heads, head_dim)`.
-    """
-
-    state: Tensor
-    last: Tensor
-
-    def fits(self, tokens: int, key: Tensor, past: int) -> bool:
-        """Return whether so many tokens were stored, and the cache has not moved."""
-        last = key[:, :, past - 1]
-        known = self.state.shape[1] == tokens and last.shape == self.last.shape
-        return known and torch.equal(last, self.last)
+EAGER = "eager_attention_forward"  # of every modelling file
 
 
 class Applied:
@@ -72,30 +55,27 @@ class Applied:
         generator: torch.Generator | None,
     ) -> None:
         places = places_of(model)
-        if hasattr(model, SCHEMES):
-            raise ConfigError(
-                f"{type(model).__name__}: has a scheme already; remove() would work"
-            )
+        _check_free(model, places)
         self.model = model
         self.keep_rotary = keep_rotary
         self.generator = generator
         self.places, self._every = _chosen(places, layers), places
-        self.schemes = _made(scheme, model, len(places), length)
+        self.schemes = _made(scheme, model, 1 + places[-1].layer, length)
         self._check_schemes()
         self._layer = {place.attention: place for place in self.places}
         self._capped: dict[int, Capped] = {}
-        self._tokens: dict[int, Tensor] = {}  # what attention of a layer is given
-        self._caches: dict[int, Any] = {}
-        self._states: WeakKeyDictionary[Any, dict[int, _State]]
-        self._states = WeakKeyDictionary()
-        self._hooks = self._hooked()
-        self._before: str = model.config._attn_implementation or "eager"
-        for place in places:
-            setattr(place.attention, OWNER, self)
+        # What attention of a layer is given, until it is done: its input, its cache.
+        self._given: dict[int, tuple[Tensor, Any]] = {}
+        self._states = States()
+        self._begun: Tensor | None = None  # the generator's, at the first layer
+        self.before: str = model.config._attn_implementation or "eager"
         AttentionInterface.register(NAME, attention)
         AttentionMaskInterface.register(NAME, masked)
         model.set_attn_implementation(NAME)
-        model.add_module(SCHEMES, nn.ModuleList(dict.fromkeys(self.schemes)))
+        self._hooks = self._hooked()
+        for place in places:
+            setattr(place.attention, OWNER, self)
+        model.add_module(SCHEMES, nn.ModuleList(self._own))
 
     def __enter__(self) -> "Applied":
         return self
@@ -112,7 +92,7 @@ class Applied:
             for place in self._every:
                 delattr(place.attention, OWNER)
             delattr(self.model, SCHEMES)
-            self.model.set_attn_implementation(self._before)
+            self.model.set_attn_implementation(self.before)
 
     def report(self) -> dict[str, Any]:
         """Return what was put where.
@@ -129,15 +109,19 @@ class Applied:
             "doors": [door for door in DOORS if first.acts_at(door)],
             "rotary": "kept" if self.keep_rotary else "neutral",
             "cache": "rotated keys" if self.keep_rotary else "raw keys",
-            "parameters": sum(
-                parameter.numel()
-                for one in dict.fromkeys(self.schemes)
-                for parameter in one.parameters()
-            ),
+            "parameters": sum(p.numel() for one in self._own for p in one.parameters()),
         }
 
-    def check(self, tokens: int = 64) -> dict[str, float]:
+    @property
+    def _own(self) -> list[Scheme]:
+        """Return the schemes of the layers that have one, each once."""
+        return list(dict.fromkeys(self.schemes[place.layer] for place in self.places))
+
+    def check(self, tokens: int = 0) -> dict[str, float]:
         """Check the model with the scheme on random tokens, in some seconds.
+
+        Args:
+            tokens: of a text, at least 8; 0: 64, or fewer if the model is for fewer.
 
         Returns:
             The largest difference of logits that should be the same, by name:
@@ -147,6 +131,7 @@ class Applied:
 
         Raises:
             CheckError: if one is larger than rounding.
+            ConfigError: if the tokens are too few.
         """
         return check(self.model, tokens)
 
@@ -175,9 +160,14 @@ class Applied:
             if layer not in self._capped:
                 self._capped[layer] = Capped(scheme, softcap)
             scheme = self._capped[layer]
-        state = self._state(scheme, layer, found, key)
-        if scaling is not None:
-            query = query * (scaling / ask_scale(scheme, query.shape[-1]))
+        x, cache = self._given.pop(layer)
+        state = self._states.extended(scheme, layer, x, key, cache, found)
+        # A model with another scale is one with the usual scale and other queries.
+        head_dim = query.shape[-1]
+        gain = scheme.query_init_gain(head_dim)
+        gain *= 1.0 if scaling is None else scaling * head_dim**0.5
+        if not math.isclose(gain, 1):
+            query = query * gain
         return attend(session.plan, scheme, layer, query, key, value, state, "auto")
 
     def serves(self, module: nn.Module) -> bool:
@@ -185,36 +175,12 @@ class Applied:
         return module in self._layer
 
     def _session(self, found: Pass) -> Session:
-        generator = self.generator if self.model.training else None
+        """Return the session of a pass; masks of one pass see the same draws."""
+        if self._begun is None or not self.model.training:
+            return found.begin(self.schemes, None)
+        generator = torch.Generator()
+        generator.set_state(self._begun)
         return found.begin(self.schemes, generator)
-
-    def _state(
-        self, scheme: Scheme, layer: int, found: Pass, key: Tensor
-    ) -> Tensor | None:
-        """Return the state of all keys, and keep it beside the cache."""
-        if not scheme.acts_at("token_state"):
-            return None
-        cache, before = self._caches[layer], found.tokens - found.queries
-        if found.dropped:  # a state may look at tokens before, as that of PaTH does
-            raise UnsupportedModelError(
-                f"{scheme.name}: has a token state, and the cache of layer {layer} has "
-                f"dropped keys; use_cache=False would work"
-            )
-        past = self._states.get(cache, {}).get(layer) if before else None
-        if before and not (past and past.fits(before, key, found.past)):
-            raise UnsupportedModelError(
-                f"{scheme.name}: the cache must be filled by this model, token by "
-                f"token, in one order; got other keys than it kept a state of"
-            )
-        with torch.autocast(key.device.type, enabled=False):
-            state = ask_state(
-                scheme, self._tokens[layer], past.state if past else None, found.tokens
-            )
-        assert state is not None
-        if cache is not None:
-            kept = self._states.setdefault(cache, {})
-            kept[layer] = _State(state.detach(), key[:, :, -1].detach().clone())
-        return state
 
     def _hooked(self) -> list[RemovableHandle]:
         hooks = []
@@ -233,7 +199,10 @@ class Applied:
         """Keep what a layer is told of positions; before the first, embed tokens."""
         given = _named(type(block), args) | kwargs
         found = pass_of(given.get("attention_mask"))
-        found.position_ids = given.get("position_ids")
+        found.told(given.get("position_ids"))
+        if place is self._every[0] and self.generator and found.session is None:
+            self._begun = self.generator.get_state()
+            torch.randint(2, (1,), generator=self.generator)  # another in the next pass
         if place is not self._every[0] or not self.schemes[0].acts_at("embed"):
             return None
         x = self._session(found).embed(given["hidden_states"])
@@ -246,8 +215,8 @@ class Applied:
     ) -> Any:
         """Keep what attention is given, and make its rotary turn nothing."""
         given = _named(type(module), args) | kwargs
-        self._tokens[layer] = given["hidden_states"]
-        self._caches[layer] = given.get("past_key_values", given.get("layer_past"))
+        cache = given.get("past_key_values", given.get("layer_past"))
+        self._given[layer] = given["hidden_states"], cache
         if self.keep_rotary:
             return None
         pair = kwargs.get(ROTARY)
@@ -269,8 +238,8 @@ class Applied:
             )
         if first.acts_at("embed") and len(self.places) != len(self.schemes):
             raise ConfigError(
-                f"{first.name}: acts before the first layer, so layers must be all, "
-                f"got {[place.layer for place in self.places]}"
+                f"{first.name}: acts before the first layer, so all layers must have "
+                f"it, got {[place.layer for place in self.places]}"
             )
 
 
@@ -328,17 +297,16 @@ def attention(
             f"{type(module).__name__}: has no scheme; hf.apply(model, ...) would work"
         )
     if not owner.serves(module):
-        out, _ = sdpa_attention_forward(
-            module,
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout=dropout,
-            scaling=scaling,
-            **more,
-        )
-        return out, None
+        plain: Any = sdpa_attention_forward
+        if owner.before == "eager":
+            plain = getattr(sys.modules[type(module).__module__], EAGER, plain)
+            assert attention_mask is not None
+            hidden = torch.finfo(query.dtype).min
+            seen = attention_mask[..., : key.shape[2]]
+            attention_mask = torch.zeros_like(seen, dtype=query.dtype)
+            attention_mask = attention_mask.masked_fill(~seen, hidden)
+        more |= {"dropout": dropout, "scaling": scaling}
+        return plain(module, query, key, value, attention_mask, **more)[0], None
     if dropout or more.get("s_aux") is not None:
         what = "dropout" if dropout else "sinks (s_aux)"
         raise UnsupportedModelError(
@@ -348,6 +316,18 @@ def attention(
         module, query, key, value, attention_mask, scaling, more.get("softcap")
     )
     return out.transpose(1, 2).contiguous(), None
+
+
+def _check_free(model: PreTrainedModel, places: Sequence[Place]) -> None:
+    """Refuse a model that has a scheme, or shares its configuration with one."""
+    name = type(model).__name__
+    if any(hasattr(place.attention, OWNER) for place in places):
+        raise ConfigError(f"{name}: has a scheme already; remove() would work")
+    if model.config._attn_implementation == NAME:
+        raise ConfigError(
+            f"{name}: shares its configuration with a model that has a scheme; one "
+            f"built from copy.deepcopy(config) would work"
+        )
 
 
 def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place]:
@@ -383,7 +363,7 @@ def _made(
     if first.facts.per_layer:
         others = (replace(geometry, layer=i) for i in range(1, layers))
         built = [first, *map(variant.build, others)]
-    return [one.to(model.device) for one in built]
+    return [one.to(model.device).train(model.training) for one in built]
 
 
 @functools.cache

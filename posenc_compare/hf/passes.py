@@ -43,6 +43,26 @@ class Pass:
     position_ids: Tensor | None = None
     session: Session | None = field(default=None, repr=False)
 
+    def told(self, position_ids: Tensor | None) -> None:
+        """Take the position ids that a layer is given; a pass that has others is new.
+
+        A mask that a user made may come again in another pass.
+        """
+        before = self.position_ids
+        if before is not None and position_ids is not None and self.session:
+            if before.shape != position_ids.shape or (before != position_ids).any():
+                self.session = None
+        self.position_ids = position_ids
+
+    @property
+    def has_holes(self) -> bool:
+        """Return whether padding stands between tokens of a row."""
+        if self.real is None:
+            return False
+        real = self.real[:, : self.tokens].long()
+        starts = (real.diff(dim=1) == 1).sum(dim=1) + real[:, 0]
+        return bool((starts > 1).any())
+
     @property
     def queries(self) -> int:
         """Return how many queries there are."""

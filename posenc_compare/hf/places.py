@@ -48,6 +48,11 @@ def places_of(model: nn.Module) -> list[Place]:
             f"{name}: has an encoder, and schemes act on causal attention alone; "
             f"{WOULD_WORK}"
         )
+    if model.config.get_text_config() is not model.config:
+        raise UnsupportedModelError(
+            f"{name}: reads more than text; its language model alone would work, if "
+            f"that is one of Llama, Qwen, Mistral, Gemma, GPT-NeoX or OLMo"
+        )
     modules, found = dict(model.named_modules()), []
     own: dict[str, None] = {}
     for path, module in modules.items():
