@@ -91,6 +91,14 @@ def test_what_no_cell_has_a_row_of_has_no_table_and_no_column() -> None:
     assert table.head == ["scheme", "gain"]
 
 
+def test_a_long_case_is_found_again() -> None:
+    case = "x" * 999
+    made = record("a")
+    made["quantities"] = {"gain": fact([case, None])}
+    made["rows"] = [row(1.5, case=case)]
+    assert cells([made]) == {"a": ["1.500"]}
+
+
 def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     none = curve("b", [])
     none["rows"] = [{**row(0.0), "quantity": "gain", "x": 8.0}]

@@ -106,7 +106,7 @@ class Results:
             ConfigError: if there is no such plot, or the records hold nothing for it.
 
         Example:
-            >>> figure = load("results/heads").plot("extrapolation")
+            >>> figure = load("results/quarter").plot("extrapolation")
             >>> figure.savefig("extrapolation.pdf")
         """
         figure = PLOTS.get(name)(self.records)

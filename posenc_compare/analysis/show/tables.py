@@ -22,7 +22,7 @@ from posenc_compare.analysis.core.quantities import (
     Quantity,
     View,
 )
-from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.columns import Chosen, Column
 from posenc_compare.analysis.show.floors import FloorMean, floor_lines, floors_of
@@ -104,8 +104,9 @@ def _tables(
         _headline(view, measure, means, kind)
         for (measure, _), view in views.items()
         if isinstance(view, Headline)
+        and (_of(view.quantity, measure, means) or _failures(measure, means))
     )
-    columns = chosen.of(column for column in headlines if column.means)
+    columns = chosen.of(headlines)
     title = f"{prefix(task)}{TITLES[kind]}{_grid(records)}"
     parts = range(0, len(columns), COLUMNS)
     return tables + [_layout(title, columns[i : i + COLUMNS], records) for i in parts]
@@ -195,10 +196,11 @@ def _table_of(
 
 def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Column:
     """Return the column of one row of a quantity; a trained one has an order."""
+    case = clean(view.case, SHORT)  # as rows have it
     chosen = [
         mean
         for mean in _of(view.quantity, measure, means)
-        if mean.case == view.case
+        if mean.case == case
         and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
     ]
     failed = _failures(measure, means)
