@@ -180,9 +180,11 @@ def test_a_wrong_model_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def wrong(name: str, length: int) -> models.Decoder:
         model = right(name, length)
-        model.register_forward_hook(
-            lambda m, i, out: out * (1.001 if out.dtype == torch.float32 else 1)
-        )
+
+        def off(_: object, __: object, out: Any) -> torch.Tensor:
+            return out * (1.001 if out.dtype == torch.float32 else 1)
+
+        model.register_forward_hook(off)
         return model
 
     monkeypatch.setattr(models, "made", wrong)

@@ -37,14 +37,13 @@ def test_status_counts_what_went_wrong(
 def test_a_folder_is_watched_until_it_is_interrupted(
     posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, looks = keep(tmp_path, record()), iter([record("alibi"), None, "stop"])
+    folder, looks = keep(tmp_path, record()), iter([[record("alibi")], []])
 
     def sleep(seconds: float) -> None:
-        new = next(looks)
-        if new == "stop":
+        new = next(looks, None)
+        if new is None:
             raise KeyboardInterrupt
-        if new:
-            keep(folder, new)
+        keep(folder, *new)
 
     monkeypatch.setattr("time.sleep", sleep)
     done = posenc("status", folder, "--watch", "--format", "csv")
