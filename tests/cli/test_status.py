@@ -43,7 +43,8 @@ def test_a_folder_is_watched_until_it_is_interrupted(
         new = next(looks, None)
         if new is None:
             raise KeyboardInterrupt
-        keep(folder, *new)
+        if new:
+            keep(folder, *new)
 
     monkeypatch.setattr("time.sleep", sleep)
     done = posenc("status", folder, "--watch", "--format", "csv")
