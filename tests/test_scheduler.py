@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from posenc_compare.analysis.core.settings import ProbeSetting
-from posenc_compare.analysis.engine import scheduler
-from posenc_compare.analysis.engine.local import Group, WorkerProcess
+from posenc_compare.analysis.engine import local
+from posenc_compare.analysis.engine.local import Pool, WorkerProcess, start_of
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
+from posenc_compare.analysis.engine.workers import Group
 from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
@@ -59,7 +60,7 @@ class Worker:
 def test_a_measure_that_times_runs_alone(
     timed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "WorkerProcess", Worker)
+    monkeypatch.setattr(local, "WorkerProcess", Worker)
     cells = [
         replace(CELL, measure=measure, threads=threads)
         for threads in (1, 2, 3)
@@ -75,6 +76,7 @@ def test_a_measure_that_times_runs_alone(
         (),
         lambda cell, units: None,
         lambda record: None,
+        Pool(most=3),
     )
     seen = []
     while run._assign():
@@ -103,7 +105,7 @@ def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
     monkeypatch.delenv(name, raising=False)
     if own:
         monkeypatch.setenv(name, own)
-    worker = WorkerProcess(Group(()), {}, [], 0)
+    worker = WorkerProcess(Group(()), start_of({}, [], 0))
     try:
         # The environment can be read only once the interpreter runs: it answers then.
         select.select([worker.descriptors[0]], [], [])

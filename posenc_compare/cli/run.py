@@ -196,7 +196,7 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
     if todo:
         stores = [store, *map(Store, comparison.reuse)]
-        _say_time(list(todo.values()), stores, comparison.limits.workers)
+        _say_time(list(todo.values()), stores, comparison.limits.workers or 1)
 
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.engine.local import Pool
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
 from posenc_compare.analysis.records.cells import Cell
@@ -80,6 +81,7 @@ def main() -> None:
         (),
         lambda cell, units: None,
         report,
+        Pool(asked["limits"]["workers"]),
     ).run()
     grown = largest() - before
     imported = sorted(set(sys.modules) - modules)

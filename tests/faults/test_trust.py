@@ -27,8 +27,9 @@ from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.local import Group, WorkerProcess
+from posenc_compare.analysis.engine.local import Pool, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Job, Limits, Scheduler
+from posenc_compare.analysis.engine.workers import Group
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
@@ -800,7 +801,14 @@ def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
     store.create()
     limits = Limits(workers=1)
     return Scheduler(
-        wanted, store, [], limits, (), lambda cell, units: None, lambda record: None
+        wanted,
+        store,
+        [],
+        limits,
+        (),
+        lambda cell, units: None,
+        lambda record: None,
+        Pool(limits.workers),
     )
 
 

@@ -449,4 +449,12 @@ FAULTS = [
         "        yield from _with_parents(OURS)\n",
         f"{API}a_key_covers_what_is_taken_from_the_package_itself",
     ),
+    # On a cluster
+    fault(
+        "analysis/engine/engines",
+        "an address without a cluster is passed over",
+        "        if given != default:\n",
+        "        if False:\n",
+        "tests/test_cluster.py::test_what_is_for_a_cluster_alone_is_refused_without",
+    ),
 ]

@@ -90,6 +90,11 @@ class WorkChoices(TypedDict, total=False):
         str, "Folders of runs, by comma: what they have is copied, not computed again."
     ]
     shard: Annotated[str, "I/N: this run's share of N; then it helps the others."]
+    engine: Annotated[
+        Literal["local", "ray"], "Processes of this machine, or of a Ray cluster."
+    ]
+    address: Annotated[str, "Of the Ray cluster; default: RAY_ADDRESS, or a new one."]
+    gpu_share: Annotated[float, "GPUs for one cell of a Ray cluster; 0.25: four share."]
     yes: Annotated[bool, "Compute however many cells there are."]
 
 
@@ -118,6 +123,9 @@ class Work:
         fail_fast: stop at the first cell that fails.
         reuse: comma-separated folders of runs, whose records are copied.
         shard: `I/N`, the cells that this run of N takes first.
+        engine: local or ray.
+        address: of the Ray cluster; empty for that of RAY_ADDRESS, or a new one.
+        gpu_share: GPUs for one cell of a Ray cluster.
         yes: compute however many cells there are.
     """
 
@@ -132,6 +140,9 @@ class Work:
     fail_fast: bool = False
     reuse: str = ""
     shard: str = "1/1"
+    engine: str = "local"
+    address: str = ""
+    gpu_share: float = 1.0
     yes: bool = False
 
     def folders(self) -> tuple[Path, ...]:

@@ -12,12 +12,14 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from contextlib import closing
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from posenc_compare.analysis.core.settings import STDLIB, ProbeSetting
 from posenc_compare.analysis.engine.choices import Choices, Settings, Work, settle
+from posenc_compare.analysis.engine.engines import check_engine, workers_of
 from posenc_compare.analysis.engine.machine import check_memory, limits_of
 from posenc_compare.analysis.engine.plan import (
     MANY,
@@ -29,6 +31,7 @@ from posenc_compare.analysis.engine.plan import (
     shuffled,
 )
 from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
+from posenc_compare.analysis.engine.workers import Workers
 from posenc_compare.analysis.records.asked import note_asked
 from posenc_compare.analysis.records.cells import (
     Cell,
@@ -97,6 +100,7 @@ class Comparison:
         remarks: lines that a reader must know before it runs.
         others: cells of other shards; a run helps with those that have no record once
             its own are done.
+        work: where they are computed.
     """
 
     cells: list[Cell]
@@ -107,6 +111,7 @@ class Comparison:
     name: str = ""
     remarks: tuple[str, ...] = ()
     others: tuple[Cell, ...] = ()
+    work: Work = field(default_factory=Work)
 
     @property
     def keys(self) -> list[str]:
@@ -137,12 +142,21 @@ class Comparison:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
 
         Raises:
-            ConfigError: if a folder to copy records from holds none.
+            ConfigError: if a folder to copy records from holds none, or a cluster
+                cannot be used.
             StoreError: if a folder cannot be used.
         """
         held = self.held(store)
-        store.create()
-        copy_records(held, store)
+        every = (*self.cells, *self.others)
+        with closing(workers_of(self.work, self.limits, every)) as pool:
+            store.create()
+            copy_records(held, store)
+            return self._compute(store, listen, len(held), pool)
+
+    def _compute(
+        self, store: Store, listen: Listener, copied: int, pool: Workers[Any]
+    ) -> str:
+        """Compute the cells that have no record, with these workers."""
         own, help = self.missing(store), missing(self.others, store)
         todo = {**shuffled(own), **shuffled(help)}
         work = sum(cell.setting.work for cell in todo.values())
@@ -165,8 +179,8 @@ class Comparison:
         for name in store.set_aside():
             kept = f"moved to {store.quarantine}; it is computed again"
             tell(note=f"damaged record {name} {kept}")
-        copied = f", {len(held)} copied" if self.reuse else ""
-        count = f"{len(self.cells)} cells{copied}, {len(own)} to compute"
+        also = f", {copied} copied" if self.reuse else ""
+        count = f"{len(self.cells)} cells{also}, {len(own)} to compute"
         if help:
             count += f", and {len(help)} of other shards to help with"
         tell(note=f"{count}, records in {store.folder}")
@@ -178,6 +192,7 @@ class Comparison:
             self.retry,
             advance,
             report,
+            pool,
         )
         stopped_by = scheduler.run()
         keys = set(self.keys)
@@ -221,9 +236,10 @@ def plan_comparison(
             f"plugins must be a list of files or modules, got {str(plugins)!r}; "
             f"[{str(plugins or 'my_scheme.py')!r}] would work"
         )
-    own = {field.name for field in fields(Work)}
+    own = {one.name for one in fields(Work)}
     chosen: dict[str, Any] = dict(choices)
     work = Work(**{name: chosen.pop(name) for name in own & chosen.keys()})
+    check_engine(work)
     settings = settle(chosen, work.device)
     sources = [str(plugin) for plugin in plugins]
     for source in sources:
@@ -243,7 +259,8 @@ def plan_comparison(
     cells = in_shard(planned, work.shard)
     mine = {id(cell) for cell in cells}
     others = [] if retry else [cell for cell in planned if id(cell) not in mine]
-    check_memory(cells, limits.memory)
+    if work.engine == "local" or limits.memory >= 0:
+        check_memory(cells, limits.memory)
     remarks += _tried(variants, names, settings)
     texts = {cell.setting.places for cell in planned if cell.setting.reads_corpus}
     for places in texts:
@@ -259,6 +276,7 @@ def plan_comparison(
         settings.name,
         tuple(remarks),
         tuple(others),
+        work,
     )
 
 

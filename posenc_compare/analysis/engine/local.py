@@ -16,6 +16,7 @@ from typing import IO
 from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.worker import PROTOCOL
+from posenc_compare.analysis.engine.workers import Group
 from posenc_compare.analysis.records.store import LIMIT
 from posenc_compare.errors import StoreError
 from posenc_compare.fresh import python, search_path
@@ -35,28 +36,38 @@ SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
 
 
 @dataclass(frozen=True)
-class Group:
-    """What the cells of one worker share.
+class Start:
+    """What a worker begins with, whichever machine it is on.
 
     Attributes:
-        origins: from where code other than this package's computes them.
-        alone: whether no other worker may compute meanwhile.
+        source: of all modules that its cells depend on, and where they lie.
+        path: to import from.
+        plugins: files and modules that register schemes.
+        memory: bytes of data; -1 for no limit.
     """
 
-    origins: tuple[str, ...]
-    alone: bool = False
+    source: bytes
+    path: list[str]
+    plugins: list[str]
+    memory: int
+
+
+def start_of(modules: dict[str, Path], plugins: list[str], memory: int) -> Start:
+    """Return what a worker begins with; the arguments are those of `Workers.start`."""
+    paths = {name: str(path) for name, path in modules.items()}
+    source = json.dumps({"modules": paths, "texts": texts()}).encode()
+    places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
+    return Start(source, search_path(), places, memory)
 
 
 class WorkerProcess:
     """A process that computes cells of one group, in a process group of its own.
 
-    It runs the source that this process has read, whatever the files hold by then.
+    It runs the source that it is given, whatever the files hold by then.
 
     Args:
         group: what its cells share.
-        modules: by name, the paths of the modules that its cells depend on.
-        plugins: as given on the command line.
-        memory: bytes of data; -1 for no limit.
+        start: what it begins with.
 
     Attributes:
         descriptors: to wait on, answers first.
@@ -67,17 +78,11 @@ class WorkerProcess:
         OSError: if no process can be started.
     """
 
-    def __init__(
-        self,
-        group: Group,
-        modules: dict[str, Path],
-        plugins: list[str],
-        memory: int,
-    ) -> None:
+    def __init__(self, group: Group, start: Start) -> None:
         self.group = group
         self.peak_memory = 0
         answers, theirs = os.pipe()
-        with _handed_over(modules) as source:
+        with _handed_over(start.source) as source:
             self.process = subprocess.Popen(
                 python(SERVE, str(theirs), str(source.fileno())),
                 stdin=subprocess.PIPE,
@@ -96,8 +101,8 @@ class WorkerProcess:
         self._heard = self._printed = b""
         self._muted = float("inf")
         self._spent, self._looked, self._ready = 0.0, time.monotonic(), False
-        places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
-        self.send({"path": search_path(), "plugins": places, "memory": memory})
+        given = {"path": start.path, "plugins": start.plugins, "memory": start.memory}
+        self.send(given)
 
     def send(self, request: Body) -> None:
         """Send one request; that the process has died shows elsewhere."""
@@ -207,9 +212,14 @@ class WorkerProcess:
 
 
 class Pool:
-    """The worker processes of a run, heard together."""
+    """Worker processes of this machine, heard together.
 
-    def __init__(self) -> None:
+    Args:
+        most: workers that compute at the same time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
         self._selector = selectors.DefaultSelector()
 
     def start(
@@ -219,8 +229,12 @@ class Pool:
         plugins: list[str],
         memory: int,
     ) -> WorkerProcess:
-        """Return a new worker; arguments and errors are those of `WorkerProcess`."""
-        worker = WorkerProcess(group, modules, plugins, memory)
+        """Return a new worker; arguments and errors are those of `Workers.start`."""
+        return self.begin(group, start_of(modules, plugins, memory))
+
+    def begin(self, group: Group, start: Start) -> WorkerProcess:
+        """Return a new worker that begins with what another process has read."""
+        worker = WorkerProcess(group, start)
         for descriptor in worker.descriptors:
             self._selector.register(descriptor, selectors.EVENT_READ, worker)
         return worker
@@ -248,12 +262,11 @@ class Pool:
         self._selector.close()
 
 
-def _handed_over(modules: dict[str, Path]) -> IO[bytes]:
+def _handed_over(source: bytes) -> IO[bytes]:
     """Return an open file from which a worker reads all source that was read here."""
-    paths = {name: str(path) for name, path in modules.items()}
     try:
         file = tempfile.TemporaryFile()
-        file.write(json.dumps({"modules": paths, "texts": texts()}).encode())
+        file.write(source)
         file.seek(0)
     except OSError as error:
         raise StoreError(

@@ -17,7 +17,9 @@ SPARE = 8  # more of them while a worker starts and a record is written
 
 
 def limits_of(work: Work, cells: list[Cell]) -> Limits:
-    """Return the limits of a run over those cells, which fit this machine.
+    """Return the limits of a run over those cells.
+
+    Without a cluster they fit this machine.
 
     Raises:
         ConfigError: if a value is out of range, or a cell or the workers need more
@@ -34,14 +36,16 @@ def limits_of(work: Work, cells: list[Cell]) -> Limits:
             f"memory must be left out for cells on a GPU, whose memory it does not "
             f"limit, got {work.memory:g}; `--device cpu` would work"
         )
-    cores = len(os.sched_getaffinity(0)) if on_cpu else 1
-    workers = work.workers or max(1, cores // work.threads)
-    check_machine(workers)
-    asked = int(work.memory * 2**30)
+    asked, workers = int(work.memory * 2**30), work.workers
+    if work.engine == "local":
+        cores = len(os.sched_getaffinity(0)) if on_cpu else 1
+        workers = workers or max(1, cores // work.threads)
+        check_machine(workers)
+        asked = asked or memory_of("cpu")
     return Limits(
         workers=workers,
         timeout=work.timeout,
-        memory=(asked or memory_of("cpu")) if on_cpu else -1,
+        memory=asked if on_cpu and asked else -1,
         interval=work.checkpoint_every,
         fail_fast=work.fail_fast,
     )

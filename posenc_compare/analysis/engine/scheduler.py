@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.engine.local import Group, Pool, WorkerProcess
 from posenc_compare.analysis.engine.plan import missing
+from posenc_compare.analysis.engine.workers import Group, Worker, Workers
 from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
@@ -42,7 +43,8 @@ class Limits:
     """What a run may use.
 
     Attributes:
-        workers: processes that compute at the same time.
+        workers: processes that compute at the same time; 0 for as many as a cluster
+            has room for.
         timeout: seconds that a cell may go on without progress.
         memory: bytes of a worker's data; -1 for no limit.
         interval: seconds between checkpoints of a training.
@@ -87,6 +89,7 @@ class Scheduler:
         retry: statuses of records that another run's record does not settle.
         progress: called with a cell and the units of its work just done.
         report: called with each record once it is written.
+        pool: where workers are started.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Scheduler:
         retry: tuple[str, ...],
         progress: Callable[[Cell, int], None],
         report: Callable[[Record], None],
+        pool: Workers[Any],
     ) -> None:
         self.store = store
         self.plugins = plugins
@@ -112,8 +116,8 @@ class Scheduler:
             self.waiting.setdefault(job.group, deque()).append(job)
             known = self.modules.setdefault(job.group, {})
             known |= modules(cell)
-        self.workers: dict[WorkerProcess, Job | None] = {}
-        self.pool = Pool()
+        self.workers: dict[Worker, Job | None] = {}
+        self.pool = pool
         self.stopped_by = ""
         self._run = secrets.token_hex(16)  # tells its checkpoints from others'
         self._asked: deque[int] = deque()  # signals that nobody has acted on
@@ -139,7 +143,6 @@ class Scheduler:
             finally:
                 for worker in list(self.workers):
                     self._end(worker)
-                self.pool.close()
         return self.stopped_by
 
     def stop(self, reason: str, grace: float) -> None:
@@ -176,7 +179,7 @@ class Scheduler:
         for worker, job in list(self.workers.items()):
             if job is None and not self._give(worker):
                 self._end(worker)
-        while not self.stopped_by and len(self.workers) < self.limits.workers:
+        while not self.stopped_by and len(self.workers) < self.pool.most:
             group = self._next_group()
             worker = group and self._started(group)
             if worker is None:
@@ -195,7 +198,7 @@ class Scheduler:
             return None
         return min(together or wanted, key=there.count, default=None)
 
-    def _started(self, group: Group) -> WorkerProcess | None:
+    def _started(self, group: Group) -> Worker | None:
         """Return a new worker; none if the machine has room for no more of them."""
         try:
             return self.pool.start(
@@ -206,7 +209,7 @@ class Scheduler:
                 return None
             raise StoreError(f"a worker must be able to start, got {error}") from error
 
-    def _give(self, worker: WorkerProcess) -> bool:
+    def _give(self, worker: Worker) -> bool:
         """Send the next cell of the worker's group; return whether there was one."""
         jobs = self.waiting[worker.group]
         while jobs and not self.stopped_by:
@@ -232,7 +235,7 @@ class Scheduler:
             "interval": self.limits.interval,
         }
 
-    def _hear(self, worker: WorkerProcess, message: object) -> None:
+    def _hear(self, worker: Worker, message: object) -> None:
         """Act on one line of a worker: an answer to the cell it has, or a fault."""
         job = self.workers.get(worker)
         if job is None:
@@ -253,7 +256,7 @@ class Scheduler:
             case _:
                 self._fail(worker, job, f"unexpected answer {message}")
 
-    def _take(self, worker: WorkerProcess, job: Job, body: Body, last: bool) -> None:
+    def _take(self, worker: Worker, job: Job, body: Body, last: bool) -> None:
         """Publish an answer that any reader can read, made with the code planned."""
         try:
             record = _readable(body, job)
@@ -276,7 +279,7 @@ class Scheduler:
                 self._end(worker)
             self._publish(job, record)
 
-    def _fail(self, worker: WorkerProcess, job: Job, why: str) -> None:
+    def _fail(self, worker: Worker, job: Job, why: str) -> None:
         """End a worker that does not answer as a worker does, and say so."""
         self._end(worker)
         self._publish(job, self._fault(job, "failed", f"protocol: {why}", worker))
@@ -318,9 +321,7 @@ class Scheduler:
         if self.limits.fail_fast and record.status in ("failed", "lost"):
             self.stop("fail_fast", OTHER_GRACE)
 
-    def _fault(
-        self, job: Job, status: str, error: str, worker: WorkerProcess
-    ) -> Record:
+    def _fault(self, job: Job, status: str, error: str, worker: Worker) -> Record:
         """Return the record of a cell whose worker gave none."""
         facts: Facts = {
             "attempts": job.starts,
@@ -335,7 +336,7 @@ class Scheduler:
             provenance=Provenance(facts),
         )
 
-    def _end(self, worker: WorkerProcess) -> None:
+    def _end(self, worker: Worker) -> None:
         self.workers.pop(worker, None)
         self.pool.end(worker)
 

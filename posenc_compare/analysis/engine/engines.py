@@ -1,0 +1,46 @@
+"""Where the workers of a run are: on this machine, or on a cluster."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from posenc_compare.analysis.engine.choices import Work
+from posenc_compare.analysis.engine.cluster import Cluster
+from posenc_compare.analysis.engine.local import Pool
+from posenc_compare.analysis.engine.scheduler import Limits
+from posenc_compare.analysis.engine.workers import Workers
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import check_choice, check_number, check_text
+
+ENGINES = ("local", "ray")
+
+
+def check_engine(work: Work) -> None:
+    """Refuse choices that do not fit together.
+
+    Raises:
+        ConfigError: if there are such.
+    """
+    check_choice("engine", work.engine, ENGINES)
+    check_text("address", work.address, "10.0.0.1:6379")
+    check_number("gpu_share", work.gpu_share, 0.01, 64)
+    for name in ("address", "gpu_share") if work.engine == "local" else ():
+        given, default = getattr(work, name), getattr(Work, name)
+        if given != default:
+            raise ConfigError(
+                f"{name} must be left out on this machine alone, got {given!r}; "
+                f"`--engine ray` would work"
+            )
+
+
+def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Workers[Any]:
+    """Return the workers that cells are computed by.
+
+    Raises:
+        ConfigError: if a cluster does not answer, or has no room.
+    """
+    if work.engine == "local":
+        return Pool(limits.workers)
+    on_gpu = any(cell.setting.device != "cpu" for cell in cells)
+    gpus = work.gpu_share if on_gpu else 0.0
+    return Cluster(work.address, limits.workers, work.threads, gpus, limits.timeout)

@@ -1,0 +1,99 @@
+"""What a scheduler asks of workers, wherever they are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from posenc_compare.analysis.core.canonical import Body
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the cells of one worker share.
+
+    Attributes:
+        origins: from where code other than this package's computes them.
+        alone: whether no other worker may compute meanwhile.
+    """
+
+    origins: tuple[str, ...]
+    alone: bool = False
+
+
+class Worker(Protocol):
+    """A process that computes cells of one group.
+
+    Attributes:
+        group: what its cells share.
+        peak_memory: bytes, known once it has ended.
+    """
+
+    group: Group
+    peak_memory: int
+
+    def send(self, request: Body) -> None:
+        """Send one request; that the process has died shows elsewhere."""
+        ...
+
+    def drain(self) -> list[object]:
+        """Return the messages that were still under way."""
+        ...
+
+    def fault(self, timeout: float) -> str:
+        """Return why nothing more is to be expected of this worker, or nothing.
+
+        Args:
+            timeout: seconds that a cell may go on without progress.
+        """
+        ...
+
+    def printed(self) -> list[str]:
+        """Return the last lines that were printed."""
+        ...
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class Workers(Protocol[W]):
+    """The workers of a run, heard together.
+
+    Attributes:
+        most: workers that compute at the same time.
+    """
+
+    most: int
+
+    def start(
+        self,
+        group: Group,
+        modules: dict[str, Path],
+        plugins: list[str],
+        memory: int,
+    ) -> W:
+        """Return a new worker.
+
+        Args:
+            group: what its cells share.
+            modules: by name, the paths of the modules that its cells depend on.
+            plugins: as given on the command line.
+            memory: bytes of data; -1 for no limit.
+
+        Raises:
+            StoreError: if the source cannot be handed over.
+            OSError: if no process can be started.
+        """
+        ...
+
+    def messages(self, seconds: float) -> Iterator[tuple[W, object]]:
+        """Yield what workers say, each with its worker; wait so long for the first."""
+        ...
+
+    def end(self, worker: W) -> None:
+        """Kill a worker and hear it no more."""
+        ...
+
+    def close(self) -> None:
+        """Free what listening took; every worker has ended."""
+        ...
