@@ -53,6 +53,7 @@ LAZY = {
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
         "posenc_compare.global_state",
+        "torch",
     },
 }
 

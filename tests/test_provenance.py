@@ -9,6 +9,7 @@ import torch
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import provenance as module
+from posenc_compare.analysis.engine.comparison import compare
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.schemes import Variant
@@ -65,3 +66,43 @@ def test_each_cell_has_its_own_peak_of_the_device(
     assert provenance(cell)["peak_device_memory_bytes"] == 1 << 20
     cell = Cell(Variant("nope"), "smoothness", ProbeSetting(), 1)
     assert "peak_device_memory_bytes" not in provenance(cell)
+
+
+LOOSE = """
+import os
+import torch
+from posenc_compare.schemes import Scheme, register
+
+@register("loose", family="bias", source="own")
+class Loose(Scheme):
+    def offset_bias(self, offsets):
+        bias = offsets.double().expand(self.geometry.heads, -1).clone()
+        given = "CUBLAS_WORKSPACE_CONFIG" in os.environ
+        return bias.put_(torch.tensor([0]), torch.tensor([float(given)]).double())
+"""
+
+
+def test_operations_that_may_differ_are_refused_where_asked(tmp_path: Path) -> None:
+    (tmp_path / "loose.py").write_text(LOOSE)
+    found = {}
+    for asked in (False, True):
+        results = compare(
+            "loose,rope",
+            "smoothness",
+            positions=16,
+            seeds=1,
+            plugins=[tmp_path / "loose.py"],
+            deterministic=asked,
+            out=tmp_path / f"run-{asked}",
+        )
+        for record in results.records:
+            facts = record.provenance.facts
+            assert facts["deterministic_algorithms"] is asked
+            found[record.label, asked] = record.status
+            if record.label == "loose" and asked:
+                assert "put_ does not have a deterministic implementation" in (
+                    record.error
+                )
+    assert [label for label, status in found.items() if status == "failed"] == [
+        ("loose", True)
+    ]

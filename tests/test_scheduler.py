@@ -11,8 +11,8 @@ import pytest
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import local
 from posenc_compare.analysis.engine.local import Pool, WorkerProcess, start_of
-from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
-from posenc_compare.analysis.engine.workers import Group
+from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
@@ -105,7 +105,7 @@ def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
     monkeypatch.delenv(name, raising=False)
     if own:
         monkeypatch.setenv(name, own)
-    worker = WorkerProcess(Group(()), start_of({}, [], 0))
+    worker = WorkerProcess(Group(()), start_of({}, [], Limits(1)))
     try:
         # The environment can be read only once the interpreter runs: it answers then.
         select.select([worker.descriptors[0]], [], [])

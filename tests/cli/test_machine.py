@@ -13,7 +13,7 @@ from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine.local import WorkerProcess, start_of
 from posenc_compare.analysis.engine.machine import check_machine
 from posenc_compare.analysis.engine.scheduler import PLANNED
-from posenc_compare.analysis.engine.workers import Group
+from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
@@ -105,7 +105,7 @@ def test_last_words_that_nobody_has_read_yet_are_read(
 ) -> None:
     (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
     monkeypatch.syspath_prepend(tmp_path)  # which a worker takes over
-    worker = WorkerProcess(Group(()), start_of({}, [], -1))
+    worker = WorkerProcess(Group(()), start_of({}, [], Limits(1)))
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     fault = worker.fault(timeout=60)
     worker.close()

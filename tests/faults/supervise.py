@@ -13,7 +13,8 @@ from typing import Any
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.local import Pool
 from posenc_compare.analysis.engine.plan import missing, plan
-from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
+from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store

@@ -28,8 +28,8 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.local import Pool, WorkerProcess
-from posenc_compare.analysis.engine.scheduler import Job, Limits, Scheduler
-from posenc_compare.analysis.engine.workers import Group
+from posenc_compare.analysis.engine.scheduler import Job, Scheduler
+from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped

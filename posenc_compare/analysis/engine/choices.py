@@ -86,6 +86,9 @@ class WorkChoices(TypedDict, total=False):
     retry: Annotated[str, "Compute these again: failed, lost, or both by comma."]
     overwrite: Annotated[bool, "Compute every cell again."]
     fail_fast: Annotated[bool, "Stop at the first cell that fails."]
+    deterministic: Annotated[
+        bool, "Refuse operations whose result may differ from time to time on a GPU."
+    ]
     reuse: Annotated[
         str, "Folders of runs, by comma: what they have is copied, not computed again."
     ]
@@ -121,6 +124,7 @@ class Work:
         retry: comma-separated statuses of records to compute again.
         overwrite: compute every cell again.
         fail_fast: stop at the first cell that fails.
+        deterministic: let torch refuse what may give other bytes another time.
         reuse: comma-separated folders of runs, whose records are copied.
         shard: `I/N`, the cells that this run of N takes first.
         engine: local or ray.
@@ -138,6 +142,7 @@ class Work:
     retry: str = ""
     overwrite: bool = False
     fail_fast: bool = False
+    deterministic: bool = False
     reuse: str = ""
     shard: str = "1/1"
     engine: str = "local"

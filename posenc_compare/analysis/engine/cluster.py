@@ -16,7 +16,7 @@ from typing import Any
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.local import Pool, Start, start_of
-from posenc_compare.analysis.engine.workers import Group
+from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.errors import ConfigError
 
 ANSWER = 10.0  # seconds that a cluster may take to answer
@@ -165,10 +165,10 @@ class Cluster:
         group: Group,
         modules: dict[str, Path],
         plugins: list[str],
-        memory: int,
+        limits: Limits,
     ) -> ClusterWorker:
         """Return a new worker; arguments are those of `Workers.start`."""
-        start = start_of(modules, plugins, memory)
+        start = start_of(modules, plugins, limits)
         worker = ClusterWorker(group, self._hosts.remote(group, start, self._timeout))
         self._listen(worker)
         return worker

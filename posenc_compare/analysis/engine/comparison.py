@@ -30,8 +30,8 @@ from posenc_compare.analysis.engine.plan import (
     plan,
     shuffled,
 )
-from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
-from posenc_compare.analysis.engine.workers import Workers
+from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.engine.workers import Limits, Workers
 from posenc_compare.analysis.records.asked import note_asked
 from posenc_compare.analysis.records.cells import (
     Cell,

@@ -6,8 +6,7 @@ from typing import Any
 from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.cluster import Cluster
 from posenc_compare.analysis.engine.local import Pool
-from posenc_compare.analysis.engine.scheduler import Limits
-from posenc_compare.analysis.engine.workers import Workers
+from posenc_compare.analysis.engine.workers import Limits, Workers
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_choice, check_number, check_text

@@ -9,14 +9,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.worker import PROTOCOL
-from posenc_compare.analysis.engine.workers import Group
+from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.analysis.records.store import LIMIT
 from posenc_compare.errors import StoreError
 from posenc_compare.fresh import python, search_path
@@ -32,6 +32,8 @@ KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
 }
+# cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
+SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
 
 
@@ -44,20 +46,22 @@ class Start:
         path: to import from.
         plugins: files and modules that register schemes.
         memory: bytes of data; -1 for no limit.
+        deterministic: let torch refuse what may give other bytes another time.
     """
 
     source: bytes
     path: list[str]
     plugins: list[str]
     memory: int
+    deterministic: bool
 
 
-def start_of(modules: dict[str, Path], plugins: list[str], memory: int) -> Start:
+def start_of(modules: dict[str, Path], plugins: list[str], limits: Limits) -> Start:
     """Return what a worker begins with; the arguments are those of `Workers.start`."""
     paths = {name: str(path) for name, path in modules.items()}
     source = json.dumps({"modules": paths, "texts": texts()}).encode()
     places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
-    return Start(source, search_path(), places, memory)
+    return Start(source, search_path(), places, limits.memory, limits.deterministic)
 
 
 class WorkerProcess:
@@ -82,6 +86,7 @@ class WorkerProcess:
         self.group = group
         self.peak_memory = 0
         answers, theirs = os.pipe()
+        same_sums = SAME_SUMS if start.deterministic else {}
         with _handed_over(start.source) as source:
             self.process = subprocess.Popen(
                 python(SERVE, str(theirs), str(source.fileno())),
@@ -90,7 +95,7 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs, source.fileno()),
                 start_new_session=True,
-                env=KEEP_MEMORY | os.environ,
+                env=KEEP_MEMORY | same_sums | os.environ,
             )
         os.close(theirs)
         assert self.process.stdin is not None
@@ -101,7 +106,8 @@ class WorkerProcess:
         self._heard = self._printed = b""
         self._muted = float("inf")
         self._spent, self._looked, self._ready = 0.0, time.monotonic(), False
-        given = {"path": start.path, "plugins": start.plugins, "memory": start.memory}
+        given = asdict(start)
+        del given["source"]
         self.send(given)
 
     def send(self, request: Body) -> None:
@@ -227,10 +233,10 @@ class Pool:
         group: Group,
         modules: dict[str, Path],
         plugins: list[str],
-        memory: int,
+        limits: Limits,
     ) -> WorkerProcess:
         """Return a new worker; arguments and errors are those of `Workers.start`."""
-        return self.begin(group, start_of(modules, plugins, memory))
+        return self.begin(group, start_of(modules, plugins, limits))
 
     def begin(self, group: Group, start: Start) -> WorkerProcess:
         """Return a new worker that begins with what another process has read."""

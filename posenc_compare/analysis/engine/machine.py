@@ -7,7 +7,7 @@ from pathlib import Path
 
 from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.devices import graphics
-from posenc_compare.analysis.engine.scheduler import Limits
+from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_number, check_whole
@@ -48,6 +48,7 @@ def limits_of(work: Work, cells: list[Cell]) -> Limits:
         memory=asked if on_cpu and asked else -1,
         interval=work.checkpoint_every,
         fail_fast=work.fail_fast,
+        deterministic=work.deterministic,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.engine.workers import Group, Worker, Workers
+from posenc_compare.analysis.engine.workers import Group, Limits, Worker, Workers
 from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
@@ -36,26 +36,6 @@ GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to
 OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
 PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run may use.
-
-    Attributes:
-        workers: processes that compute at the same time; 0 for as many as a cluster
-            has room for.
-        timeout: seconds that a cell may go on without progress.
-        memory: bytes of a worker's data; -1 for no limit.
-        interval: seconds between checkpoints of a training.
-        fail_fast: stop at the first cell that fails or is lost.
-    """
-
-    workers: int
-    timeout: float = 3600.0
-    memory: int = -1
-    interval: float = 180.0
-    fail_fast: bool = False
 
 
 @dataclass
@@ -202,7 +182,7 @@ class Scheduler:
         """Return a new worker; none if the machine has room for no more of them."""
         try:
             return self.pool.start(
-                group, self.modules[group], self.plugins, self.limits.memory
+                group, self.modules[group], self.plugins, self.limits
             )
         except OSError as error:
             if self.workers:

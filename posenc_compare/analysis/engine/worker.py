@@ -47,12 +47,15 @@ def main() -> None:
     first = requests.get()
     sys.path[:] = first["path"]
     # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
+    import torch
+
     from posenc_compare.analysis.engine.compute import compute
     from posenc_compare.analysis.engine.provenance import place
     from posenc_compare.analysis.training.checkpoints import Stopped
     from posenc_compare.global_state import changes, process_state, restore
 
     _prepare(first)
+    torch.use_deterministic_algorithms(first["deterministic"])
     place()
     _answer(pipe, {"ready": True})
     _import_plugins(finder)

@@ -9,6 +9,28 @@ from posenc_compare.analysis.core.canonical import Body
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What a run may use.
+
+    Attributes:
+        workers: processes that compute at the same time; 0 for as many as a cluster
+            has room for.
+        timeout: seconds that a cell may go on without progress.
+        memory: bytes of a worker's data; -1 for no limit.
+        interval: seconds between checkpoints of a training.
+        fail_fast: stop at the first cell that fails or is lost.
+        deterministic: let torch refuse what may give other bytes another time.
+    """
+
+    workers: int
+    timeout: float = 3600.0
+    memory: int = -1
+    interval: float = 180.0
+    fail_fast: bool = False
+    deterministic: bool = False
+
+
+@dataclass(frozen=True)
 class Group:
     """What the cells of one worker share.
 
@@ -70,7 +92,7 @@ class Workers(Protocol[W]):
         group: Group,
         modules: dict[str, Path],
         plugins: list[str],
-        memory: int,
+        limits: Limits,
     ) -> W:
         """Return a new worker.
 
@@ -78,7 +100,7 @@ class Workers(Protocol[W]):
             group: what its cells share.
             modules: by name, the paths of the modules that its cells depend on.
             plugins: as given on the command line.
-            memory: bytes of data; -1 for no limit.
+            limits: of the run.
 
         Raises:
             StoreError: if the source cannot be handed over.
