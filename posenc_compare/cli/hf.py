@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.cli.console import show
+from posenc_compare.cli.console import say, show
 from posenc_compare.cli.options import Format, Formats
 from posenc_compare.errors import ConfigError
 
@@ -15,6 +15,27 @@ Model = Annotated[
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
 HEAD = ["layers", "type", "for", "pairs", "slow", "times", "off by", "rope here"]
+
+
+@app.command()
+def export(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Of a run with `--keep-weights`.", show_default=False),
+    ],
+    key: Annotated[
+        str,
+        typer.Argument(help="Of a record, or how it begins.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Argument(help="To write.", show_default=False)],
+) -> int:
+    """Write a network that was trained here as a model of Hugging Face."""
+    from posenc_compare.hf import export
+
+    model = export(folder, key, out)
+    size = sum(weight.numel() for weight in model.parameters())
+    say(f"{out}: {model.config.scheme}, {size} parameters")
+    return 0
 
 
 @app.command()

@@ -10,6 +10,8 @@ def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
     return Fault(f"hf/{file}.py", name, old, new, f"tests/test_hf.py::test_{test}")
 
 
+NETWORKS = "tests/test_hf_networks.py::test_"
+
 FAULTS = [
     fault(
         "apply",
@@ -87,5 +89,33 @@ FAULTS = [
         "other[:, half:] = (other[:, half:] + 1) % count",
         "pass",
         "a_model_that_looks_ahead_does_not_pass",
+    ),
+    Fault(
+        "hf/export.py",
+        "weights of another network are taken",
+        "    if shapes != {name: tensor.shape for name, tensor in named.items()}:\n",
+        "    if False:\n",
+        f"{NETWORKS}what_cannot_be_exported_is_said",
+    ),
+    Fault(
+        "hf/export.py",
+        "weights are left as they start",
+        "            tensor.copy_(weights[name])",
+        "            tensor.copy_(tensor)",
+        f"{NETWORKS}a_trained_network_reads_alike_everywhere",
+    ),
+    Fault(
+        "hf/network.py",
+        "padding before a text is read as text",
+        "if attention_mask is not None and not attention_mask[:, 0].all():",
+        "if False:",
+        f"{NETWORKS}padding_may_follow_a_text_and_not_precede",
+    ),
+    Fault(
+        "hf/scratch.py",
+        "a fresh model without its scheme",
+        "        self.applied = apply(self, config.posenc_scheme)\n",
+        '        self.applied = apply(self, "nope")\n',
+        f"{NETWORKS}a_fresh_model_is_that_of_apply",
     ),
 ]

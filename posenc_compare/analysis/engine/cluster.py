@@ -55,10 +55,11 @@ class Host:
         self._timeout = timeout
 
     def send(self, request: Body) -> None:
-        """Pass a request on; checkpoints are kept where the run's folder is seen."""
-        folder = request.get("checkpoints")
-        if folder and not Path(folder).parents[1].is_dir():
-            request["checkpoints"] = ""
+        """Pass a request on; checkpoints and weights need the folder of the run."""
+        for name in ("checkpoints", "weights"):
+            place = request.get(name)
+            if place and not Path(place).parents[1].is_dir():
+                request[name] = ""
         self._worker.send(request)
 
     def hear(self) -> Heard:

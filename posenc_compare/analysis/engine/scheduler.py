@@ -205,13 +205,17 @@ class Scheduler:
         return False
 
     def _request(self, job: Job) -> Body:
-        setting, folder = job.cell.setting, self.store.checkpoints.resolve() / job.key
+        setting, place = job.cell.setting, self.store.folder.resolve()
+        folder = self.store.checkpoints.resolve() / job.key
+        weights = place / "weights" / f"{job.key}.safetensors"
+        keep = setting.resumes and self.limits.keep_weights
         return {
             "token": job.token,
             "spec": job.blank.spec.to_json(),
             "run": self._run,
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
+            "weights": str(weights) if keep else "",
             "interval": self.limits.interval,
         }
 

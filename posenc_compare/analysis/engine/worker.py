@@ -133,6 +133,7 @@ def _import_plugins(finder: PlannedFinder) -> None:
 
 def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
     from posenc_compare.analysis.core.progress import Progress
+    from posenc_compare.analysis.engine.weights import WithWeights
     from posenc_compare.analysis.records.cells import cell_of
     from posenc_compare.analysis.records.record import Fields, Spec
     from posenc_compare.analysis.training.checkpoints import Checkpoints
@@ -147,11 +148,15 @@ def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
             _answer(pipe, {"token": request["token"], "progress": done})
 
     folder = request["checkpoints"] and Path(request["checkpoints"])
-    checkpoints = Checkpoints(
-        folder, request["interval"], STOP.is_set, run=request["run"]
-    )
     spec = Spec.from_json(Fields(request["spec"], "spec"))
     cell = cell_of(spec, request["places"])
+    given: Body = {"folder": folder, "interval": request["interval"]}
+    given |= {"stop": STOP.is_set, "run": request["run"]}
+    if request["weights"]:
+        file, work = Path(request["weights"]), cell.setting.work
+        checkpoints = WithWeights(file, lambda: done >= work, **given)
+    else:
+        checkpoints = Checkpoints(**given)
     return cell, Progress(advance, checkpoints), checkpoints
 
 

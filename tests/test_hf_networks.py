@@ -1,0 +1,233 @@
+"""Networks trained here as models of Hugging Face, and fresh models with a scheme."""
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers", minversion="5.20")
+
+from posenc_compare import hf  # noqa: E402
+from posenc_compare.analysis.core.progress import Progress  # noqa: E402
+from posenc_compare.analysis.core.settings import Training  # noqa: E402
+from posenc_compare.analysis.engine.comparison import compare  # noqa: E402
+from posenc_compare.analysis.records.load import load_records  # noqa: E402
+from posenc_compare.analysis.training.corpus import load_corpus  # noqa: E402
+from posenc_compare.analysis.training.trainer import trainer_of  # noqa: E402
+from posenc_compare.errors import (  # noqa: E402
+    ConfigError,
+    StoreError,
+    UndefinedPositionError,
+)
+from posenc_compare.schemes import Variant  # noqa: E402
+
+SCHEMES = "rope:base=500;layout=half,learned,path"
+SIZES: dict[str, Any] = {"length": 16, "width": 16, "heads": 2, "batch": 2}
+SIZES |= {"test_bytes": 64, "longest": 2, "steps": 12}
+LLAMA: dict[str, Any] = {
+    "vocab_size": 97,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("".join(f"{n * n % 97} and {n}\n" for n in range(4000)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    given = {**SIZES, "seeds": 1, "corpus": corpus, "keep_weights": True}
+    compare(SCHEMES, "extrapolation,smoothness", out=folder, **given)
+    return folder
+
+
+def keys(folder: Path) -> dict[str, str]:
+    """Return the keys of trained records, by label."""
+    records = load_records(folder, arrays=False)
+    return {r.label: r.key for r in records if r.spec.kind == Training.kind}
+
+
+@functools.cache
+def trained(label: str, corpus: str) -> Any:
+    """Return the decoder of a label, trained in this process."""
+    name, _, written = label.partition(":")
+    options = {"base": 500.0, "layout": "half"} if written else {}
+    setting = Training(**{**SIZES, "corpus": corpus}).resolve(load_corpus)
+    trainer = trainer_of(Variant(name, options), setting)
+    torch.set_flush_denormal(True)
+    trainer.train(Progress())
+    torch.set_flush_denormal(False)
+    return trainer.model
+
+
+@pytest.mark.parametrize("label", ["rope:base=500.0;layout=half", "learned", "path"])
+def test_a_trained_network_reads_alike_everywhere(
+    run: Path, corpus: str, tmp_path: Path, label: str
+) -> None:
+    written = hf.export(run, keys(run)[label][:12], tmp_path)
+    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    given = tokens("9 and 3 é", return_tensors="pt")
+    assert given["input_ids"][0].tolist() == [*"9 and 3 é".encode()]
+    assert tokens.decode(given["input_ids"][0]) == "9 and 3 é"
+    ids = given["input_ids"]
+    own = trained(label, corpus)
+    with torch.no_grad():
+        wanted = own(ids, torch.arange(ids.shape[1]))
+        assert torch.equal(written(**given).logits, wanted)
+        assert torch.equal(read(**given).logits, wanted)
+        loss = read(**given, labels=ids).loss
+    probabilities = wanted[0, :-1].log_softmax(-1)
+    by_hand = -probabilities[torch.arange(ids.shape[1] - 1), ids[0, 1:]].mean()
+    assert torch.allclose(loss, by_hand, rtol=0, atol=2**-20)
+
+
+def test_it_generates_the_likeliest_bytes(run: Path, tmp_path: Path) -> None:
+    model: Any = hf.export(run, keys(run)["path"], tmp_path)
+    ids = torch.tensor([[49, 32, 97]])
+    made = model.generate(ids, max_new_tokens=6, do_sample=False, pad_token_id=0)
+    for _ in range(6):
+        with torch.no_grad():
+            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(-1)], 1)
+    assert torch.equal(made, ids)
+
+
+def test_padding_may_follow_a_text_and_not_precede(run: Path, tmp_path: Path) -> None:
+    model = hf.export(run, keys(run)["path"], tmp_path)
+    ids = torch.tensor([[49, 32, 97, 98], [50, 32, 0, 0]])
+    seen = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    with torch.no_grad():
+        alone = model(ids[1:, :2]).logits
+        beside = model(ids, attention_mask=seen).logits[1:, :2]
+    assert torch.allclose(alone, beside, rtol=0, atol=2**-18)
+    with pytest.raises(hf.UnsupportedModelError, match="padding on the left"):
+        model(ids, attention_mask=seen.flip(1))
+
+
+def test_a_text_beyond_a_table_is_refused(run: Path, tmp_path: Path) -> None:
+    model = hf.export(run, keys(run)["learned"], tmp_path)
+    with pytest.raises(UndefinedPositionError):
+        model(torch.zeros(1, 17, dtype=torch.long))
+
+
+def test_what_cannot_be_exported_is_said(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'zz', which 0 have"):
+        hf.export(run, "zz", tmp_path)
+    with pytest.raises(ConfigError, match="'', which 6 have"):
+        hf.export(run, "", tmp_path)
+    found = keys(run)
+    every = load_records(run, arrays=False)
+    untrained = next(r.key for r in every if r.key not in found.values())
+    with pytest.raises(ConfigError, match="trained on language, got smoothness"):
+        hf.export(run, untrained, tmp_path)
+    kept = run / "weights" / f"{found['path']}.safetensors"
+    data = kept.read_bytes()
+    try:
+        kept.write_bytes((kept.with_stem(found["learned"])).read_bytes())
+        with pytest.raises(StoreError, match="this network, and no other"):
+            hf.export(run, found["path"], tmp_path)
+        kept.unlink()
+        with pytest.raises(StoreError, match="`run --keep-weights` writes them"):
+            hf.export(run, found["path"], tmp_path)
+    finally:
+        kept.write_bytes(data)
+
+
+def test_other_code_of_a_scheme_is_said(run: Path, tmp_path: Path) -> None:
+    hf.export(run, keys(run)["path"], tmp_path)
+    config = tmp_path / "config.json"
+    text = config.read_text()
+    assert '"scheme_sha256": "' in text
+    config.write_text(text.replace('"scheme_sha256": "', '"scheme_sha256": "0'))
+    with pytest.warns(UserWarning, match="path has other code here"):
+        transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+
+
+def test_weights_are_kept_only_where_asked(corpus: str, tmp_path: Path) -> None:
+    given = {**SIZES, "seeds": 1, "corpus": corpus}
+    compare("nope", "extrapolation", out=tmp_path / "run", **given)
+    assert not (tmp_path / "run" / "weights").exists()
+
+
+def test_the_command_writes_a_folder(posenc: Any, run: Path, tmp_path: Path) -> None:
+    done = posenc("hf", "export", run, keys(run)["path"], tmp_path / "out")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"\n{tmp_path / 'out'}: path, 12772 parameters\n" in done.stderr
+    assert (tmp_path / "out" / "config.json").exists()
+
+
+# --- Fresh models -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "t5_bias", "path", "fope", "learned"])
+def test_a_fresh_model_saves_and_loads_with_its_scheme(
+    tmp_path: Path, scheme: str
+) -> None:
+    torch.manual_seed(0)
+    model = hf.from_scratch(transformers.LlamaConfig(**LLAMA), scheme).eval()
+    with torch.no_grad():
+        for weight in model.posenc_compare_schemes.parameters():
+            weight.add_(torch.randn_like(weight) / 8)
+    model.save_pretrained(tmp_path)
+    read = hf.load(tmp_path).eval()
+    ids = torch.randint(97, (2, 24))
+    with torch.no_grad():
+        assert torch.equal(model(ids).logits, read(ids).logits)
+    assert read.applied.report()["scheme"] == scheme
+    read.applied.check()
+    seen = torch.ones_like(ids[:, :8])
+    made = read.generate(ids[:, :8], attention_mask=seen, max_new_tokens=4)
+    assert made.shape == (2, 12)
+
+
+def test_a_fresh_model_is_that_of_apply() -> None:
+    config = transformers.LlamaConfig(**LLAMA)
+    torch.manual_seed(0)
+    fresh = hf.from_scratch(config, "alibi").eval()
+    torch.manual_seed(0)
+    plain = transformers.AutoModelForCausalLM.from_config(config).eval()
+    ids = torch.randint(97, (2, 24))
+    with torch.no_grad(), hf.apply(plain, "alibi"):
+        assert torch.equal(fresh(ids).logits, plain(ids).logits)
+
+
+def test_nobody_takes_it_for_the_plain_architecture(tmp_path: Path) -> None:
+    hf.from_scratch(transformers.LlamaConfig(**LLAMA), "alibi").save_pretrained(
+        tmp_path
+    )
+    code = (
+        "from transformers import AutoModelForCausalLM as A\n"
+        f"A.from_pretrained({str(tmp_path)!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "posenc_compare_llama" in done.stderr
+
+
+def test_other_folders_and_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must hold a model, got"):
+        hf.load(tmp_path)
+    config = transformers.LlamaConfig(**LLAMA)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=r"`AutoModelForCausalLM` and `hf\.apply`"):
+        hf.load(tmp_path)
+    small = {"n_embd": 48, "n_layer": 2, "n_head": 4}
+    with pytest.raises(hf.UnsupportedModelError):
+        hf.from_scratch(transformers.GPT2Config(**small), "alibi")
+    with pytest.raises(ConfigError, match="unknown scheme 'alibo'"):
+        hf.from_scratch(config, "alibo")
