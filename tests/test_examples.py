@@ -48,7 +48,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
 def test_example_is_short(path):
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-    things = 4 if path.stem in ("everything", "nanogpt") else 1
+    things = 4 if path.stem in ("everything", "nanogpt", "fire_readings") else 1
     assert len(lines) < 20 * things
 
 
@@ -210,3 +210,24 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
         )
         parts.append(part)
     torch.testing.assert_close(torch.cat(parts, dim=2), whole)
+
+
+def test_readings_of_fire_change_only_what_they_say() -> None:
+    add_plugin(str(EXAMPLES / "fire_readings.py"))
+    torch.manual_seed(0)
+    length = 16
+    scheme = create("fire_read", length=length, heads=2)
+    ids = torch.arange(64)[None]
+    trained = scheme.bias(ids, ids)
+    assert scheme.schemes_for_length(length) == {}
+    held, clamped, window = scheme.schemes_for_length(64).values()
+    for reading in (held, clamped, window):
+        bias = reading.bias(ids, ids)
+        assert torch.equal(bias[:, :length], trained[:, :length])
+        for distance in range(length):  # as the last query of training has it
+            last = trained[0, length - 1, length - 1 - distance]
+            assert torch.allclose(bias[0, 50, 50 - distance], last, rtol=0, atol=1e-6)
+    farthest = trained[0, length - 1, 0]
+    assert torch.equal(clamped.bias(ids, ids)[0, 50, 50 - 30], farthest)
+    assert not torch.equal(held.bias(ids, ids)[0, 50, 50 - 30], farthest)
+    assert window.bias(ids, ids)[0, 50, 50 - 30].max() < -9000
