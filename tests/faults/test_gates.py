@@ -230,6 +230,7 @@ WRITERS = {
         "_keep_aside: mkdir",
         "_keep_aside: write_file",
     },
+    "analysis/engine/weights.py": {"_write: mkdir", "_write: write_file"},
     "analysis/records/asked.py": {"note_asked: write_file"},
     "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
