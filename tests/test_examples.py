@@ -216,11 +216,12 @@ def test_readings_of_fire_change_only_what_they_say() -> None:
     add_plugin(str(EXAMPLES / "fire_readings.py"))
     torch.manual_seed(0)
     length = 16
-    scheme = create("fire_read", length=length, heads=2)
+    scheme: Any = create("fire_read", length=length, heads=2)
     ids = torch.arange(64)[None]
     trained = scheme.bias(ids, ids)
     assert scheme.schemes_for_length(length) == {}
-    held, clamped, window = scheme.schemes_for_length(64).values()
+    found: dict[str, Any] = scheme.schemes_for_length(64)
+    held, clamped, window = found.values()
     for reading in (held, clamped, window):
         bias = reading.bias(ids, ids)
         assert torch.equal(bias[:, :length], trained[:, :length])

@@ -17,6 +17,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,8 +25,10 @@ from typing import Annotated, Any
 import typer
 
 from posenc_compare.analysis.core.canonical import canonical
+from posenc_compare.analysis.engine.local import Pool
 from posenc_compare.analysis.engine.plan import here
-from posenc_compare.analysis.engine.scheduler import Limits, Scheduler
+from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell, cell_of
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
@@ -84,7 +87,8 @@ def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
     store.create()
     limits = Limits(workers=2)
     ends = (lambda cell, units: None, lambda record: print(".", end="", flush=True))
-    Scheduler(cells, store, [], limits, (), *ends).run()
+    with closing(Pool(limits.workers)) as pool:
+        Scheduler(cells, store, [], limits, (), *ends, pool).run()
     print()
     return store
 
