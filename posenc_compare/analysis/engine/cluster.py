@@ -20,6 +20,7 @@ from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.errors import ConfigError
 
 ANSWER = 10.0  # seconds that a cluster may take to answer
+SETTLE = 3.0  # seconds until Ray gives nothing more to a node that is gone
 LISTEN = 0.2  # seconds that an actor waits for a line before it says what it has
 
 
