@@ -20,7 +20,6 @@ from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.errors import ConfigError
 
 ANSWER = 10.0  # seconds that a cluster may take to answer
-SETTLE = 3.0  # seconds until Ray gives nothing more to a node that is gone
 LISTEN = 0.2  # seconds that an actor waits for a line before it says what it has
 
 
@@ -212,9 +211,7 @@ class Cluster:
         except errors.RayTaskError as error:  # its node cannot start a worker
             fault = f"exit: {one_line(str(error.cause))[:200]}"
         except errors.RayError as error:
-            fault = (
-                f"killed: its node or its place there is gone, {type(error).__name__}"
-            )
+            fault = f"killed: its place on a node is gone, {type(error).__name__}"
         return Heard([], fault, [], 0)
 
 
