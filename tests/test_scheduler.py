@@ -10,9 +10,9 @@ import pytest
 
 from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import local
-from posenc_compare.analysis.engine.local import Pool, WorkerProcess, start_of
+from posenc_compare.analysis.engine.local import Pool, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import Group, Limits
+from posenc_compare.analysis.engine.workers import Group, Limits, start_of
 from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,

@@ -15,8 +15,8 @@ from typing import Any
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.engine.local import Pool, Start, start_of
-from posenc_compare.analysis.engine.workers import Group, Limits
+from posenc_compare.analysis.engine.local import Pool
+from posenc_compare.analysis.engine.workers import UNPLACED, Group, Start
 from posenc_compare.errors import ConfigError
 
 ANSWER = 10.0  # seconds that a cluster may take to answer
@@ -51,7 +51,7 @@ class Host:
 
     def __init__(self, group: Group, start: Start, timeout: float) -> None:
         self._pool = Pool(1)
-        self._worker = self._pool.begin(group, start)
+        self._worker = self._pool.start(group, start)
         self._timeout = timeout
 
     def send(self, request: Body) -> None:
@@ -80,12 +80,16 @@ class ClusterWorker:
     Args:
         group: what its cells share.
         host: the handle of its actor.
+
+    Attributes:
+        placed: whether its actor has answered from a node.
     """
 
     def __init__(self, group: Group, host: Any) -> None:
         self.group = group
         self.host = host
         self.peak_memory = 0
+        self.placed = False
         self._fault = ""
         self._printed: list[str] = []
 
@@ -95,6 +99,7 @@ class ClusterWorker:
 
     def take(self, heard: Heard) -> None:
         """Keep what its actor says of its end."""
+        self.placed = True
         self._fault, self._printed = heard.fault, heard.printed
         self.peak_memory = heard.peak_memory
 
@@ -161,15 +166,8 @@ class Cluster:
         )
         self._asked: dict[Any, ClusterWorker] = {}  # by what will be heard
 
-    def start(
-        self,
-        group: Group,
-        modules: dict[str, Path],
-        plugins: list[str],
-        limits: Limits,
-    ) -> ClusterWorker:
+    def start(self, group: Group, start: Start) -> ClusterWorker:
         """Return a new worker; arguments are those of `Workers.start`."""
-        start = start_of(modules, plugins, limits)
         worker = ClusterWorker(group, self._hosts.remote(group, start, self._timeout))
         self._listen(worker)
         return worker
@@ -180,7 +178,7 @@ class Cluster:
         ready, _ = self._ray.wait(asked, timeout=seconds) if asked else ([], [])
         for answer in ready:
             worker = self._asked.pop(answer)
-            heard = self._heard(answer)
+            heard = self._heard(answer, worker.placed)
             worker.take(heard)
             if not heard.fault:
                 self._listen(worker)
@@ -201,7 +199,7 @@ class Cluster:
     def _listen(self, worker: ClusterWorker) -> None:
         self._asked[worker.host.hear.remote()] = worker
 
-    def _heard(self, answer: Any) -> Heard:
+    def _heard(self, answer: Any, placed: bool) -> Heard:
         """Return what an actor answers, or that it will not any more."""
         errors = self._ray.exceptions
         try:
@@ -211,7 +209,8 @@ class Cluster:
         except errors.RayTaskError as error:  # its node cannot start a worker
             fault = f"exit: {one_line(str(error.cause))[:200]}"
         except errors.RayError as error:
-            fault = f"killed: its place on a node is gone, {type(error).__name__}"
+            kind = "killed" if placed else UNPLACED
+            fault = f"{kind}: its place on a node is gone, {type(error).__name__}"
         return Heard([], fault, [], 0)
 
 

@@ -9,18 +9,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import IO
 
 from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.worker import PROTOCOL
-from posenc_compare.analysis.engine.workers import Group, Limits
+from posenc_compare.analysis.engine.workers import Group, Start
 from posenc_compare.analysis.records.store import LIMIT
 from posenc_compare.errors import StoreError
-from posenc_compare.fresh import python, search_path
-from posenc_compare.sources import texts
+from posenc_compare.fresh import python
 
 START = 120.0  # seconds that a worker may take until it is ready
 MUTE = 1.0  # seconds that a process may live on without its pipe
@@ -35,33 +33,6 @@ KEEP_MEMORY = {
 # cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
 SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a worker begins with, whichever machine it is on.
-
-    Attributes:
-        source: of all modules that its cells depend on, and where they lie.
-        path: to import from.
-        plugins: files and modules that register schemes.
-        memory: bytes of data; -1 for no limit.
-        deterministic: let torch refuse what may give other bytes another time.
-    """
-
-    source: bytes
-    path: list[str]
-    plugins: list[str]
-    memory: int
-    deterministic: bool
-
-
-def start_of(modules: dict[str, Path], plugins: list[str], limits: Limits) -> Start:
-    """Return what a worker begins with; the arguments are those of `Workers.start`."""
-    paths = {name: str(path) for name, path in modules.items()}
-    source = json.dumps({"modules": paths, "texts": texts()}).encode()
-    places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
-    return Start(source, search_path(), places, limits.memory, limits.deterministic)
 
 
 class WorkerProcess:
@@ -228,18 +199,8 @@ class Pool:
         self.most = most
         self._selector = selectors.DefaultSelector()
 
-    def start(
-        self,
-        group: Group,
-        modules: dict[str, Path],
-        plugins: list[str],
-        limits: Limits,
-    ) -> WorkerProcess:
+    def start(self, group: Group, start: Start) -> WorkerProcess:
         """Return a new worker; arguments and errors are those of `Workers.start`."""
-        return self.begin(group, start_of(modules, plugins, limits))
-
-    def begin(self, group: Group, start: Start) -> WorkerProcess:
-        """Return a new worker that begins with what another process has read."""
         worker = WorkerProcess(group, start)
         for descriptor in worker.descriptors:
             self._selector.register(descriptor, selectors.EVENT_READ, worker)

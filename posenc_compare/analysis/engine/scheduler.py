@@ -21,7 +21,14 @@ from typing import Any
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.engine.workers import Group, Limits, Worker, Workers
+from posenc_compare.analysis.engine.workers import (
+    UNPLACED,
+    Group,
+    Limits,
+    Worker,
+    Workers,
+    start_of,
+)
 from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
@@ -30,7 +37,16 @@ from posenc_compare.registry import MEASURES
 from posenc_compare.sources import OURS
 
 # Of one cell, by its loss.
-STARTS = {"killed": 3, "exit": 3, "mismatch": 3, "store": 3, "oom": 2, "timeout": 1}
+STARTS = {
+    "killed": 3,
+    UNPLACED: 3,
+    "exit": 3,
+    "mismatch": 3,
+    "store": 3,
+    "oom": 2,
+    "timeout": 1,
+}
+MOST_UNPLACED = 10  # of one cell
 LOOK = 1.0  # seconds between two looks at the folder
 GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
 OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
@@ -46,6 +62,7 @@ class Job:
     cell: Cell
     blank: Record  # as planned, with nothing in it yet
     starts: int = 0
+    unplaced: int = 0  # starts on a node that was gone
     token: str = ""
     done: int = 0  # units of its work
 
@@ -181,9 +198,8 @@ class Scheduler:
     def _started(self, group: Group) -> Worker | None:
         """Return a new worker; none if the machine has room for no more of them."""
         try:
-            return self.pool.start(
-                group, self.modules[group], self.plugins, self.limits
-            )
+            start = start_of(self.modules[group], self.plugins, self.limits)
+            return self.pool.start(group, start)
         except OSError as error:
             if self.workers:
                 return None
@@ -292,7 +308,11 @@ class Scheduler:
 
     def _lose(self, job: Job, record: Record) -> None:
         """Try a cell again in a fresh process, or say that it is lost."""
-        if job.starts < STARTS.get(record.error.partition(":")[0], 1):
+        fault = record.error.partition(":")[0]
+        if fault == UNPLACED and job.unplaced < MOST_UNPLACED:
+            job.unplaced += 1
+            job.starts -= 1  # no worker has seen it
+        if job.starts < STARTS.get(fault, 1):
             self.waiting[job.group].appendleft(job)
         else:
             self._publish(job, record)

@@ -1,11 +1,16 @@
 """What a scheduler asks of workers, wherever they are."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from posenc_compare.analysis.core.canonical import Body
+from posenc_compare.fresh import search_path
+from posenc_compare.sources import texts
+
+UNPLACED = "unplaced"  # of a worker that no node has taken
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,39 @@ class Group:
 
     origins: tuple[str, ...]
     alone: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a worker begins with, whichever machine it is on.
+
+    Attributes:
+        source: of all modules that its cells depend on, and where they lie.
+        path: to import from.
+        plugins: files and modules that register schemes.
+        memory: bytes of data; -1 for no limit.
+        deterministic: let torch refuse what may give other bytes another time.
+    """
+
+    source: bytes
+    path: list[str]
+    plugins: list[str]
+    memory: int
+    deterministic: bool
+
+
+def start_of(modules: dict[str, Path], plugins: list[str], limits: Limits) -> Start:
+    """Return what a worker begins with.
+
+    Args:
+        modules: by name, the paths of the modules that its cells depend on.
+        plugins: as given on the command line.
+        limits: of the run.
+    """
+    paths = {name: str(path) for name, path in modules.items()}
+    source = json.dumps({"modules": paths, "texts": texts()}).encode()
+    places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
+    return Start(source, search_path(), places, limits.memory, limits.deterministic)
 
 
 class Worker(Protocol):
@@ -89,20 +127,12 @@ class Workers(Protocol[W]):
 
     most: int
 
-    def start(
-        self,
-        group: Group,
-        modules: dict[str, Path],
-        plugins: list[str],
-        limits: Limits,
-    ) -> W:
+    def start(self, group: Group, start: Start) -> W:
         """Return a new worker.
 
         Args:
             group: what its cells share.
-            modules: by name, the paths of the modules that its cells depend on.
-            plugins: as given on the command line.
-            limits: of the run.
+            start: what it begins with.
 
         Raises:
             StoreError: if the source cannot be handed over.
