@@ -160,8 +160,21 @@ def test_other_code_of_a_scheme_is_said(run: Path, tmp_path: Path) -> None:
 
 def test_weights_are_kept_only_where_asked(corpus: str, tmp_path: Path) -> None:
     given = {**SIZES, "seeds": 1, "corpus": corpus}
+    weights = tmp_path / "run" / "weights"
     compare("nope", "extrapolation", out=tmp_path / "run", **given)
-    assert not (tmp_path / "run" / "weights").exists()
+    assert not weights.exists()
+    given |= {"out": tmp_path / "run", "keep_weights": True}
+    said: list[str] = []
+    given["on_event"] = lambda event: said.append(event.note)
+    compare("nope,path", "extrapolation", **given)
+    (line,) = [note for note in said if "--overwrite" in note]
+    assert line.startswith("1 trained before without their weights")
+    assert len(list(weights.iterdir())) == 1
+    said.clear()
+    given["overwrite"] = True
+    compare("nope", "extrapolation", **given)
+    assert not [note for note in said if "--overwrite" in note]
+    assert len(list(weights.iterdir())) == 2
 
 
 def test_the_command_writes_a_folder(posenc: Any, run: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.hf.network import ByteTokenizer, PosencConfig, PosencForCausalLM
 from posenc_compare.variants import Variant
@@ -53,7 +54,7 @@ def export(folder: str | Path, key: str, out: str | Path) -> PosencForCausalLM:
             lengths=setting["lengths"],
         )
     )
-    _fill(model, Path(folder) / "weights" / f"{record.key}.safetensors")
+    _fill(model, Store(Path(folder)).weights(record.key))
     model.eval().save_pretrained(out)
     ByteTokenizer().save_pretrained(out)
     return model

@@ -310,6 +310,27 @@ FAULTS = [
         "tests/test_tables.py::test_a_malformed_record_is_left_out_with_one_line",
     ),
     fault(
+        "analysis/engine/weights",
+        "weights of what was already trained left out",
+        "        self._write(step, tensors)\n        return step, tensors",
+        "        return step, tensors",
+        f"{CHECKPOINTS}weights_of_what_is_already_trained_are_written",
+    ),
+    fault(
+        "analysis/engine/weights",
+        "weights of a training under way",
+        "if step < self._steps or self._written:",
+        "if self._written:",
+        f"{CHECKPOINTS}weights_of_what_is_already_trained_are_written",
+    ),
+    fault(
+        "analysis/engine/comparison",
+        "networks without their weights unsaid",
+        "return sum(not store.weights(key).is_file() for key in keys)",
+        "return 0",
+        "tests/test_hf_networks.py::test_weights_are_kept_only_where_asked",
+    ),
+    fault(
         "analysis/records/store",
         "too many lists",
         "> NESTED:",

@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from posenc_compare.analysis.core.settings import STDLIB, ProbeSetting
-from posenc_compare.analysis.engine.choices import Choices, Settings, Work, settle
+from posenc_compare.analysis.engine.choices import (
+    RETRY,
+    Choices,
+    Settings,
+    Work,
+    settle,
+)
 from posenc_compare.analysis.engine.engines import check_engine, workers_of
 from posenc_compare.analysis.engine.machine import check_memory, limits_of
 from posenc_compare.analysis.engine.plan import (
@@ -196,10 +202,21 @@ class Comparison:
         )
         stopped_by = scheduler.run()
         keys = set(self.keys)
+        if self.limits.keep_weights and (bare := self._bare(store)):
+            tell(
+                note=f"{bare} trained before without their weights, which are not in "
+                f"{store.folder}; `--overwrite` trains them again"
+            )
         if store.keys() - keys:  # which other code may have made
             records = sound(store.records(), lambda line: None, arrays=False)
             note_asked(store, records, keys)
         return stopped_by
+
+    def _bare(self, store: Store) -> int:
+        """Return how many networks have a record, and no weights beside it."""
+        trained = [c for c in (*self.cells, *self.others) if c.setting.resumes]
+        keys = {c.key() for c in trained} - missing(trained, store, RETRY[:3]).keys()
+        return sum(not store.weights(key).is_file() for key in keys)
 
     def results(
         self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True
@@ -255,6 +272,11 @@ def plan_comparison(
         work.threads,
         sys.maxsize if work.yes else MANY,
     )
+    if work.keep_weights and not any(cell.setting.resumes for cell in planned):
+        raise ConfigError(
+            f"keep-weights must be left out where no network is trained, got measures "
+            f"{measures[:80]!r}; `run --measures trained` would work"
+        )
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)
     mine = {id(cell) for cell in cells}

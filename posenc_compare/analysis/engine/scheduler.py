@@ -221,9 +221,9 @@ class Scheduler:
         return False
 
     def _request(self, job: Job) -> Body:
-        setting, place = job.cell.setting, self.store.folder.resolve()
+        setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
-        weights = place / "weights" / f"{job.key}.safetensors"
+        weights = self.store.weights(job.key).resolve()
         keep = setting.resumes and self.limits.keep_weights
         return {
             "token": job.token,

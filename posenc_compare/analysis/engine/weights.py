@@ -19,19 +19,23 @@ class WithWeights(Checkpoints):
 
     Args:
         file: where they go, as safetensors.
-        trained: returns whether all steps are done.
+        steps: of the whole training.
+        done: returns how many of them are done.
         **more: as `Checkpoints` takes them.
     """
 
-    def __init__(self, file: Path, trained: Callable[[], bool], **more: Any) -> None:
+    def __init__(
+        self, file: Path, steps: int, done: Callable[[], int], **more: Any
+    ) -> None:
         super().__init__(**more)
         self._file = file
-        self._trained = trained
+        self._steps = steps
+        self._done = done
         self._written = False
 
     def due(self) -> bool:
         """Return whether a checkpoint should be made now."""
-        return super().due() or (self._trained() and not self._written)
+        return super().due() or (self._done() >= self._steps and not self._written)
 
     def save(self, step: int, tensors: Tensors) -> None:
         """Save the state of a training, and its weights at its end.
@@ -40,12 +44,24 @@ class WithWeights(Checkpoints):
             Stopped: if the run was asked to stop.
             StoreError: if a file cannot be written.
         """
-        if self._trained() and not self._written:
-            self._write(tensors)
-            self._written = True
+        self._write(step, tensors)
         super().save(step, tensors)
 
-    def _write(self, tensors: Tensors) -> None:
+    def load(
+        self, restore: Callable[[int, Tensors], None], limit: int
+    ) -> tuple[int, Tensors]:
+        """Load as `Checkpoints` does; write the weights of what is already trained.
+
+        Raises:
+            StoreError: if they cannot be written.
+        """
+        step, tensors = super().load(restore, limit)
+        self._write(step, tensors)
+        return step, tensors
+
+    def _write(self, step: int, tensors: Tensors) -> None:
+        if step < self._steps or self._written:
+            return
         named = {n: t for n, t in tensors.items() if n.startswith(MODEL)}
         weights = {n.removeprefix(MODEL): t.contiguous() for n, t in named.items()}
         try:
@@ -54,3 +70,4 @@ class WithWeights(Checkpoints):
         except OSError as error:
             self.raised = StoreError(f"{self._file}: must take weights, got {error}")
             raise self.raised from error
+        self._written = True

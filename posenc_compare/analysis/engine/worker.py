@@ -153,8 +153,8 @@ def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
     given: Body = {"folder": folder, "interval": request["interval"]}
     given |= {"stop": STOP.is_set, "run": request["run"]}
     if request["weights"]:
-        file, work = Path(request["weights"]), cell.setting.work
-        checkpoints = WithWeights(file, lambda: done >= work, **given)
+        file, steps = Path(request["weights"]), cell.setting.work
+        checkpoints = WithWeights(file, steps, lambda: done, **given)
     else:
         checkpoints = Checkpoints(**given)
     return cell, Progress(advance, checkpoints), checkpoints

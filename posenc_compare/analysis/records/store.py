@@ -65,6 +65,10 @@ class Store:
         self.damaged: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
 
+    def weights(self, key: str) -> Path:
+        """Return where the weights of a trained cell are kept, if a run keeps them."""
+        return self.folder / "weights" / f"{key}.safetensors"
+
     def create(self) -> None:
         """Make the folder and prove that it takes files, before a run begins.
 
