@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from benchmarks.peers import BYTES, Logits, installed
 from benchmarks.rounds import FLOOR, Run, kept, timed
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.schemes import Geometry, Variant
 

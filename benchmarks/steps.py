@@ -15,7 +15,7 @@ from torch import nn
 
 from benchmarks.peers import BYTES, Logits, installed
 from benchmarks.rounds import FLOOR, Run, kept, timed
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.schemes import Variant

@@ -405,6 +405,14 @@ TASKS: Registry[Any] = Registry(
 )
 """Classes of tasks, which networks are trained on."""
 
+SETTINGS: Registry[Any] = Registry(
+    kind="kind of setting",
+    package="posenc_compare.analysis.settings",
+    decorator="register_setting",
+    literal={"order": int, "heading": str},
+)
+"""Classes of settings by kind; plugins take those that are here."""
+
 PLOTS: Registry[Any] = Registry(
     kind="plot",
     package="posenc_compare.analysis.show.plots",

@@ -16,10 +16,10 @@ import pytest
 from matplotlib.figure import Figure
 
 import posenc_compare as pc
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.choices import Choices, SettingChoices, Work
 from posenc_compare.analysis.engine.comparison import Event, plan_comparison
 from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc_compare.attention import Mask, Path, attention, attention_logits, request
@@ -407,6 +408,25 @@ def test_places_of_all_sequences_may_be_the_same(
 
 
 # --- the strided path -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("name", ["t5_bias", "kerple_log", "mlp_bias", "fire", "shaw"])
+def test_gradients_are_those_without_a_checkpoint(
+    name: str, reentrant: bool, normal: Callable[..., Tensor]
+) -> None:
+    scheme = make(name, {})
+    leaves = [t.requires_grad_() for t in normal(3, 1, HEADS, 40, WIDTH)]
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, scheme=scheme, positions=torch.arange(40))
+
+    inputs = [*leaves, *scheme.parameters()]
+    wanted = torch.autograd.grad(run(*leaves).sum(), inputs)
+    checkpoint(run, *leaves, use_reentrant=reentrant).sum().backward()
+    for one, other in zip(inputs, wanted, strict=True):
+        assert one.grad is not None
+        assert torch.equal(one.grad, other)
 
 
 @pytest.mark.parametrize("block", [2, 8])

@@ -13,9 +13,9 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.analysis.core.progress import Progress  # noqa: E402
-from posenc_compare.analysis.core.settings import Training  # noqa: E402
 from posenc_compare.analysis.engine.comparison import compare  # noqa: E402
 from posenc_compare.analysis.records.load import load_records  # noqa: E402
+from posenc_compare.analysis.settings.training import Training  # noqa: E402
 from posenc_compare.analysis.training.corpus import load_corpus  # noqa: E402
 from posenc_compare.analysis.training.trainer import trainer_of  # noqa: E402
 from posenc_compare.errors import (  # noqa: E402

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from posenc_compare import sources
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Variant, parse_variants

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
 from posenc_compare.analysis.records.record import Fields, Spec
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Variant, parse_variants

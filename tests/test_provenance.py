@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import provenance as module
 from posenc_compare.analysis.engine.comparison import compare
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.schemes import Variant
 
 

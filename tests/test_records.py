@@ -11,13 +11,14 @@ import torch
 
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute, rounded
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.show.format import as_markdown, number
 from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.long import long_table

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine import local
 from posenc_compare.analysis.engine.local import Pool, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Scheduler
@@ -20,6 +19,7 @@ from posenc_compare.analysis.measures.measure import (
 )
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
 from posenc_compare.variants import Variant

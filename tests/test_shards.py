@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine.comparison import plan_comparison
 from posenc_compare.analysis.engine.plan import in_shard, shuffled
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.schemes import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)

@@ -10,13 +10,14 @@ import pytest
 
 import posenc_compare
 from posenc_compare import sources
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.records.cells import (
     Cell,
     entries_of,
     modules,
     schemes_of,
 )
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.sources import WITHOUT_EFFECT, closure, code_sha256, module_path
 from posenc_compare.variants import Variant

@@ -7,10 +7,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.hf.network import ByteTokenizer, PosencConfig, PosencForCausalLM
 from posenc_compare.variants import Variant

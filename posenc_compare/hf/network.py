@@ -21,8 +21,9 @@ from transformers import (
 )
 from transformers.modeling_outputs import CausalLMOutput
 
-from posenc_compare.analysis.core.settings import Norm, ProbeSetting
+from posenc_compare.analysis.core.settings import Norm
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.training.decoder import BYTES, Decoder
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Geometry, Lengths

@@ -12,11 +12,12 @@ import pytest
 from support.records import record
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.plan import plan
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError
@@ -221,7 +222,8 @@ import json, os, resource, sys
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.variants import Variant
 text = sys.argv[1]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import posenc_compare as pc
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
 
 SCHEME = """

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from support.records import record
 
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.engine.local import WorkerProcess
 from posenc_compare.analysis.engine.machine import check_machine
 from posenc_compare.analysis.engine.scheduler import PLANNED
 from posenc_compare.analysis.engine.workers import Group, Limits, start_of
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Variant
 

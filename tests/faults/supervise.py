@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.local import Pool
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.engine.scheduler import Scheduler
@@ -18,6 +17,8 @@ from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.variants import parse_variants
 

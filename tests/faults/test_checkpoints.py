@@ -18,10 +18,10 @@ from support.filesystem import KINDS, Crash, Seam, become, sealed, snapshot, wit
 
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.weights import WithWeights
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import StoreError

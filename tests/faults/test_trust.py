@@ -25,13 +25,14 @@ from support.filesystem import result
 
 from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.local import Pool, WorkerProcess
 from posenc_compare.analysis.engine.scheduler import Job, Scheduler
 from posenc_compare.analysis.engine.workers import Group, Limits
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError, ShapeError, StoreError

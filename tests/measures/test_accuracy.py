@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.accuracy import accuracy_rows
 from posenc_compare.analysis.measures.extrapolation import extrapolation
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.evaluation import exact_match
 from posenc_compare.analysis.training.tasks.task import Batch
 from posenc_compare.variants import Variant

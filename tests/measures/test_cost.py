@@ -7,8 +7,8 @@ import pytest
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.cost import TIMED, WARM, cost
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.registry import MEASURES

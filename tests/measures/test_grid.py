@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import ProbeSetting, sides_of
 from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.distance_decay import (
     distance_decay,
@@ -26,6 +25,7 @@ from posenc_compare.analysis.measures.shift_linearity import (
 )
 from posenc_compare.analysis.measures.smoothness import smoothness
 from posenc_compare.analysis.measures.uniqueness import uniqueness
+from posenc_compare.analysis.settings.probe import ProbeSetting, sides_of
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NoCodeError
 from posenc_compare.registry import MEASURES, SCHEMES

@@ -7,7 +7,6 @@ import torch
 from support.records import fact, record, row
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.inside import (
     _distances,
     _session,
@@ -17,6 +16,7 @@ from posenc_compare.analysis.measures.inside import (
     inside,
 )
 from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.tasks.task import Batch
 from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.registry import MEASURES, PLOTS

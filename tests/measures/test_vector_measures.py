@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import DTYPES
 from posenc_compare.analysis.measures.perturbation import VOCABULARY, perturbation
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.smoothness import smoothness
+from posenc_compare.analysis.settings.probe import DTYPES
 from posenc_compare.conformance import built_in
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Variant

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from posenc_compare.analysis.core.settings import ProbeSetting
 from posenc_compare.analysis.records import diff
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.context import Scores
 from posenc_compare.analysis.measures.extrapolation import extrapolation
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.analysis.training.evaluation import counted, evaluate

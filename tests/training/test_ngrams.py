@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.ngrams import CHUNK, NAMES, Ngrams
 from posenc_compare.analysis.training.tasks.language import Language

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.evaluation import by_place, exact_match
 from posenc_compare.analysis.training.tasks.scan import WORDS as SCAN_WORDS
 from posenc_compare.analysis.training.tasks.scan import Scan

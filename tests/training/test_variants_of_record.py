@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.extrapolation import extrapolation
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.variants import labelled
 

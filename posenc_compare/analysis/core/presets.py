@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ def one_line(text: str) -> str:
 
 
 SHORT, LONG = 200, 2000  # characters of a name, and of any other text
-
-
-NAMES = {"label", "family", "name", "quantity", "case", "cases_of"}
+NAMES = {"label", "family", "name", "quantity", "case", "cases_of", "headline"}
 
 
 def clean(value: Any, limit: int = LONG) -> Any:

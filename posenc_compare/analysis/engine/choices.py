@@ -13,13 +13,10 @@ from typing import Annotated, Literal, TypedDict
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.seeds import named_seeds
-from posenc_compare.analysis.core.settings import (
-    STDLIB,
-    ProbeSetting,
-    Training,
-    sides_of,
-)
+from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.analysis.engine.devices import resolve_device
+from posenc_compare.analysis.settings.probe import ProbeSetting, sides_of
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASK_SIZES, TASKS
 from posenc_compare.validate import check_choice, check_text

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from posenc_compare.analysis.core.settings import STDLIB, ProbeSetting
+from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.analysis.engine.choices import (
     RETRY,
     Choices,
@@ -49,6 +49,7 @@ from posenc_compare.analysis.records.load import Warn, sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.pinned import other_text
 from posenc_compare.errors import ConfigError

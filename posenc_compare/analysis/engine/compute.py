@@ -9,7 +9,7 @@ import math
 import resource
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ import torch
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.quantities import Array, Curve
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
 from posenc_compare.analysis.engine.memory import out_of_memory
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.measures.codes import code_of
@@ -27,6 +26,7 @@ from posenc_compare.analysis.measures.measure import Measure, Row
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Provenance, Record
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import (
     ConfigError,
@@ -44,11 +44,6 @@ from posenc_compare.variants import Variant
 
 FRAMES = 20  # calls of a traceback that a record keeps
 HALF = ("bfloat16", "float16")  # where overflow is a finding
-# What a measure is given for a setting, by its kind.
-GIVEN: dict[str, Callable[[Any], Probe | Training]] = {
-    ProbeSetting.kind: lambda setting: Probe(**asdict(setting)),
-    Training.kind: lambda setting: setting,
-}
 BUILDING = {Variant.build.__code__, check_axes.__code__}
 
 
@@ -101,7 +96,9 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
     measure: Measure = MEASURES.get(cell.measure)
     reads = cell.setting.reads_corpus
     corpus = load_corpus(*cell.setting.places).facts() if reads else {}
-    given = GIVEN[cell.setting.kind](cell.setting)
+    given = cell.setting
+    if isinstance(given, ProbeSetting):
+        given = Probe(**asdict(given))
     result = measure.compute(cell.variant, given, progress)
     names = {q.name for q in result.quantities} or measure.quantities.keys()
     rows = [_plain(row, measure) for row in result.rows]

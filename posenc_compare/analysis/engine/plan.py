@@ -8,23 +8,19 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from posenc_compare.analysis.core.settings import (
-    SETTINGS,
-    ProbeSetting,
-    Setting,
-    Training,
-)
+from posenc_compare.analysis.core.settings import Setting
 from posenc_compare.analysis.engine.devices import graphics, resolve_device
 from posenc_compare.analysis.records.cells import Cell, setting_of
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, SCHEMES
+from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS
 from posenc_compare.validate import check_text
 from posenc_compare.variants import Variant
 
 MANY = 100_000  # cells that nobody plans by intention
-ORDER = list(SETTINGS)  # of kinds: quick cells first
 SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
@@ -72,7 +68,7 @@ def plan(
     return [
         Cell(variant, name, replace(setting, seed=seed), threads, graphics_of(setting))
         for seed in seeds
-        for name in sorted(measures, key=lambda name: ORDER.index(kinds[name]))
+        for name in sorted(measures, key=lambda name: place_of(kinds[name]))
         if seed == seeds[0] or name not in once
         for setting, fit in zip(settings, fitting, strict=True)
         if setting.kind == kinds[name]
@@ -104,6 +100,11 @@ def here(cell: Cell) -> Cell:
 def axes_of(variant: Variant) -> int:
     """Return how many coordinates a position has, without importing the scheme."""
     return SCHEMES.entry(variant.name).facts.get("axes", 1)
+
+
+def place_of(kind: str) -> int:
+    """Return the place of a kind of cells among those of a seed, quick ones first."""
+    return SETTINGS.entry(kind).facts["order"]
 
 
 def missing(
@@ -150,5 +151,5 @@ def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
     Runs that share a folder so seldom compute the same cell at the same time.
     """
     keys = sorted(cells, key=lambda key: secrets.randbits(64))
-    keys.sort(key=lambda key: ORDER.index(cells[key].setting.kind))
+    keys.sort(key=lambda key: place_of(cells[key].setting.kind))
     return {key: cells[key] for key in keys}

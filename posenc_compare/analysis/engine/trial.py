@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from posenc_compare.analysis.core.settings import ProbeSetting, Training
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.attention import Session
 from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PosencError

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.measure import (
     Headline,
     Quantity,
@@ -20,6 +19,7 @@ from posenc_compare.analysis.measures.measure import (
     register_measure,
 )
 from posenc_compare.analysis.measures.memory import peak_memory
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.schemes import Variant
 

@@ -11,7 +11,6 @@ from typing import Any
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.accuracy import (
     ACCURACY_QUANTITIES,
     ACCURACY_VIEWS,
@@ -34,6 +33,7 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.evaluation import by_place, counted, exact_match
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.tested import Tests

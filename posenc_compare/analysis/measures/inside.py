@@ -24,7 +24,6 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
 from posenc_compare.analysis.measures.measure import (
     Curve,
     Headline,
@@ -33,6 +32,7 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.decoder import Decoder, Layer
 from posenc_compare.analysis.training.tasks.task import Batch
 from posenc_compare.analysis.training.trainer import trainer_of

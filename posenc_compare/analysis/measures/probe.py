@@ -12,7 +12,7 @@ from einops import rearrange
 from torch import Tensor
 
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.core.settings import ProbeSetting
+from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.attention import Mask, Session
 from posenc_compare.schemes import Call, Geometry, Scheme, Variant, check_axes
 

@@ -13,12 +13,7 @@ from pathlib import Path
 
 import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.core.settings import (
-    SETTINGS,
-    ProbeSetting,
-    Setting,
-    Training,
-)
+from posenc_compare.analysis.core.settings import Setting
 from posenc_compare.analysis.records.record import (
     MeasureSpec,
     Record,
@@ -26,7 +21,7 @@ from posenc_compare.analysis.records.record import (
     Spec,
     measured,
 )
-from posenc_compare.registry import MEASURES, SCHEMES, TASKS, Entry
+from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS, TASKS, Entry
 from posenc_compare.sources import (
     OURS,
     closure,
@@ -81,8 +76,7 @@ class Cell:
     @property
     def measured(self) -> str:
         """Return its measure, with the task if that is not language."""
-        task = self.setting.task if isinstance(self.setting, Training) else ""
-        return measured(self.measure, task)
+        return measured(self.measure, self.setting.task)
 
     def key(self) -> str:
         """Return the 32 hex digits that name this cell."""
@@ -124,9 +118,9 @@ def setting_of(measure: str) -> type[Setting]:
     Raises:
         ConfigError: if there is no such measure, or no such kind.
     """
-    kind = MEASURES.entry(measure).facts.get("setting", ProbeSetting.kind)
-    check_choice(f"setting of {measure}", kind, tuple(SETTINGS))
-    return SETTINGS[kind]
+    kind = MEASURES.entry(measure).facts.get("setting", "probe")
+    check_choice(f"setting of {measure}", kind, tuple(SETTINGS.entries()))
+    return SETTINGS.get(kind)
 
 
 @functools.cache
@@ -190,10 +184,8 @@ def _scheme_modules(names: Iterable[str]) -> dict[str, Path]:
 
 def _measured_by(cell: Cell) -> list[Entry]:
     """Return the measure of a cell, and its task if a network is trained."""
-    found = [MEASURES.entry(cell.measure)]
-    if isinstance(cell.setting, Training):
-        found.append(TASKS.entry(cell.setting.task))
-    return found
+    task = cell.setting.task
+    return [MEASURES.entry(cell.measure), *([TASKS.entry(task)] if task else [])]
 
 
 def _schemes_beside(cell: Cell) -> list[str]:
@@ -204,7 +196,7 @@ def _schemes_beside(cell: Cell) -> list[str]:
 def _measure_modules(cell: Cell) -> dict[str, Path]:
     """Return those of measure and task, of schemes they name, and of their caller."""
     found = closure(COMPUTE, module_path(COMPUTE))
-    for entry in _measured_by(cell):
+    for entry in (SETTINGS.entry(cell.setting.kind), *_measured_by(cell)):
         if entry.path is not None:
             found = {**found, **closure(entry.module, entry.path)}
     return found | _scheme_modules(_schemes_beside(cell))

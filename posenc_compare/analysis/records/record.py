@@ -21,7 +21,7 @@ from posenc_compare.analysis.core.quantities import (
     Row,
     View,
 )
-from posenc_compare.analysis.core.settings import SETTINGS
+from posenc_compare.registry import SETTINGS
 
 T = TypeVar("T")
 Facts = dict[str, Scalar]
@@ -97,7 +97,7 @@ class Spec:
         """Read it."""
         scheme, measure = fields.part("scheme"), fields.part("measure")
         setting = fields.part("setting")
-        setting.choice("kind", tuple(SETTINGS))
+        setting.choice("kind", tuple(SETTINGS.entries()))
         setting.whole("seed")
         return cls(
             SchemeSpec(

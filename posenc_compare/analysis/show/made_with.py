@@ -3,9 +3,9 @@
 from collections import Counter
 
 from posenc_compare.analysis.records.record import Facts, Record, Scalar
+from posenc_compare.registry import SETTINGS
 
 MANY = 6  # different values of a setting that are listed one by one
-SETTINGS = {"probe": "Settings without training", "training": "Settings of training"}
 
 Listed = list[tuple[str, str]]
 
@@ -36,12 +36,12 @@ def made_with(records: list[Record]) -> dict[str, Listed]:
         ],
         "Machines and times": [record.provenance.facts for record in records],
         **{
-            heading: [
+            entry.facts["heading"]: [
                 {n: v for n, v in spec.setting.items() if n != "kind"}
                 for spec in specs
                 if spec.kind == kind
             ]
-            for kind, heading in SETTINGS.items()
+            for kind, entry in SETTINGS.entries().items()
         },
         "Corpus": [record.corpus for record in records],
     }

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.optimiser import groups
 from posenc_compare.analysis.training.tasks.task import Batch, Task

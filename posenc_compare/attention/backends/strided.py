@@ -162,9 +162,8 @@ class StridedBias(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        q, k, v, values, out = (
-            t.to(ctx.saved_tensors[3].dtype) for t in ctx.saved_tensors
-        )
+        saved = ctx.saved_tensors  # once: a checkpoint gives them one time only
+        q, k, v, values, out = (t.to(saved[3].dtype) for t in saved)
         grad = grad.to(values.dtype)
         dq, dk, dv, dvalues = (torch.zeros_like(t) for t in (q, k, v, values))
         queries = q.shape[2]
@@ -182,7 +181,7 @@ class StridedBias(torch.autograd.Function):
             dk[:, :, :seen] += dlogits.mT @ qs * ctx.scale
             diagonals = _diagonal_sums(dlogits.sum(dim=0))
             dvalues[:, skipped : skipped + rows + seen - 1] += diagonals
-        types = [t.dtype for t in ctx.saved_tensors[:3]]
+        types = [t.dtype for t in saved[:3]]
         grads = [t.to(kind) for t, kind in zip((dq, dk, dv), types, strict=True)]
         return *grads, dvalues, None, None
 

@@ -20,7 +20,7 @@ import torch  # isort: skip
 
 from support.pretended import device
 
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.attention.backends import flex
 from posenc_compare.conformance import built_in

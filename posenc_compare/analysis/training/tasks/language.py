@@ -9,7 +9,7 @@ import functools
 import torch
 from torch import Tensor
 
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.ngrams import Ngrams
 from posenc_compare.analysis.training.tasks.task import Batch, Task, register_task

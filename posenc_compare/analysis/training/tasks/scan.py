@@ -9,7 +9,7 @@ import functools
 import numpy as np
 
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.core.settings import Training
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.tasks.drawn import Drawn, Sequence
 from posenc_compare.analysis.training.tasks.task import register_task
