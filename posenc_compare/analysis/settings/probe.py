@@ -1,0 +1,118 @@
+"""The setting of measures without training."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from posenc_compare.analysis.core.canonical import Scalar
+from posenc_compare.analysis.core.settings import (
+    LENGTHS,
+    SEEDS,
+    Text,
+    register_setting,
+)
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import check_choice, check_heads, check_whole
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
+CELLS = 1024  # most cells of a grid; every cell attends to every other
+
+
+@register_setting("probe", order=0, heading="Settings without training")
+@dataclass(frozen=True)
+class ProbeSetting:
+    """All settings of a measure without training, except the scheme.
+
+    Attributes:
+        width: channels of a token vector.
+        heads: attention heads.
+        positions: number of positions, and the length that the scheme is built for.
+        tokens: length of the sequence in attention.
+        seed: seed of tokens, projections and the scheme's own parameters.
+        dtype: dtype of the computation.
+        device: device of the computation.
+        lengths: whether schemes scale published numbers of positions to `positions`.
+        grid: `ROWSxCOLUMNS`, or three sizes, of a grid that holds the positions in
+            raster order; empty for a sequence.
+    """
+
+    width: int = 128
+    heads: int = 4
+    positions: int = 512
+    tokens: int = 64
+    seed: int = 0
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
+    device: str = "cpu"
+    lengths: Literal["scaled", "published"] = "scaled"
+    grid: str = ""
+
+    def __post_init__(self) -> None:
+        check_whole("width", self.width, 1, 1 << 16)
+        check_whole("heads", self.heads, 1, 1024)
+        check_heads(self.width, self.heads)
+        check_whole("positions", self.positions, 2, 1 << 20)
+        check_whole("tokens", self.tokens, 1, 1 << 20)
+        check_whole("seed", self.seed, 0, SEEDS)
+        check_choice("probe_dtype", self.dtype, DTYPES)
+        check_choice("lengths", self.lengths, LENGTHS)
+        if math.prod(self.sides) != self.positions:
+            raise ConfigError(
+                f"positions must be {math.prod(self.sides)} on a grid of {self.grid}, "
+                f"got {self.positions}"
+            )
+
+    kind: ClassVar[str]
+    on_gpu: ClassVar[bool] = False  # small, and in float64
+    resumes: ClassVar[bool] = False
+    reads_corpus = False
+    task = ""
+    places = ()
+    work = 5  # units of progress of one measure
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Return the sizes of the grid, or the length of the sequence."""
+        return sides_of(self.grid) if self.grid else (self.positions,)
+
+    def takes(self, axes: int) -> bool:
+        """Return whether a scheme has as many axes as the grid, or one of a text."""
+        return axes == len(self.sides)
+
+    @property
+    def memory(self) -> int:
+        """Return a lower bound of the bytes of one measure: two copies of the codes."""
+        return 2 * 8 * self.positions * self.width
+
+    def spec(self) -> dict[str, Scalar]:
+        """Return the fields for a cell's key; `grid` is omitted for a sequence."""
+        spec = {"kind": self.kind, **asdict(self)}
+        return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
+
+    def resolve(self, load: Callable[..., Text]) -> Self:
+        """Return it as it is: it needs no text."""
+        return self
+
+    @classmethod
+    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
+        """Return the setting that `spec` describes."""
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        return cls(**given)
+
+
+def sides_of(grid: str) -> tuple[int, ...]:
+    """Return the two or three sizes of a grid such as `16x16`.
+
+    Raises:
+        ConfigError: if the text has another form, or the grid is too small or large.
+    """
+    fits = isinstance(grid, str) and GRID.fullmatch(grid)
+    sides = tuple(map(int, grid.split("x"))) if fits else (0,)
+    if min(sides) < 2 or math.prod(sides) > CELLS:
+        raise ConfigError(
+            f"grid must be ROWSxCOLUMNS, each at least 2, with at most {CELLS} cells, "
+            f"got {str(grid)[:40]!r}; 16x16 would work"
+        )
+    return sides
