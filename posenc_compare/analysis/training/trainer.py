@@ -71,9 +71,12 @@ class Trainer:
             lr=recipe.learning_rate,
             betas=(0.9, 0.95),
         )
-        self.losses: list[Tensor] = []  # of every step done, nats
-        self.norms: list[Tensor] = []  # of the gradients of steps not looked at yet
         self.device = model.embedding.weight.device
+        self.done = 0  # steps
+        # Nats of every step, in one block: many small ones that stay would lie among
+        # the large ones that come and go, and no block as large would fit there again.
+        self.losses = torch.zeros(recipe.steps, device=self.device)
+        self.norms: list[Tensor] = []  # of the gradients of steps not looked at yet
         self.look = LOOK if self.device.type == "cuda" else 1
 
     def train(self, progress: Progress) -> list[float]:
@@ -88,12 +91,12 @@ class Trainer:
         """
         run = torch.compile(self.model) if self.recipe.compiled else self.model
         self.model.train()
-        for step in range(len(self.losses), self.recipe.steps):
+        for step in range(self.done, self.recipe.steps):
             self._step(run, step)
             progress(1)
             if not self.norms and progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
-        return (torch.stack(self.losses).cpu() / math.log(2)).tolist()
+        return (self.losses.cpu() / math.log(2)).tolist()
 
     def _step(self, run: Callable[..., Tensor], step: int) -> None:
         recipe = self.recipe
@@ -112,7 +115,8 @@ class Trainer:
         norm = nn.utils.get_total_norm(
             [p.grad for p in parameters if p.grad is not None]
         )
-        self.losses.append(loss.detach())
+        self.losses[step] = loss.detach()
+        self.done = step + 1
         self.norms.append(norm)
         if len(self.norms) == self.look or step + 1 == recipe.steps:
             self._check_finite()  # clipping spreads a NaN to all gradients
@@ -126,12 +130,12 @@ class Trainer:
             NonFiniteError: if a loss or a norm of gradients is not a finite number.
         """
         norms, self.norms = torch.stack(self.norms), []
-        losses = torch.stack(self.losses[-len(norms) :])
+        losses = self.losses[self.done - len(norms) : self.done]
         finite = torch.isfinite(losses + norms)
         if finite.all():
             return
         first = int(finite.int().argmin())
-        step = len(self.losses) - len(norms) + first
+        step = self.done - len(norms) + first
         if not torch.isfinite(losses[first]):
             raise NonFiniteError(f"the loss became {losses[first]} at step {step}")
         known = first == len(norms) - 1  # gradients are of the last step
@@ -147,7 +151,7 @@ class Trainer:
 
     def state(self) -> dict[str, Tensor]:
         """Return all that training goes on from, by name."""
-        tensors = {"losses": torch.stack(self.losses)}
+        tensors = {"losses": self.losses[: self.done].clone()}
         for name, tensor in self._named():
             tensors[f"model.{name}"] = tensor.detach()
             for part, value in self.optimiser.state.get(tensor, {}).items():
@@ -169,7 +173,8 @@ class Trainer:
                 or has numbers that no training gives; nothing has changed then.
         """
         self._check(step, tensors)
-        self.losses = list(tensors["losses"].to(self.device))
+        self.losses[:step] = tensors["losses"]
+        self.done = step
         with torch.no_grad():
             for name, tensor in self._named():
                 tensor.copy_(tensors[f"model.{name}"])
