@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention import Mask, Path, attention, attention_logits, request
 from posenc_compare.attention.backends import BACKENDS, strided

@@ -35,11 +35,12 @@ FLOORS = {
 # The rooms of the analysis, and the rooms that each may import from.
 ROOMS = {
     "core": set(),
+    "settings": {"core"},
     "records": {"core"},
-    "show": {"core", "records"},
-    "training": {"core"},
-    "measures": {"core", "training"},
-    "engine": {"core", "records", "training", "measures", "show"},
+    "show": {"core", "settings", "records"},
+    "training": {"core", "settings"},
+    "measures": {"core", "settings", "training"},
+    "engine": {"core", "settings", "records", "training", "measures", "show"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
 # worker must hear the end of its scheduler while it imports torch; a mistake in a

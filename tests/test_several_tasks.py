@@ -10,11 +10,11 @@ from support.pages import Page
 from support.records import HOSTILE, fact, record, row, stored
 
 from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.engine.choices import settle
 from posenc_compare.analysis.engine.comparison import plan_comparison
 from posenc_compare.analysis.records.load import load_records, sound, tell_apart
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show.report import report_html
 from posenc_compare.analysis.show.tables import (
     display_tables,

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from support.records import curve, fact, record, row
 
 from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.quantities import ByCase
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show.format import (
     as_markdown,
     csv_text,

@@ -3,7 +3,7 @@
 import pytest
 from support.records import curve, read, record
 
-from posenc_compare.analysis.core.presets import PRESETS
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.analysis.show.verdict import Verdict, verdict, warnings_of

@@ -21,8 +21,8 @@ from typing import (
 
 import typer
 
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.engine.choices import Choices, Work
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.registry import add_plugin

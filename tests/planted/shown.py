@@ -3,9 +3,9 @@
 from planted import Fault
 
 FILES = (
-    "analysis/core/presets.py",
     "analysis/core/sanitize.py",
     "analysis/core/settings.py",
+    "analysis/settings/*.py",
     "analysis/engine/plan.py",
     "analysis/records/diff.py",
     "analysis/records/load.py",
@@ -205,7 +205,7 @@ FAULTS = [
         f"{TABLES}cells_that_would_be_formulas_get_a_quote",
     ),
     fault(
-        "analysis/core/settings",
+        "analysis/settings/training",
         "lengths grow evenly",
         "self.length << i for",
         "self.length * (i + 1) for",

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.progress import NoCheckpoints, Progress
 from posenc_compare.analysis.core.settings import Norm
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.measures.extrapolation import extrapolation
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints
 from posenc_compare.analysis.training.corpus import Corpus, load_corpus

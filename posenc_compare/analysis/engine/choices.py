@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.seeds import named_seeds
 from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.analysis.engine.devices import resolve_device
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.settings.probe import ProbeSetting, sides_of
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError

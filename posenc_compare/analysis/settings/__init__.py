@@ -1,1 +1,1 @@
-"""The kinds of settings, one a file; each measure names the one it takes."""
+"""The kinds of settings, one a file, and presets of them; a measure names its kind."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from posenc_compare.analysis.core.canonical import Scalar
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Facts, Record
+from posenc_compare.analysis.settings.presets import PRESETS
 
 STDLIB = "standard library"  # how the name of the default text ends
 SIZES = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate")

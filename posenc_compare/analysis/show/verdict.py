@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from posenc_compare.analysis.core.presets import PRESETS
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show.floors import BELOW
 from posenc_compare.analysis.show.format import Cell, Table, cell_text
 from posenc_compare.stats.pairs import FEWEST
