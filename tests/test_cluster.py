@@ -240,10 +240,19 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "given", [{"address": "10.0.0.1:6379"}, {"gpu_share": 0.5}, {"engine": "slurm"}]
+    "given",
+    [
+        {"address": "10.0.0.1:6379"},
+        {"gpu_share": 0.5},
+        {"engine": "slurm"},
+        {"engine": "ray", "gpu_share": 1.5},
+        {"engine": "ray", "address": "nonsense"},
+        {"engine": "ray", "address": ":6379"},
+        {"engine": "ray", "address": "127.0.0.1:abc"},
+    ],
 )
-def test_what_is_for_a_cluster_alone_is_refused_without(given: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"engine|`--engine ray` would work"):
+def test_what_is_of_no_use_for_an_engine_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"engine|`--engine ray`|gpu_share|address"):
         plan_comparison("rope", "smoothness", **given)
 
 

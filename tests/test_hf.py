@@ -631,6 +631,27 @@ def test_a_model_without_rotary_positions_is_refused(
     assert "has no rotary positions" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rope_parameters": {"rope_type": "bogus", "rope_theta": 1e4}},
+        {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}},
+        {"hidden_size": "x"},
+    ],
+)
+def test_a_wrong_configuration_has_its_line(
+    posenc: Any, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    transformers.LlamaConfig(hidden_size=64, num_attention_heads=4).save_pretrained(
+        tmp_path
+    )
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
+    done = posenc("hf", "describe", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: model must be a folder with")
+
+
 def test_a_model_that_is_not_there_has_its_line(posenc: Any, tmp_path: Path) -> None:
     for place in (tmp_path / "none", tmp_path / "none.gguf", tmp_path):
         done = posenc("hf", "describe", place)

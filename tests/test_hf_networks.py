@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
@@ -15,6 +16,7 @@ from posenc_compare import hf  # noqa: E402
 from posenc_compare.analysis.core.progress import Progress  # noqa: E402
 from posenc_compare.analysis.engine.comparison import compare  # noqa: E402
 from posenc_compare.analysis.records.load import load_records  # noqa: E402
+from posenc_compare.analysis.records.store import Store  # noqa: E402
 from posenc_compare.analysis.settings.training import Training  # noqa: E402
 from posenc_compare.analysis.training.corpus import load_corpus  # noqa: E402
 from posenc_compare.analysis.training.trainer import trainer_of  # noqa: E402
@@ -25,6 +27,18 @@ from posenc_compare.errors import (  # noqa: E402
 )
 from posenc_compare.schemes import Variant  # noqa: E402
 
+HALF = """
+import torch
+from posenc_compare.schemes import Scheme, register
+
+@register("half", family="absolute", source="nobody 2026")
+class Half(Scheme):
+    "Be trained, and fail in the test."
+    def embed(self, x, positions):
+        if positions.shape[-1] > 16:
+            raise ValueError("boom")
+        return x
+"""
 SCHEMES = "rope:base=500;layout=half,learned,path"
 SIZES: dict[str, Any] = {"length": 16, "width": 16, "heads": 2, "batch": 2}
 SIZES |= {"test_bytes": 64, "longest": 2, "steps": 12}
@@ -115,8 +129,13 @@ def test_padding_may_follow_a_text_and_not_precede(run: Path, tmp_path: Path) ->
         alone = model(ids[1:, :2]).logits
         beside = model(ids, attention_mask=seen).logits[1:, :2]
     assert torch.allclose(alone, beside, rtol=0, atol=2**-18)
-    with pytest.raises(hf.UnsupportedModelError, match="padding on the left"):
-        model(ids, attention_mask=seen.flip(1))
+    for hidden in (seen.flip(1), torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1]])):
+        with pytest.raises(hf.UnsupportedModelError, match="padding on the left or a"):
+            model(ids, attention_mask=hidden)
+    with pytest.raises(hf.UnsupportedModelError, match="must count from 0"):
+        model(ids, position_ids=torch.arange(1, 5)[None])
+    with pytest.raises(hf.UnsupportedModelError, match="returns logits alone"):
+        model(ids, output_hidden_states=True)
 
 
 def test_a_text_beyond_a_table_is_refused(run: Path, tmp_path: Path) -> None:
@@ -158,6 +177,47 @@ def test_other_code_of_a_scheme_is_said(run: Path, tmp_path: Path) -> None:
         transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
 
 
+def test_weights_of_another_training_are_refused(run: Path, tmp_path: Path) -> None:
+    key = keys(run)["path"]
+    kept = Store(run).weights(key)
+    data = kept.read_bytes()
+    named = load_file(kept)
+    try:
+        for weights, said in (
+            (named, "0" * 32),  # of another cell
+            ({n: t * float("nan") for n, t in named.items()}, key),
+        ):
+            save_file(weights, kept, metadata={"key": said})
+            with pytest.raises(StoreError, match="this network, and no other"):
+                hf.export(run, key, tmp_path)
+    finally:
+        kept.write_bytes(data)
+
+
+def test_only_a_good_record_is_exported(run: Path, corpus: str, tmp_path: Path) -> None:
+    plugin = tmp_path / "half.py"
+    plugin.write_text(HALF)
+    given = {**SIZES, "seeds": 1, "corpus": corpus, "keep_weights": True}
+    out = tmp_path / "run"
+    compare("half", "extrapolation", out=out, plugins=[plugin], **given)
+    (record,) = load_records(out)
+    assert record.status == "failed"
+    assert Store(out).weights(record.key).exists()
+    with pytest.raises(ConfigError, match="record must be ok, got failed: ValueError"):
+        hf.export(out, record.key, tmp_path / "out")
+    for taken in (plugin, out):
+        with pytest.raises(ConfigError, match="out must be a new or an empty folder"):
+            hf.export(run, keys(run)["path"], taken)
+
+
+def test_weights_go_with_the_record_they_are_of(corpus: str, tmp_path: Path) -> None:
+    given = {**SIZES, "seeds": 1, "corpus": corpus, "out": tmp_path / "run"}
+    compare("nope", "extrapolation", keep_weights=True, **given)
+    assert list((tmp_path / "run" / "weights").iterdir())
+    compare("nope", "extrapolation", overwrite=True, **given)
+    assert not list((tmp_path / "run" / "weights").iterdir())
+
+
 def test_weights_are_kept_only_where_asked(corpus: str, tmp_path: Path) -> None:
     given = {**SIZES, "seeds": 1, "corpus": corpus}
     weights = tmp_path / "run" / "weights"
@@ -181,6 +241,9 @@ def test_the_command_writes_a_folder(posenc: Any, run: Path, tmp_path: Path) -> 
     done = posenc("hf", "export", run, keys(run)["path"], tmp_path / "out")
     assert (done.returncode, done.stdout) == (0, "")
     assert f"\n{tmp_path / 'out'}: path, 12772 parameters\n" in done.stderr
+    again = posenc("hf", "export", run, keys(run)["path"], tmp_path / "out")
+    assert again.returncode == 2
+    assert "out must be a new or an empty folder" in again.stderr
     assert (tmp_path / "out" / "config.json").exists()
 
 

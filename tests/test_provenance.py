@@ -3,11 +3,14 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from posenc_compare.analysis.engine import comparison
 from posenc_compare.analysis.engine import provenance as module
+from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.comparison import compare
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.records.cells import Cell
@@ -106,3 +109,32 @@ def test_operations_that_may_differ_are_refused_where_asked(tmp_path: Path) -> N
     assert [label for label, status in found.items() if status == "failed"] == [
         ("loose", True)
     ]
+
+
+def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+    asked: dict[str, Any] = {"positions": 16, "seeds": 1, "out": tmp_path / "run"}
+    asked["on_event"] = lambda event: said.append(event.note)
+    compare("rope", "smoothness", **asked)
+    compare("rope", "smoothness", deterministic=True, **asked)
+    line = "1 computed before without `--deterministic`; `--overwrite` computes them"
+    assert len([note for note in said if note.startswith(line)]) == 1
+    said.clear()
+    compare("rope", "smoothness", deterministic=True, overwrite=True, **asked)
+    assert not [note for note in said if "`--deterministic`" in note]
+
+
+def test_a_record_is_computed_again_as_strictly_as_before(
+    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"positions": 16, "seeds": 1, "deterministic": True}
+    (record,) = compare("rope", "smoothness", out=tmp_path / "run", **given).records
+    asked: list[Work] = []
+    own = comparison.recompute
+    monkeypatch.setattr(
+        comparison, "recompute", lambda *given: asked.append(given[-1]) or own(*given)
+    )
+    assert posenc("rerun", record.key, tmp_path / "run").returncode == 0
+    assert asked[0].deterministic

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from posenc_compare.cli.console import say, show
-from posenc_compare.cli.options import Format, Formats
-from posenc_compare.errors import ConfigError
+from posenc_compare.cli.options import Format, Formats, Plugins
+from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.registry import add_plugin
 
 app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
 Model = Annotated[
@@ -27,11 +28,16 @@ def export(
         str,
         typer.Argument(help="Of a record, or how it begins.", show_default=False),
     ],
-    out: Annotated[Path, typer.Argument(help="To write.", show_default=False)],
+    out: Annotated[
+        str, typer.Argument(help="New folder to write.", show_default=False)
+    ],
+    plugin: Plugins = None,
 ) -> int:
     """Write a network that was trained here as a model of Hugging Face."""
     from posenc_compare.hf import export
 
+    for source in plugin or []:
+        add_plugin(source)
     model = export(folder, key, out)
     size = sum(weight.numel() for weight in model.parameters())
     say(f"{out}: {model.config.scheme}, {size} parameters")
@@ -54,11 +60,14 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     try:
         config = AutoConfig.from_pretrained(path.parent if given else model, **given)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        found = rotary_of(config)
+    except PosencError:
+        raise
+    except Exception as error:  # whatever a configuration makes transformers raise
+        reason = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
         raise ConfigError(
             f"model must be a folder with a config.json, a name on the hub or a GGUF "
-            f"file, got {model!r}: {reason}"
+            f"file, got {model!r}: {reason[:300]}"
         ) from error
     body = [
         [
@@ -71,7 +80,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
             "n/a" if one.apart is None else f"{one.apart:.1e}",
             one.variant.label if one.variant else "n/a",
         ]
-        for one in rotary_of(config)
+        for one in found
     ]
     show(f"rotary positions of {model}", HEAD, body, format)
     return 0

@@ -37,7 +37,12 @@ def rerun(
     shown = _record(key, folder)
     stored = Store(folder).read(shown.key)  # before its text was cleaned
     old = Record.from_json(stored) if stored else shown
-    work = Work(workers=1, timeout=chosen["timeout"], memory=chosen["memory"])
+    work = Work(
+        workers=1,
+        timeout=chosen["timeout"],
+        memory=chosen["memory"],
+        deterministic=bool(old.provenance.facts.get("deterministic_algorithms")),
+    )
     new = recompute(old, (corpus, test_corpus), plugin or [], work)
     if isinstance(new, str):
         say(f"stopped by {new}")

@@ -29,7 +29,7 @@ cd "$SLURM_SUBMIT_DIR" || exit
 late=0
 trap 'late=1; kill -USR1 "$run"' USR1
 trap 'kill -TERM "$run"' TERM
-{command} --shard "$SLURM_ARRAY_TASK_ID/{jobs}" --workers {cpus} &
+{command} --shard "$SLURM_ARRAY_TASK_ID/{jobs}" --workers {workers} &
 run=$!
 wait "$run"
 code=$?
@@ -42,7 +42,16 @@ if [ "$late" = 1 ] && [ "$code" = 130 ]; then
 fi
 exit "$code"
 """
-TAKEN = ("--shard", "--workers", "--dry-run", "--format")
+BY_SCRIPT = "is set by the script"
+ANEW = "would begin anew whenever a job is queued again"
+CLUSTER = "is for a cluster of its own, and each job computes where it is"
+LEFT_OUT = {
+    **dict.fromkeys(("--shard", "--workers", "--dry-run", "--format"), BY_SCRIPT),
+    **dict.fromkeys(("--overwrite", "--retry"), ANEW),
+    **dict.fromkeys(("--engine", "--address", "--gpu-share"), CLUSTER),
+}
+# Minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S, as `sbatch` reads them.
+TIME = re.compile(r"\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2}", re.ASCII)
 
 
 def slurm(
@@ -53,21 +62,30 @@ def slurm(
     ] = 1,
     time: Annotated[str, typer.Option(help="Limit of a job.")] = "4:00:00",
     partition: Annotated[str, typer.Option(help="Where jobs run.")] = "",
-    gpus: Annotated[int, typer.Option(min=0, max=64, help="GPUs of a job.")] = 0,
+    gpus: Annotated[
+        int, typer.Option(min=0, max=1, help="GPUs of a job, which computes on one.")
+    ] = 0,
 ) -> int:
     """Print an array job for Slurm; it takes the options of `run`.
 
     Nothing is submitted: `posenc-compare slurm --schemes all > job.sh; sbatch job.sh`.
     """
-    _check_words(time=time, partition=partition)
+    _check_words(partition=partition)
+    _check_time(time)
     asked = list(context.args)
     for word in asked:
-        if word.partition("=")[0] in TAKEN:
+        name = word.partition("=")[0]
+        if name in LEFT_OUT:
             raise ConfigError(
-                f"slurm: {word.partition('=')[0]} is set by the script, so it must be "
-                f"left out, got {word!r}"
+                f"slurm: {name} {LEFT_OUT[name]}, so it must be left out, got {word!r}"
             )
-    _try(context, asked)
+    threads = _threads(asked)
+    if threads > cpus:
+        raise ConfigError(
+            f"cpus must be at least the {threads} threads of a worker, got {cpus}; "
+            f"`--cpus {threads}` would work"
+        )
+    _try(context, asked, anywhere=gpus > 0)
     wanted = {"partition": partition, "gpus-per-task": gpus}
     lines = [f"#SBATCH --{name}={value}\n" for name, value in wanted.items() if value]
     command = shlex.join([sys.executable, "-m", "posenc_compare", "run", *asked])
@@ -75,6 +93,7 @@ def slurm(
         SCRIPT.format(
             jobs=jobs,
             cpus=cpus,
+            workers=cpus // threads,
             time=time,
             more="".join(lines),
             least=LEAST,
@@ -94,12 +113,47 @@ def _check_words(**given: str) -> None:
             )
 
 
-def _try(context: typer.Context, asked: list[str]) -> None:
+def _check_time(time: str) -> None:
+    """Refuse a limit that Slurm does not read, or that is over before the warning.
+
+    Raises:
+        ConfigError: if it is one.
+    """
+    days, dash, rest = (time if TIME.fullmatch(time) else "0").rpartition("-")
+    parts = rest.split(":")
+    if not dash:
+        parts = ["0"] * (len(parts) < 3) + parts
+    hours, minutes, seconds = map(int, [*parts, "0", "0"][:3])
+    whole = int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
+    if whole <= LEAST:
+        raise ConfigError(
+            f"time must be more than {LEAST} seconds, as Slurm reads them, got "
+            f"{time[:40]!r}; 4:00:00 would work"
+        )
+
+
+def _threads(asked: list[str]) -> int:
+    """Return the threads of a worker that are asked for, or 1."""
+    for word, after in zip(asked, [*asked[1:], ""], strict=True):
+        name, _, value = word.partition("=")
+        if name == "--threads" and (value or after).isdecimal():
+            return max(1, int(value or after))
+    return 1
+
+
+def _try(context: typer.Context, asked: list[str], *, anywhere: bool) -> None:
     """Plan the run, so that a wrong option is named here and not in every job.
+
+    Args:
+        context: of the command.
+        asked: options of the run.
+        anywhere: whether it may be planned where there is no GPU.
 
     Raises:
         ConfigError: if something of it cannot be used.
     """
+    if anywhere:
+        asked = [*asked, "--device", "auto"]
     command = context.find_root().command
     with contextlib.redirect_stdout(io.StringIO()):
         command.main(["run", *asked, "--dry-run"], standalone_mode=False)

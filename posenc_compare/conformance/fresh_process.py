@@ -62,17 +62,23 @@ class Found(TypedDict):
 
 
 def elsewhere(subject: Subject) -> Found:
-    """Import and build a scheme in a fresh process, and return what it saw."""
-    label = subject.variant.label
-    return _elsewhere(subject.plugin, label, subject.lengths)[label]
+    """Import and build a scheme in a fresh process, and return what it saw.
+
+    The built-in schemes share a process.
+    """
+    label, own = subject.variant.label, built_in()
+    shared = not subject.plugin and label in own
+    labels = tuple(own) if shared else (label,)
+    return _elsewhere(subject.plugin, labels, subject.lengths)[label]
 
 
 @functools.cache
-def _elsewhere(plugin: str, label: str, lengths: Lengths) -> dict[str, Found]:
-    """Return the findings by label; the built-in schemes share a process."""
-    names = [label] if plugin else dict.fromkeys([*built_in(), label])
+def _elsewhere(
+    plugin: str, labels: tuple[str, ...], lengths: Lengths
+) -> dict[str, Found]:
+    """Return the findings of one fresh process by label."""
     request = Request(
-        path=search_path(), plugin=plugin, labels=[*names], lengths=lengths
+        path=search_path(), plugin=plugin, labels=[*labels], lengths=lengths
     )
     try:
         done = subprocess.run(

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
@@ -31,15 +30,21 @@ def export(folder: str | Path, key: str, out: str | Path) -> PosencForCausalLM:
         The model.
 
     Raises:
-        ConfigError: if there is no such record, or it is of no language model.
+        ConfigError: if there is no such record, or it is of no language model that
+            was trained and tested, or `out` is not a new or an empty folder.
         StoreError: if its weights are not there, or are not of this network.
     """
+    _check_empty(out)
     record = _record(Path(folder), key)
     setting: dict[str, Any] = dict(record.spec.setting)
     if record.spec.kind != Training.kind or setting["task"] != Training.task:
         raise ConfigError(
             f"record must be of a network that was trained on language, got "
             f"{record.measured} {record.label}"
+        )
+    if record.status != "ok":
+        raise ConfigError(
+            f"record must be ok, got {record.status}: {record.error[:200]}"
         )
     scheme = record.spec.scheme
     model = PosencForCausalLM(
@@ -54,10 +59,25 @@ def export(folder: str | Path, key: str, out: str | Path) -> PosencForCausalLM:
             lengths=setting["lengths"],
         )
     )
-    _fill(model, Store(Path(folder)).weights(record.key))
+    _fill(model, Store(Path(folder)).weights(record.key), record.key)
     model.eval().save_pretrained(out)
     ByteTokenizer().save_pretrained(out)
     return model
+
+
+def _check_empty(out: str | Path) -> None:
+    """Refuse to write where something is.
+
+    Raises:
+        ConfigError: if something is.
+    """
+    path = Path(out)
+    taken = any(path.iterdir()) if path.is_dir() else path.exists()
+    if taken or not str(out):
+        raise ConfigError(
+            f"out must be a new or an empty folder, got {str(out)!r}; another name "
+            f"would work"
+        )
 
 
 def _record(folder: Path, key: str) -> Record:
@@ -75,8 +95,13 @@ def _record(folder: Path, key: str) -> Record:
     return found[0]
 
 
-def _fill(model: PosencForCausalLM, path: Path) -> None:
+def _fill(model: PosencForCausalLM, path: Path, key: str) -> None:
     """Take the weights of a file, which must have all of them and no others.
+
+    Args:
+        model: to fill.
+        path: of the file.
+        key: of the record; the file says of which it is.
 
     Raises:
         StoreError: if it does not.
@@ -84,14 +109,18 @@ def _fill(model: PosencForCausalLM, path: Path) -> None:
     decoder = model.decoder
     named = {**dict(decoder.named_parameters()), **dict(decoder.named_buffers())}
     try:
-        weights = load_file(path)
+        with safe_open(path, "pt") as file:
+            said = (file.metadata() or {}).get("key")
+            weights = {name: file.get_tensor(name) for name in file.keys()}
     except (OSError, SafetensorError) as error:
         raise StoreError(
             f"{path}: must hold the weights, got {error}; `run --keep-weights` writes "
             f"them"
         ) from error
     shapes = {name: tensor.shape for name, tensor in weights.items()}
-    if shapes != {name: tensor.shape for name, tensor in named.items()}:
+    wanted = {name: tensor.shape for name, tensor in named.items()}
+    finite = all(tensor.isfinite().all() for tensor in weights.values())
+    if (said, shapes, finite) != (key, wanted, True):
         raise StoreError(f"{path}: must hold the weights of this network, and no other")
     with torch.no_grad():
         for name, tensor in named.items():

@@ -116,28 +116,46 @@ class PosencForCausalLM(PreTrainedModel, GenerationMixin):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         labels: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
         **_: Any,
     ) -> CausalLMOutput:
         """Return logits of the next token at each place.
 
         Args:
             input_ids: `(batch, seq)` int64.
-            attention_mask: `(batch, seq)`; padding may follow a text, and not precede.
+            attention_mask: `(batch, seq)`; padding may follow a text, and not precede
+                or interrupt it.
+            position_ids: `(batch, seq)` or `(seq,)`, which must count from 0.
             labels: `(batch, seq)` int64, -100 where none; the loss is of the next one.
+
+            output_attentions: must be false.
+            output_hidden_states: must be false.
 
         Returns:
             `logits` of `(batch, seq, vocab_size)`, and `loss` in nats with labels.
 
         Raises:
-            UnsupportedModelError: if a text is padded on the left.
+            UnsupportedModelError: if a text is padded before its end, if positions do
+                not count from 0, or if states or weights are asked for.
             UndefinedPositionError: if it is longer than the scheme is defined for.
         """
-        if attention_mask is not None and not attention_mask[:, 0].all():
-            raise UnsupportedModelError(
-                "attention_mask must begin with tokens, got padding on the left; "
-                "padding_side='right' would work"
-            )
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        if attention_mask is not None:
+            seen = F.pad(attention_mask.bool(), (1, 0), value=True)
+            if (seen[:, 1:] & ~seen[:, :-1]).any() or not seen[:, 1:2].all():
+                raise UnsupportedModelError(
+                    "attention_mask must hide the end of a text alone, got padding on "
+                    "the left or a gap; padding_side='right' would work"
+                )
+        if position_ids is not None and not (position_ids == positions).all():
+            raise UnsupportedModelError("position_ids must count from 0")
+        if output_attentions or output_hidden_states:
+            raise UnsupportedModelError(
+                "output_attentions and output_hidden_states must be left out: the "
+                "network returns logits alone"
+            )
         logits = self.decoder(input_ids, positions)
         loss = None
         if labels is not None:

@@ -104,9 +104,10 @@ def test_what_has_no_place_on_a_grid(posenc, words: list[str], said: str) -> Non
 
 
 def test_weights_are_kept_of_networks_that_are_trained(posenc) -> None:
-    line = refused(posenc(*DRY, "--keep-weights"))
-    assert "keep-weights must be left out where no network is trained" in line
-    assert "`run --measures trained` would work" in line
+    for measures in ("smoothness", "cost"):
+        line = refused(posenc(*DRY, "--keep-weights", "--measures", measures))
+        assert "keep-weights must be left out where no network is trained" in line
+        assert "`--measures extrapolation` would work" in line
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,10 @@ def test_rates_given_in_python(value: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shard", "0/3"], "shard must be I/N with I from 1 to N, got '0/3'"),
+        (
+            ["--shard", "0/3"],
+            "shard must be I/N with I from 1 to N, of six digits at most, got '0/3'",
+        ),
         (["--shard", "4/3"], "got '4/3'; 1/4 would work"),
         (["--shard", "a/b"], "got 'a/b'; 1/4 would work"),
         (["--retry", "nonsense"], "retry must be failed or lost, got 'nonsense'"),

@@ -129,6 +129,18 @@ def test_it_prints_what_slurm_reads(posenc: Any) -> None:
     assert f'{command} --shard "$SLURM_ARRAY_TASK_ID/32" --workers 3 &' in lines
 
 
+@pytest.mark.parametrize("time", ["3", "2:01", "0:02:01", "0-1", "0-0:3", "0-0:2:1"])
+def test_times_are_those_of_slurm(posenc: Any, time: str) -> None:
+    assert f"#SBATCH --time={time}\n" in printed(posenc, *RUN, "--time", time)
+
+
+def test_a_job_for_a_gpu_is_planned_where_there_is_none(posenc: Any) -> None:
+    words = [*RUN, "--device", "cuda", "--gpus", 1, "--cpus", 6, "--threads", 2]
+    text = printed(posenc, *words)
+    assert "--device cuda --threads 2 --shard" in text
+    assert "--workers 3 &" in text
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
@@ -136,7 +148,15 @@ def test_it_prints_what_slurm_reads(posenc: Any) -> None:
         (["--shcemes", "rope"], "--schemes"),
         (["--shard", "1/2"], "--shard is set by the script"),
         (["--workers=2"], "--workers is set by the script"),
-        (["--time", "1\n#SBATCH --x"], "time must be letters"),
+        (["--overwrite"], "--overwrite would begin anew"),
+        (["--engine", "ray"], "--engine is for a cluster of its own"),
+        (["--threads=3", "--cpus", "2"], "cpus must be at least the 3 threads"),
+        (["--time", "1\n#SBATCH --x"], "time must be more than 120 seconds"),
+        (["--time", "0:02:00"], "time must be more than 120 seconds"),
+        (["--time", "2"], "time must be more than 120 seconds"),
+        (["--time", ""], "time must be more than 120 seconds"),
+        (["--time", "abc"], "time must be more than 120 seconds"),
+        (["--partition", "a b"], "partition must be letters"),
         (["--jobs", "0"], "--jobs"),
     ],
 )

@@ -232,7 +232,7 @@ WRITERS = {
     },
     "analysis/engine/weights.py": {"_write: mkdir", "_write: write_file"},
     "analysis/records/asked.py": {"note_asked: write_file"},
-    "analysis/records/reuse.py": {"copy_records: write_file"},
+    "analysis/records/reuse.py": {"copy_records: mkdir", "copy_records: write_file"},
     "analysis/records/store.py": {
         "create: mkdir",
         "create: write_file",
@@ -250,7 +250,8 @@ WRITERS = {
         "_publish: unlink",
         "_publish: write_file",
     },
-    "analysis/engine/scheduler.py": {"_publish: write"},  # of its store
+    # Records of its store, and weights that are of another training.
+    "analysis/engine/scheduler.py": {"_publish: write", "_request: unlink"},
     # Tables, plots and the report.
     "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
     "analysis/show/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},

@@ -93,9 +93,23 @@ FAULTS = [
     Fault(
         "hf/export.py",
         "weights of another network are taken",
-        "    if shapes != {name: tensor.shape for name, tensor in named.items()}:\n",
+        "    if (said, shapes, finite) != (key, wanted, True):\n",
+        "    if shapes != wanted:\n",
+        f"{NETWORKS}weights_of_another_training_are_refused",
+    ),
+    Fault(
+        "hf/export.py",
+        "a record that failed is exported",
+        '    if record.status != "ok":\n',
         "    if False:\n",
-        f"{NETWORKS}what_cannot_be_exported_is_said",
+        f"{NETWORKS}only_a_good_record_is_exported",
+    ),
+    Fault(
+        "hf/network.py",
+        "a gap in a mask is passed over",
+        "if (seen[:, 1:] & ~seen[:, :-1]).any() or not",
+        "if not",
+        f"{NETWORKS}padding_may_follow_a_text_and_not_precede",
     ),
     Fault(
         "hf/export.py",
@@ -107,8 +121,8 @@ FAULTS = [
     Fault(
         "hf/network.py",
         "padding before a text is read as text",
-        "if attention_mask is not None and not attention_mask[:, 0].all():",
-        "if False:",
+        "        if attention_mask is not None:\n",
+        "        if False:\n",
         f"{NETWORKS}padding_may_follow_a_text_and_not_precede",
     ),
     Fault(

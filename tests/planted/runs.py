@@ -324,6 +324,20 @@ FAULTS = [
         f"{CHECKPOINTS}weights_of_what_is_already_trained_are_written",
     ),
     fault(
+        "analysis/engine/scheduler",
+        "weights of an earlier training stay",
+        "            weights.unlink(missing_ok=True)\n",
+        "            pass\n",
+        "tests/test_hf_networks.py::test_weights_go_with_the_record_they_are_of",
+    ),
+    fault(
+        "analysis/engine/comparison",
+        "records that were not deterministic unsaid",
+        "if self.limits.deterministic and",
+        "if False and",
+        f"{PROVENANCE}a_run_says_which_records_are_of_runs_that_were_not_deterministic",
+    ),
+    fault(
         "analysis/engine/comparison",
         "networks without their weights unsaid",
         "return sum(not store.weights(key).is_file() for key in keys)",
@@ -476,6 +490,6 @@ FAULTS = [
         "an address without a cluster is passed over",
         "        if given != default:\n",
         "        if False:\n",
-        "tests/test_cluster.py::test_what_is_for_a_cluster_alone_is_refused_without",
+        "tests/test_cluster.py::test_what_is_of_no_use_for_an_engine_is_refused",
     ),
 ]

@@ -152,7 +152,8 @@ class Cluster:
             self.close()
             raise ConfigError(
                 f"a node of the Ray cluster must have {threads} cores and {gpus:g} "
-                f"GPUs, and none has; smaller `--threads` would work"
+                f"GPUs, and none has; smaller `--threads`"
+                f"{' or `--gpu-share`' if gpus else ''} would work"
             )
         self.most = min(most or room, room)
         self._timeout = timeout
@@ -230,7 +231,11 @@ def _room(node: Body, threads: int, gpus: float) -> int:
     """Return how many workers a node has room for."""
     has = node["Resources"] if node["Alive"] else {}
     by_cores = int(has.get("CPU", 0) // threads)
-    return min(by_cores, int(has.get("GPU", 0) / gpus)) if gpus else by_cores
+    if not gpus:
+        return by_cores
+    whole = int(has.get("GPU", 0))
+    at_once = int(1 / gpus + 1e-9)  # of one GPU, which no share reaches beyond
+    return min(by_cores, whole * at_once if at_once else int(whole // gpus))
 
 
 def _ray() -> Any:

@@ -35,6 +35,7 @@ from posenc_compare.analysis.engine.plan import (
     missing,
     plan,
     shuffled,
+    with_network,
 )
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.engine.workers import Limits, Workers
@@ -157,7 +158,7 @@ class Comparison:
         every = (*self.cells, *self.others)
         with closing(workers_of(self.work, self.limits, every)) as pool:
             store.create()
-            copy_records(held, store)
+            copy_records(held, store, weights=self.limits.keep_weights)
             return self._compute(store, listen, len(held), pool)
 
     def _compute(
@@ -191,6 +192,12 @@ class Comparison:
         if help:
             count += f", and {len(help)} of other shards to help with"
         tell(note=f"{count}, records in {store.folder}")
+        again = "`--overwrite`" + (" without `--reuse`" if self.reuse else "")
+        if self.limits.deterministic and (loose := self._loose(store)):
+            tell(
+                note=f"{loose} computed before without `--deterministic`; "
+                f"{again} computes them again"
+            )
         scheduler = Scheduler(
             todo,
             store,
@@ -206,7 +213,7 @@ class Comparison:
         if self.limits.keep_weights and (bare := self._bare(store)):
             tell(
                 note=f"{bare} trained before without their weights, which are not in "
-                f"{store.folder}; `--overwrite` trains them again"
+                f"{store.folder}; {again} trains them again"
             )
         if store.keys() - keys:  # which other code may have made
             records = sound(store.records(), lambda line: None, arrays=False)
@@ -215,9 +222,15 @@ class Comparison:
 
     def _bare(self, store: Store) -> int:
         """Return how many networks have a record, and no weights beside it."""
-        trained = [c for c in (*self.cells, *self.others) if c.setting.resumes]
+        trained = with_network((*self.cells, *self.others))
         keys = {c.key() for c in trained} - missing(trained, store, RETRY[:3]).keys()
         return sum(not store.weights(key).is_file() for key in keys)
+
+    def _loose(self, store: Store) -> int:
+        """Return how many records are of runs that let torch take any operation."""
+        kept = self.keys - self.missing(store).keys()
+        bodies = filter(None, map(store.read, kept))
+        return sum(not b["provenance"].get("deterministic_algorithms") for b in bodies)
 
     def results(
         self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True
@@ -273,10 +286,10 @@ def plan_comparison(
         work.threads,
         sys.maxsize if work.yes else MANY,
     )
-    if work.keep_weights and not any(cell.setting.resumes for cell in planned):
+    if work.keep_weights and not with_network(planned):
         raise ConfigError(
             f"keep-weights must be left out where no network is trained, got measures "
-            f"{measures[:80]!r}; `run --measures trained` would work"
+            f"{measures[:80]!r}; `--measures extrapolation` would work"
         )
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)

@@ -1,5 +1,6 @@
 """Where the workers of a run are: on this machine, or on a cluster."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_choice, check_number, check_text
 
 ENGINES = ("local", "ray")
+ADDRESS = re.compile(r"(auto|(ray://)?[^\s:/]+:[0-9]{1,5}|\[[0-9a-f:]+\]:[0-9]{1,5})?")
 
 
 def check_engine(work: Work) -> None:
@@ -23,6 +25,16 @@ def check_engine(work: Work) -> None:
     check_choice("engine", work.engine, ENGINES)
     check_text("address", work.address, "10.0.0.1:6379")
     check_number("gpu_share", work.gpu_share, 0.01, 64)
+    if work.gpu_share > 1 and work.gpu_share % 1:
+        raise ConfigError(
+            f"gpu_share must be a whole number above 1, got {work.gpu_share:g}; 1 or "
+            f"0.5 would work"
+        )
+    if not ADDRESS.fullmatch(work.address):
+        raise ConfigError(
+            f"address must be HOST:PORT, ray://HOST:PORT or auto, got "
+            f"{work.address[:80]!r}; 10.0.0.1:6379 would work"
+        )
     for name in ("address", "gpu_share") if work.engine == "local" else ():
         given, default = getattr(work, name), getattr(Work, name)
         if given != default:

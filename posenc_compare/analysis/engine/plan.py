@@ -124,6 +124,16 @@ def missing(
     }
 
 
+def with_network(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that end with a trained network, not those that time steps."""
+    return [
+        cell
+        for cell in cells
+        if cell.setting.resumes
+        and not MEASURES.entry(cell.measure).facts.get("exclusive")
+    ]
+
+
 def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     """Return the cells of one of several runs that share the work without talking.
 
@@ -140,7 +150,8 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     mine, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= mine <= count:
         raise ConfigError(
-            f"shard must be I/N with I from 1 to N, got {shard[:40]!r}; 1/4 would work"
+            f"shard must be I/N with I from 1 to N, of six digits at most, got "
+            f"{shard[:40]!r}; 1/4 would work"
         )
     return [cell for cell in cells if int(cell.key(), 16) % count == mine - 1]
 

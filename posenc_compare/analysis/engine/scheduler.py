@@ -20,7 +20,7 @@ from typing import Any
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.engine.plan import missing
+from posenc_compare.analysis.engine.plan import missing, with_network
 from posenc_compare.analysis.engine.workers import (
     UNPLACED,
     Group,
@@ -224,7 +224,9 @@ class Scheduler:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
         weights = self.store.weights(job.key).resolve()
-        keep = setting.resumes and self.limits.keep_weights
+        keep = self.limits.keep_weights and with_network([job.cell])
+        if not keep:  # those of an earlier training are not of this one
+            weights.unlink(missing_ok=True)
         return {
             "token": job.token,
             "spec": job.blank.spec.to_json(),

@@ -64,9 +64,10 @@ class WithWeights(Checkpoints):
             return
         named = {n: t for n, t in tensors.items() if n.startswith(MODEL)}
         weights = {n.removeprefix(MODEL): t.contiguous() for n, t in named.items()}
+        data = save(weights, metadata={"key": self._file.stem})
         try:
             self._file.parent.mkdir(exist_ok=True)
-            write_file(self._file, save(weights), os)
+            write_file(self._file, data, os)
         except OSError as error:
             self.raised = StoreError(f"{self._file}: must take weights, got {error}")
             raise self.raised from error
