@@ -383,6 +383,7 @@ MEASURES: Registry[Any] = Registry(
     groups={
         "trained": ("setting", ("training",)),
         "untrained": ("setting", (None, "probe")),
+        "checkpoints": ("setting", ("checkpoint",)),
     },
     optional={
         "version": int,

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from posenc_compare.cli.console import say, show
-from posenc_compare.cli.options import Format, Formats, Plugins
-from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.cli.options import Format, Formats, Plugins, with_choices
+from posenc_compare.cli.run import DryRun, Out, run_comparison
 from posenc_compare.registry import add_plugin
 
 app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
@@ -45,6 +45,37 @@ def export(
 
 
 @app.command()
+@with_choices(["device", "threads", "workers", "timeout", "checkpoint_every", "retry"])
+def evaluate(
+    model: Model,
+    lengths: Annotated[
+        str, typer.Option(help="Of windows, in tokens, by comma.")
+    ] = "1024,2048,4096,8192",
+    rules: Annotated[
+        str, typer.Option(help="Scalings to read it under, by comma, or `all`.")
+    ] = "all",
+    windows: Annotated[int, typer.Option(help="Of the longest length.")] = 1,
+    corpus: Annotated[str, typer.Option(help="File or folder of text.")] = "stdlib",
+    test_corpus: Annotated[
+        str, typer.Option(help="File or folder to read; default: of the corpus.")
+    ] = "",
+    dtype: Annotated[str, typer.Option(help="Of the weights.")] = "float32",
+    out: Out = None,
+    format: Formats = Format.table,
+    dry_run: DryRun = False,
+    **chosen: object,
+) -> int:
+    """Read a checkpoint at several lengths, under every scaling of its positions."""
+    from posenc_compare.hf.planned import evaluation
+
+    given = {"lengths": lengths, "rules": rules, "windows": windows, "dtype": dtype}
+    given |= {"corpus": corpus, "test_corpus": test_corpus}
+    made = {name: value for name, value in chosen.items() if value is not None}
+    comparison = evaluation(model, given, made)
+    return run_comparison(comparison, out, format, dry_run)
+
+
+@app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
     """Say which rotary positions a model has, and whether it builds what it states.
 
@@ -52,23 +83,11 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     is the factor of cosines and sines. `off by` is the largest relative difference of
     a frequency, as built, from the scheme in the last column, the same rope here.
     """
-    from transformers import AutoConfig
-
     from posenc_compare.hf import rotary_of
+    from posenc_compare.hf.planned import configuration, local_place
 
-    path = Path(model)
-    given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
-    try:
-        config = AutoConfig.from_pretrained(path.parent if given else model, **given)
-        found = rotary_of(config)
-    except PosencError:
-        raise
-    except Exception as error:  # whatever a configuration makes transformers raise
-        reason = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-        raise ConfigError(
-            f"model must be a folder with a config.json, a name on the hub or a GGUF "
-            f"file, got {model!r}: {reason[:300]}"
-        ) from error
+    place = local_place(model)
+    found = rotary_of(configuration(place))
     body = [
         [
             one.layers,

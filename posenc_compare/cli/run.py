@@ -68,7 +68,7 @@ def run(
     with configured(config, _made(given)) as choices:
         asked: Body = {"schemes": "all", **choices}
         comparison = plan_comparison(**asked)
-    return _run(comparison, out, format, dry_run)
+    return run_comparison(comparison, out, format, dry_run)
 
 
 @with_choices([*UNTRAINED, *WorkChoices.__annotations__], DTYPE, seeds=1)
@@ -89,7 +89,7 @@ def measure(
     with configured(None, _made(chosen), DTYPE) as choices:
         comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
     where = out or (None if "grid" in choices else Path("runs/measure"))
-    return _run(comparison, where, format, dry_run)
+    return run_comparison(comparison, where, format, dry_run)
 
 
 @with_choices(
@@ -115,7 +115,7 @@ def cost(
         comparison = plan_comparison(
             schemes, "attention_cost", plugins=plugin or [], **choices
         )
-    return _run(comparison, out or Path("runs/cost"), format, dry_run)
+    return run_comparison(comparison, out or Path("runs/cost"), format, dry_run)
 
 
 def _made(chosen: dict[str, object]) -> Body:
@@ -123,7 +123,9 @@ def _made(chosen: dict[str, object]) -> Body:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def _run(comparison: "Comparison", out: Path | None, format: str, dry_run: bool) -> int:
+def run_comparison(
+    comparison: "Comparison", out: Path | None, format: str, dry_run: bool
+) -> int:
     """Compute what is missing, then show everything that was asked for.
 
     Returns:

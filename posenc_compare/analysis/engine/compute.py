@@ -95,7 +95,7 @@ def _measured(record: Record, cell: Cell, progress: Progress) -> Record:
     """Return the record with the result of the measure."""
     measure: Measure = MEASURES.get(cell.measure)
     reads = cell.setting.reads_corpus
-    corpus = load_corpus(*cell.setting.places).facts() if reads else {}
+    corpus = load_corpus(*cell.setting.places[:2]).facts() if reads else {}
     given = cell.setting
     if isinstance(given, ProbeSetting):
         given = Probe(**asdict(given))

@@ -1,0 +1,289 @@
+"""A checkpoint under every scaling of its rotary positions, beyond its length too.
+
+The same tokens are read at every length: windows of the longest, and pieces of these.
+Every token is foretold from those before it in its window, the first of a window from
+one. Bits are divided by the bytes of the text, so that tokenizers can be compared.
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.measure import (
+    ByCase,
+    Curve,
+    Headline,
+    Quantity,
+    Result,
+    Row,
+    register_measure,
+)
+from posenc_compare.analysis.settings.checkpoint import BYTES, Checkpoint
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError, CorpusError
+from posenc_compare.hf.apply import apply
+from posenc_compare.hf.sizes import geometry_of
+from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.schemes.contract import schemes_for_length
+
+ROWS = 512  # positions whose logits are held at once
+TOLERANCE = 2.0**-10  # of logits by parts, in parts of the largest
+
+BITS = Quantity(
+    "bits_per_byte",
+    unit="bits per byte",
+    better="lower",
+    zero="every token is foreseen",
+    x="test length, in tokens",
+    title="bits per byte of a checkpoint",
+)
+READ = Quantity(
+    "read_bits_per_byte",
+    unit="bits per byte",
+    better="lower",
+    zero="every token is foreseen",
+    x="test length, in tokens",
+    title="bits per byte of a checkpoint, read under a scaling",
+)
+SLIDING = Quantity(
+    "sliding_bits_per_byte",
+    unit="bits per byte",
+    better="lower",
+    zero="every token is foreseen in windows of the trained length that slide",
+    title="bits per byte in sliding windows",
+)
+SLIDES = 4  # steps in which a sliding window moves by its length
+
+
+@register_measure(
+    "checkpoint",
+    quantities=(BITS, READ, SLIDING),
+    views=(Curve(BITS), ByCase(READ, of=BITS), Headline(SLIDING)),
+    setting="checkpoint",
+    extra=True,
+)
+def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Result:
+    """Bits per byte of a checkpoint at every length, under every rule.
+
+    Args:
+        variant: the scheme in place of its rotary positions, as they were trained.
+        setting: checkpoint, lengths, rules and text.
+        progress: called after every length.
+
+    Returns:
+        A row for each length, and with the rule as case for each length and rule. Rules
+        take the factor of the length; with `static` before its name, a rule takes the
+        factor of the longest length at all of them. One row for windows of the trained
+        length that slide, if longer ones are read. Arrays: `window_bits` by length,
+        `window_documents`.
+
+    Raises:
+        CorpusError: if the text is too small.
+    """
+    model, tokenizer = loaded(setting.place, setting.dtype)
+    model.to(torch.device(setting.device)).eval()
+    tokens, sizes, documents = _windows(setting, tokenizer)
+    geometry = geometry_of(model.config.get_text_config(), setting.trained)
+    own: Scheme = variant.build(geometry)
+    reader = Reader(model, tokens, sizes, progress)
+    rows: list[Row] = []
+    by_length: list[list[float]] = []
+    lengths = setting.test_lengths
+    longest = _rules(own, lengths[-1], setting.rules)
+    for length in lengths:
+        bits = reader.bits(own, "", length)
+        by_length.append(bits.tolist())
+        rows.append(Row(BITS.name, float(bits.mean()), length))
+        cases = _rules(own, length, setting.rules)
+        static = {f"static {name}": scheme for name, scheme in longest.items()}
+        for case, scheme in {**cases, **static}.items():
+            if case in static and length == lengths[-1]:
+                continue
+            found = reader.bits(scheme, case, length)
+            rows.append(Row(READ.name, float(found.mean()), length, case))
+        progress(1)
+    if lengths[-1] > setting.trained:
+        bits = reader.bits(own, "sliding", lengths[-1], setting.trained)
+        rows.append(Row(SLIDING.name, float(bits.mean())))
+    arrays: dict[str, Any] = {"window_bits": by_length, "window_documents": documents}
+    return Result(rows, arrays)
+
+
+def loaded(place: str, dtype: str) -> tuple[PreTrainedModel, Any]:
+    """Return the model and the tokenizer of a checkpoint.
+
+    Args:
+        place: a folder, a name on the hub, or a GGUF file.
+        dtype: of the weights.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    path = Path(place)
+    given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
+    source = str(path.parent) if given else place
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=getattr(torch, dtype), **given
+        )
+        tokenizer = AutoTokenizer.from_pretrained(source, **given)
+    except Exception as error:  # whatever a file makes transformers raise
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+        raise ConfigError(
+            f"model must be a folder, a name on the hub or a GGUF file of a causal "
+            f"model with its tokenizer, got {place[:200]!r}: {reason}"
+        ) from error
+    return model, tokenizer
+
+
+class Reader:
+    """A checkpoint that reads windows; what it has read is kept in checkpoints.
+
+    Args:
+        model: in evaluation mode.
+        tokens: `(window, longest + 1)`.
+        sizes: `(window,)` bytes of all tokens of a window but the first.
+        progress: told whether a checkpoint is due.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokens: Tensor, sizes: Tensor, progress: Progress
+    ) -> None:
+        self.model = model
+        self.tokens = tokens
+        self.sizes = sizes
+        self.progress = progress
+        self.head: Any = model.get_output_embeddings()
+        self._check_head()
+        self._kept: dict[str, Tensor] = {}
+        progress.checkpoints.load(self._restore, 1 << 24)
+
+    def bits(self, scheme: Scheme, case: str, length: int, within: int = 0) -> Tensor:
+        """Return the bits per byte of every window, `(window,)` float64.
+
+        Args:
+            scheme: which the model reads with.
+            case: its name.
+            length: of the pieces that are read, in tokens.
+            within: tokens of context at the most, in windows that slide; 0: all of a
+                piece.
+        """
+        name = f"{length}.{case}"
+        if name not in self._kept:
+            with apply(self.model, scheme), torch.inference_mode():
+                found = [
+                    sum(float(self._nats(*part)) for part in parts(row, length, within))
+                    for row in self.tokens
+                ]
+            nats = torch.tensor(found, dtype=torch.float64)
+            self._kept[name] = nats / self.sizes / math.log(2)
+            if self.progress.checkpoints.due():
+                self.progress.checkpoints.save(len(self._kept), self._kept)
+        return self._kept[name]
+
+    def _nats(self, text: Tensor, targets: Tensor) -> Tensor:
+        """Return the nats of the last tokens, each foretold from all before it."""
+        device = self.model.device
+        states = self._states(text.to(device)[None])[0, -len(targets) :]
+        whole = torch.zeros((), dtype=torch.float64)
+        for some, aims in zip(states.split(ROWS), targets.split(ROWS), strict=True):
+            logits = self.head(some).float()
+            whole += F.cross_entropy(logits, aims.to(device), reduction="sum").cpu()
+        return whole
+
+    def _states(self, ids: Tensor) -> Tensor:
+        return self.model.base_model(input_ids=ids, use_cache=False)[0]
+
+    def _check_head(self) -> None:
+        """Refuse a model whose logits are more than its head of its last states.
+
+        Raises:
+            ConfigError: if it is one.
+        """
+        ids = self.tokens[:1, :8].to(self.model.device)
+        with torch.inference_mode():
+            whole = self.model(input_ids=ids, use_cache=False).logits.float()
+            parted = self.head(self._states(ids)).float()
+        if (whole - parted).abs().max() > TOLERANCE * whole.abs().max():
+            raise ConfigError(
+                f"{type(self.model).__name__}: logits must be the head of the last "
+                f"states, and are changed after it"
+            )
+
+    def _restore(self, step: int, tensors: dict[str, Tensor]) -> None:
+        if len(tensors) != step:
+            raise ValueError(f"it must have {step} tests, got {len(tensors)}")
+        for name, bits in tensors.items():
+            if bits.shape != self.sizes.shape or bits.dtype != torch.float64:
+                raise ValueError(f"{name} is not of this test")
+            if not (bits.isfinite() & (bits >= 0)).all():
+                raise ValueError(f"{name} must be finite and not negative")
+        self._kept = dict(tensors)
+
+
+def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield what is read of a window, and the tokens that are foretold at its end.
+
+    Args:
+        row: `(longest + 1,)` tokens.
+        length: of pieces, which are read one by one.
+        within: instead, tokens of context that slide along; 0 for none.
+    """
+    if not within:
+        for start in range(0, len(row) - 1, length):
+            piece = row[start : start + length + 1]
+            yield piece[:-1], piece[1:]
+        return
+    yield row[:within], row[1 : within + 1]
+    step = math.gcd(max(1, within // SLIDES), len(row) - 1 - within)
+    for stop in range(within + step, len(row), step):
+        yield row[stop - within : stop], row[stop - step + 1 : stop + 1]
+
+
+def _rules(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
+    """Return by name the schemes that read a length, of the rules that are asked for.
+
+    Raises:
+        ConfigError: if a rule is unknown.
+    """
+    every = {n: s for n, (s,) in schemes_for_length([own], length).items()}
+    if rules == "all" or not every:
+        return every
+    asked = [rule.strip() for rule in rules.split(",") if rule.strip()]
+    for rule in asked:
+        if rule not in every:
+            raise ConfigError(f"rules must be of {', '.join(every)}, got {rule[:40]!r}")
+    return {rule: every[rule] for rule in asked}
+
+
+def _windows(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, Tensor, list[int]]:
+    """Return the tokens of windows, the bytes that they foretell, and documents.
+
+    Raises:
+        CorpusError: if a window holds too few tokens.
+    """
+    corpus = load_corpus(*setting.places[:2])
+    if corpus.sha256 != setting.corpus_sha256:
+        raise CorpusError(f"corpus {corpus.name}: has changed since this was planned")
+    wanted = setting.test_lengths[-1] + 1
+    size = BYTES * (wanted - 1)
+    texts, documents = corpus.windows(setting.split, size, size * setting.windows)
+    rows, sizes = [], []
+    for text in texts:
+        whole = bytes(text.tolist()).decode(errors="ignore")
+        ids = tokenizer(whole, add_special_tokens=False)["input_ids"][:wanted]
+        if len(ids) < wanted:
+            raise CorpusError(
+                f"corpus {corpus.name}: {size} bytes must make {wanted} tokens, got "
+                f"{len(ids)}"
+            )
+        rows.append(ids)
+        sizes.append(len(tokenizer.decode(ids[1:]).encode()))
+    return torch.tensor(rows), torch.tensor(sizes, dtype=torch.float64), documents

@@ -1,0 +1,130 @@
+"""The plan of an evaluation of a checkpoint."""
+
+import hashlib
+import importlib.metadata
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig
+
+from posenc_compare.analysis.core.canonical import Body
+from posenc_compare.analysis.engine.choices import Work
+from posenc_compare.analysis.engine.comparison import Comparison
+from posenc_compare.analysis.engine.devices import resolve_device
+from posenc_compare.analysis.engine.machine import limits_of
+from posenc_compare.analysis.engine.plan import graphics_of
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.checkpoint import Checkpoint
+from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.errors import ConfigError
+from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.rotary import Rotary, rotary_of
+from posenc_compare.registry import add_plugin
+
+MEASURE = "posenc_compare.hf.evaluate"  # where the measure `checkpoint` stands
+
+
+def evaluation(model: str, given: Body, work: Body) -> Comparison:
+    """Return the comparison that reads a checkpoint; no weights are loaded.
+
+    Args:
+        model: a folder, a name on the hub, or a GGUF file.
+        given: fields of `Checkpoint` by name.
+        work: fields of `Work` by name.
+
+    Raises:
+        ConfigError: if a value cannot be used, or the model has not one kind of rotary
+            positions that a scheme here has too.
+        CorpusError: if the text is too small.
+    """
+    add_plugin(MEASURE)
+    how = Work(**{"device": "auto", **work})
+    place = local_place(model)
+    config = configuration(place)
+    rotary = _one(rotary_of(config))
+    setting = Checkpoint(
+        model=place.name,
+        model_sha256=sha256_of(place),
+        trained=rotary.length,
+        device=resolve_device(how.device, on_gpu=Checkpoint.on_gpu),
+        transformers=importlib.metadata.version("transformers"),
+        place=str(place.resolve()),
+        **given,
+    ).resolve(load_corpus)
+    assert rotary.variant is not None
+    cell = Cell(
+        rotary.variant, "checkpoint", setting, how.threads, graphics_of(setting)
+    )
+    return Comparison(
+        [cell],
+        limits_of(how, [cell]),
+        [MEASURE],
+        how.statuses(),
+        name=f"checkpoint-{place.stem}",
+        work=how,
+    )
+
+
+def local_place(model: str) -> Path:
+    """Return where a checkpoint lies here; one of the hub is fetched.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    path = Path(model)
+    if path.exists():
+        return path
+    try:
+        return Path(snapshot_download(model))
+    except Exception as error:  # no name, no such name, no network
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+        raise ConfigError(
+            f"model must be a folder, a GGUF file or a name on the hub, got "
+            f"{model[:200]!r}: {reason}"
+        ) from error
+
+
+def configuration(place: Path) -> Any:
+    """Return the configuration of a checkpoint.
+
+    Raises:
+        ConfigError: if it has none that can be read.
+    """
+    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    try:
+        return AutoConfig.from_pretrained(place.parent if given else place, **given)
+    except Exception as error:  # whatever a configuration makes transformers raise
+        reason = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+        raise ConfigError(
+            f"model must be a folder with a config.json, a name on the hub or a GGUF "
+            f"file, got {str(place)!r}: {reason[:300]}"
+        ) from error
+
+
+def sha256_of(place: Path) -> str:
+    """Return the hash of all files of a checkpoint, with their names."""
+    files = (
+        [place] if place.is_file() else sorted(filter(Path.is_file, place.iterdir()))
+    )
+    whole = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{path.name} {digest}\n".encode())
+    return whole.hexdigest()
+
+
+def _one(kinds: list[Rotary]) -> Rotary:
+    """Return the rotary positions of a model that has one kind of them.
+
+    Raises:
+        UnsupportedModelError: if it has several, or those are of no scheme here.
+    """
+    if len(kinds) != 1 or kinds[0].variant is None:
+        found = ", ".join(f"{one.rope_type} ({one.layers})" for one in kinds)
+        raise UnsupportedModelError(
+            f"model must have one kind of rotary positions, which `rope` has too, got "
+            f"{found}"
+        )
+    return kinds[0]
