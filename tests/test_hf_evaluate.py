@@ -1,0 +1,215 @@
+"""Checkpoints, read at several lengths and under every scaling."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+transformers = pytest.importorskip("transformers", minversion="5.20")
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
+
+from posenc_compare.analysis.core.progress import Progress  # noqa: E402
+from posenc_compare.analysis.records.load import load_records  # noqa: E402
+from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
+from posenc_compare.hf.evaluate import Reader, parts  # noqa: E402
+from posenc_compare.hf.planned import evaluation, sha256_of  # noqa: E402
+from posenc_compare.schemes import create  # noqa: E402
+
+TRAINED = 32
+ASKED = ("--lengths", "16,32,64", "--windows", 2)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a small Llama and a tokenizer of bytes."""
+    folder = tmp_path_factory.mktemp("tiny")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=256,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=TRAINED,
+        initializer_range=0.4,  # so that positions matter
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {letter: number for number, letter in enumerate(letters)}
+    whole = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    whole.decoder = decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=whole)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("".join(f"{n * n % 97} and {n} é\n" for n in range(4000)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def rows(place: Path, corpus: str, tmp_path_factory: Any) -> dict[Any, float | None]:
+    """Return the numbers of a run, by quantity, case and length."""
+    from posenc_compare.analysis.records.store import Store
+
+    out = tmp_path_factory.mktemp("run") / "run"
+    given = {"lengths": "16,32,64", "windows": 2, "corpus": corpus}
+    comparison = evaluation(str(place), given, {})
+    comparison.compute(Store(out), lambda event: None)
+    (record,) = load_records(out)
+    assert record.status == "ok", record.error
+    assert record.label == "rope:layout=half"
+    return {(r.quantity, r.case, r.x): r.value for r in record.rows}
+
+
+def windows(place: Path, corpus: str) -> torch.Tensor:
+    """Return the tokens that are read, made by hand."""
+    from posenc_compare.analysis.training.corpus import load_corpus
+
+    texts, _ = load_corpus(corpus).windows("test", 8 * 64, 2 * 8 * 64)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+    found = [bytes(text.tolist()).decode(errors="ignore") for text in texts]
+    return torch.tensor([tokenizer(text)["input_ids"][:65] for text in found])
+
+
+def by_hand(place: Path, corpus: str, length: int, **rope: Any) -> float:
+    """Return bits per byte by the model's own logits and rotary positions."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(place)
+    if rope:
+        config = model.config
+        config.rope_parameters = {"rope_theta": 10000.0, **rope}
+        state = model.state_dict()
+        model = transformers.LlamaForCausalLM(config)
+        model.load_state_dict(state)
+    text = windows(place, corpus)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+    found = []
+    for row in text:
+        nats = 0.0
+        for start in range(0, 64, length):
+            ids = row[start : start + length + 1]
+            with torch.no_grad():
+                logits = model.eval()(input_ids=ids[None, :-1]).logits[0]
+            nats += float(F.cross_entropy(logits, ids[1:], reduction="sum"))
+        size = len(tokenizer.decode(row[1:]).encode())
+        found.append(nats / size / math.log(2))
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("length", [16, 32, 64])
+def test_bits_are_those_of_the_model_itself(
+    rows: Any, place: Path, corpus: str, length: int
+) -> None:
+    wanted = by_hand(place, corpus, length)
+    assert rows["bits_per_byte", "", length] == pytest.approx(wanted, rel=2.0**-16)
+
+
+def test_rules_are_those_of_transformers(rows: Any, place: Path, corpus: str) -> None:
+    linear = {"rope_type": "linear", "factor": 2.0}
+    yarn = {"rope_type": "yarn", "factor": 2.0}
+    yarn["original_max_position_embeddings"] = TRAINED
+    for case, rule in (("pi", linear), ("yarn", yarn)):
+        for x, name in ((64, case), (16, f"static {case}")):
+            wanted = by_hand(place, corpus, x, **rule)
+            found = rows["read_bits_per_byte", name, x]
+            assert found == pytest.approx(wanted, rel=2.0**-16), name
+            own = rows["bits_per_byte", "", x]
+            assert abs(found - own) > 2.0**-10, name  # and none is as trained
+
+
+def test_rules_are_for_lengths_beyond_the_trained_one(rows: Any) -> None:
+    read = {(case, x) for quantity, case, x in rows if quantity == "read_bits_per_byte"}
+    assert {x for case, x in read if not case.startswith("static")} == {64}
+    assert {x for case, x in read if case.startswith("static")} == {16, 32}
+
+
+def test_windows_slide_over_every_token_once() -> None:
+    row = torch.arange(65)
+    for length, within in ((16, 0), (64, 0), (64, 32), (64, 20), (64, 63)):
+        found = list(parts(row, length, within))
+        targets = torch.cat([aims for _, aims in found])
+        assert torch.equal(targets, row[1:])
+        for text, aims in found:
+            assert torch.equal(text[-len(aims) :] + 1, aims)
+            assert len(text) <= (within or length)
+
+
+def test_what_was_read_is_not_read_again(place: Path, tmp_path: Path) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
+    scheme = create("rope", options={"layout": "half"}, model_dim=32, heads=4)
+    tokens = torch.randint(256, (1, 65), generator=torch.Generator().manual_seed(0))
+    folder = tmp_path / "ckpt" / ("0" * 32)
+    folder.parent.mkdir()
+
+    def reader() -> Reader:
+        kept = Checkpoints(folder, interval=0)
+        return Reader(
+            model, tokens, torch.tensor([64.0]).double(), Progress(checkpoints=kept)
+        )
+
+    first = reader().bits(scheme, "", 16)
+    again = reader()
+    again._nats = None  # type: ignore[assignment, method-assign]
+    assert torch.equal(again.bits(scheme, "", 16), first)
+    with pytest.raises(TypeError):
+        again.bits(scheme, "", 32)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lengths", "24,32"], "lengths must divide the longest, 32, got 24"),
+        (["--lengths", "a"], "lengths must be whole numbers by comma, got 'a'"),
+        (["--dtype", "float16"], "dtype must be float32 or bfloat16"),
+        (["--windows", "0"], "windows must be a whole number from 1"),
+        (["--lengths", "999999"], "must hold out"),
+    ],
+)
+def test_wrong_input_has_one_line(
+    posenc: Any, place: Path, corpus: str, words: list[str], said: str
+) -> None:
+    done = posenc("hf", "evaluate", place, "--corpus", corpus, "--dry-run", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_rule_is_named(
+    posenc: Any, place: Path, corpus: str, tmp_path: Path
+) -> None:
+    words = ["--corpus", corpus, *ASKED, "--rules", "nkt", "--out", tmp_path / "out"]
+    done = posenc("hf", "evaluate", place, *words)
+    assert done.returncode == 1
+    assert "rules must be of" in done.stderr
+
+
+def test_a_model_without_one_kind_of_rope_is_refused(
+    posenc: Any, tmp_path: Path, corpus: str
+) -> None:
+    transformers.GPT2Config().save_pretrained(tmp_path)
+    done = posenc("hf", "evaluate", tmp_path, "--corpus", corpus, "--dry-run")
+    assert done.returncode == 2
+    assert "has no rotary positions" in done.stderr
+
+
+def test_other_weights_are_another_cell(place: Path, tmp_path: Path) -> None:
+    before = sha256_of(place)
+    assert before == sha256_of(place)
+    other = tmp_path / "other"
+    other.mkdir()
+    for path in place.iterdir():
+        (other / path.name).write_bytes(path.read_bytes())
+    assert sha256_of(other) == before
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "rope_theta": 5e5}))
+    assert sha256_of(other) != before
