@@ -234,6 +234,7 @@ WRITERS = {
     "analysis/records/asked.py": {"note_asked: write_file"},
     "analysis/records/reuse.py": {"copy_records: mkdir", "copy_records: write_file"},
     "analysis/records/store.py": {
+        "forget_weights: unlink",
         "create: mkdir",
         "create: write_file",
         "create: unlink",
@@ -250,8 +251,7 @@ WRITERS = {
         "_publish: unlink",
         "_publish: write_file",
     },
-    # Records of its store, and weights that are of another training.
-    "analysis/engine/scheduler.py": {"_publish: write", "_request: unlink"},
+    "analysis/engine/scheduler.py": {"_publish: write"},  # of its store
     # Tables, plots and the report.
     "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
     "analysis/show/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},

@@ -326,7 +326,7 @@ FAULTS = [
     fault(
         "analysis/engine/scheduler",
         "weights of an earlier training stay",
-        "            weights.unlink(missing_ok=True)\n",
+        "            self.store.forget_weights(job.key)\n",
         "            pass\n",
         "tests/test_hf_networks.py::test_weights_go_with_the_record_they_are_of",
     ),

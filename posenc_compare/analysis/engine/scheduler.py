@@ -223,10 +223,10 @@ class Scheduler:
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
-        weights = self.store.weights(job.key).resolve()
+        weights = self.store.weights(job.key).absolute()
         keep = self.limits.keep_weights and with_network([job.cell])
-        if not keep:  # those of an earlier training are not of this one
-            weights.unlink(missing_ok=True)
+        if not keep:
+            self.store.forget_weights(job.key)
         return {
             "token": job.token,
             "spec": job.blank.spec.to_json(),
