@@ -29,9 +29,9 @@ from posenc_compare.analysis.settings.checkpoint import BYTES, Checkpoint
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.schemes import Scheme, Variant
-from posenc_compare.schemes.contract import schemes_for_length
 
 ROWS = 512  # positions whose logits are held at once
 TOLERANCE = 2.0**-10  # of logits by parts, in parts of the largest
@@ -96,12 +96,12 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
     rows: list[Row] = []
     by_length: list[list[float]] = []
     lengths = setting.test_lengths
-    longest = _rules(own, lengths[-1], setting.rules)
+    longest = rules_for(own, lengths[-1], setting.rules)
     for length in lengths:
         bits = reader.bits(own, "", length)
         by_length.append(bits.tolist())
         rows.append(Row(BITS.name, float(bits.mean()), length))
-        cases = _rules(own, length, setting.rules)
+        cases = rules_for(own, length, setting.rules)
         static = {f"static {name}": scheme for name, scheme in longest.items()}
         for case, scheme in {**cases, **static}.items():
             if case in static and length == lengths[-1]:
@@ -116,7 +116,7 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
     return Result(rows, arrays)
 
 
-def loaded(place: str, dtype: str) -> tuple[PreTrainedModel, Any]:
+def loaded(place: str, dtype: str) -> tuple[Any, Any]:
     """Return the model and the tokenizer of a checkpoint.
 
     Args:
@@ -245,22 +245,6 @@ def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tenso
     step = math.gcd(max(1, within // SLIDES), len(row) - 1 - within)
     for stop in range(within + step, len(row), step):
         yield row[stop - within : stop], row[stop - step + 1 : stop + 1]
-
-
-def _rules(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
-    """Return by name the schemes that read a length, of the rules that are asked for.
-
-    Raises:
-        ConfigError: if a rule is unknown.
-    """
-    every = {n: s for n, (s,) in schemes_for_length([own], length).items()}
-    if rules == "all" or not every:
-        return every
-    asked = [rule.strip() for rule in rules.split(",") if rule.strip()]
-    for rule in asked:
-        if rule not in every:
-            raise ConfigError(f"rules must be of {', '.join(every)}, got {rule[:40]!r}")
-    return {rule: every[rule] for rule in asked}
 
 
 def _windows(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, Tensor, list[int]]:

@@ -20,6 +20,8 @@ from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.rotary import Rotary, rotary_of
+from posenc_compare.hf.rules import rules_for
+from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.registry import add_plugin
 
 MEASURE = "posenc_compare.hf.evaluate"  # where the measure `checkpoint` stands
@@ -52,10 +54,12 @@ def evaluation(model: str, given: Body, work: Body) -> Comparison:
         place=str(place.resolve()),
         **given,
     ).resolve(load_corpus)
-    assert rotary.variant is not None
-    cell = Cell(
-        rotary.variant, "checkpoint", setting, how.threads, graphics_of(setting)
-    )
+    variant = rotary.variant
+    assert variant is not None
+    own = variant.build(geometry_of(config.get_text_config(), setting.trained))
+    beyond = max(setting.test_lengths[-1], 2 * setting.trained)
+    rules_for(own, beyond, setting.rules)
+    cell = Cell(variant, "checkpoint", setting, how.threads, graphics_of(setting))
     return Comparison(
         [cell],
         limits_of(how, [cell]),

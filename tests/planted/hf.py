@@ -11,6 +11,7 @@ def fault(file: str, name: str, old: str, new: str, test: str) -> Fault:
 
 
 NETWORKS = "tests/test_hf_networks.py::test_"
+EVALUATE = "tests/test_hf_evaluate.py::test_"
 
 FAULTS = [
     fault(
@@ -131,5 +132,40 @@ FAULTS = [
         "        self.applied = apply(self, config.posenc_scheme)\n",
         '        self.applied = apply(self, "nope")\n',
         f"{NETWORKS}a_fresh_model_is_that_of_apply",
+    ),
+    Fault(
+        "hf/evaluate.py",
+        "a length read under its neighbour's name",
+        "            rows.append(Row(READ.name, float(found.mean()), length, case))",
+        "            rows.append(Row(READ.name, float(bits.mean()), length, case))",
+        f"{EVALUATE}rules_are_those_of_transformers",
+    ),
+    Fault(
+        "hf/evaluate.py",
+        "tokens foretold twice",
+        "row[stop - within : stop], row[stop - step + 1 : stop + 1]",
+        "row[stop - within : stop], row[stop - step : stop + 1]",
+        f"{EVALUATE}windows_slide_over_every_token_once",
+    ),
+    Fault(
+        "hf/evaluate.py",
+        "what was read is forgotten",
+        "            self._kept[name] = nats / self.sizes / math.log(2)",
+        "            self._kept = {name: nats / self.sizes / math.log(2)}",
+        f"{EVALUATE}what_was_read_is_not_read_again",
+    ),
+    Fault(
+        "hf/planned.py",
+        "weights that no hash is of",
+        '        whole.update(f"{path.name} {digest}\\n".encode())',
+        '        whole.update(f"{path.name}\\n".encode())',
+        f"{EVALUATE}other_weights_are_another_cell",
+    ),
+    Fault(
+        "hf/rules.py",
+        "an unknown rule is passed over",
+        "        if rule not in every:",
+        "        if False:",
+        f"{EVALUATE}wrong_input_has_one_line",
     ),
 ]

@@ -1,5 +1,6 @@
 """Training: paired over schemes, the same twice, and able to learn."""
 
+import gc
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -238,6 +239,20 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> Non
         share = (step + 1) / 3 if step < 3 else 0.1 + 0.9 * fall
         assert matrices == vectors == pytest.approx(1e-2 * share)
         assert tables == pytest.approx(1e-2 * share * 32**0.5)
+
+
+def test_a_step_leaves_no_tensor_behind(corpus: Corpus) -> None:
+    # Small ones that stay between large ones that go made workers grow to gigabytes.
+    trainer = Trainer(
+        Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), RECIPE, seed=0
+    )
+    alive: list[int] = []
+
+    def count(units: int) -> None:
+        alive.append(sum(issubclass(type(o), torch.Tensor) for o in gc.get_objects()))
+
+    trainer.train(Progress(count))
+    assert alive[5:] == [alive[5]] * len(alive[5:])
 
 
 def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
