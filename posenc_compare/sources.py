@@ -10,10 +10,11 @@ import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType
+from typing import Any, TypeVar, cast
 
 from posenc_compare import EXPORTS
 from posenc_compare.errors import ConfigError
@@ -51,9 +52,18 @@ WITHOUT_EFFECT = {
     f"{OURS}.analysis.training.checkpoints",  # what is kept is checked bit for bit
 }
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _texts: dict[Path, bytes] = {}
 _kept: set[Path] = set()
-_closures: dict[tuple[str, Path], dict[str, Path]] = {}
+_remembered: list[Callable[[], None]] = []  # each forgets what a function returned
+
+
+def remembered(function: F) -> F:
+    """Return a function of source that keeps its results until a file is read anew."""
+    kept = functools.cache(function)
+    _remembered.append(kept.cache_clear)
+    return cast(F, kept)
 
 
 def read(path: Path) -> bytes:
@@ -72,8 +82,7 @@ def forget(path: Path) -> None:
     """Read a file anew when it is next asked for, unless its text was given."""
     if path not in _kept:
         _texts.pop(path, None)
-        _closures.clear()
-        file_of.cache_clear()
+        _forget_results()
 
 
 def texts() -> dict[str, str]:
@@ -86,7 +95,12 @@ def keep(given: dict[str, str]) -> None:
     for path, text in given.items():
         _texts[Path(path)] = text.encode("latin-1")
         _kept.add(Path(path))
-    _closures.clear()
+    _forget_results()
+
+
+def _forget_results() -> None:
+    for forget_one in _remembered:
+        forget_one()
 
 
 def parse(path: Path) -> ast.Module:
@@ -129,6 +143,7 @@ def module_path(module: str) -> Path:
     )
 
 
+@remembered
 def closure(module: str, path: Path) -> dict[str, Path]:
     """Return by name the modules whose code a number of this one depends on.
 
@@ -141,9 +156,26 @@ def closure(module: str, path: Path) -> dict[str, Path]:
     Raises:
         ConfigError: if a file cannot be read.
     """
-    if (module, path) not in _closures:
-        _closures[module, path] = _closure(module, path)
-    return _closures[module, path]
+    found: dict[str, Path] = {}
+    waiting: list[tuple[str, Path | None]] = [
+        *((above, None) for above in _with_parents(module)[:-1]),
+        (module, path),
+    ]
+    while waiting:
+        name, place = waiting.pop()
+        if name in found or name in WITHOUT_EFFECT or not _own(name, module, path):
+            continue
+        place = place or _place_in(found.get(name.rpartition(".")[0]), name)
+        if place is None or place.suffix != ".py":
+            continue
+        found[name] = place
+        package = name if place.name == "__init__.py" else name.rpartition(".")[0]
+        try:
+            waiting += ((other, None) for other in _imported(parse(place), package))
+        except ConfigError:
+            if name == module:
+                raise
+    return dict(sorted(found.items()))
 
 
 def code_sha256(modules: dict[str, Path]) -> str:
@@ -159,6 +191,7 @@ def code_sha256(modules: dict[str, Path]) -> str:
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
+@remembered
 def constants(path: Path) -> set[str]:
     """Return all texts that are written out in a file."""
     return {
@@ -210,29 +243,6 @@ class PlannedFinder:
             if name in sys.modules
             and not isinstance(getattr(sys.modules[name], "__loader__", None), Planned)
         ]
-
-
-def _closure(module: str, path: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    waiting: list[tuple[str, Path | None]] = [
-        *((above, None) for above in _with_parents(module)[:-1]),
-        (module, path),
-    ]
-    while waiting:
-        name, place = waiting.pop()
-        if name in found or name in WITHOUT_EFFECT or not _own(name, module, path):
-            continue
-        place = place or _place_in(found.get(name.rpartition(".")[0]), name)
-        if place is None or place.suffix != ".py":
-            continue
-        found[name] = place
-        package = name if place.name == "__init__.py" else name.rpartition(".")[0]
-        try:
-            waiting += ((other, None) for other in _imported(parse(place), package))
-        except ConfigError:
-            if name == module:
-                raise
-    return dict(sorted(found.items()))
 
 
 def _own(name: str, module: str, path: Path) -> bool:
@@ -308,7 +318,7 @@ def _exports_used(tree: ast.Module) -> set[str]:
     return set(EXPORTS) if "*" in used else used & EXPORTS.keys()
 
 
-@functools.cache
+@remembered
 def file_of(name: str) -> Path | None:
     """Return the source file of a module without importing it; None if it has none."""
     try:

@@ -15,13 +15,14 @@ import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.registry import SCHEMES, Entry, declared
-from posenc_compare.sources import closure, parse
+from posenc_compare.registry import SCHEMES, declared
+from posenc_compare.sources import closure, parse, remembered
 from posenc_compare.validate import check_text, hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -134,9 +135,7 @@ def option_types(name: str) -> dict[str, Known]:
     """
     entry = SCHEMES.entry(name)
     if entry.path is not None:
-        nodes = {n: node for n, node, _ in declared(parse(entry.path), "register")}
-        node = nodes.get(name)
-        return _written_options(entry, node) if isinstance(node, ast.ClassDef) else {}
+        return _written_options(name, entry.module, entry.path)
     options: dict[str, Known] = {}
     for parent in SCHEMES.get(name).__mro__:
         if "__init__" not in vars(parent):
@@ -189,29 +188,33 @@ def _readable_options(name: str) -> dict[str, Known]:
         return {}
 
 
-def _written_options(entry: Entry, scheme: ast.ClassDef) -> dict[str, Known]:
+@remembered
+def _written_options(name: str, module: str, path: Path) -> dict[str, Known]:
     """Read the constructor of a class, and that of a parent as far as it is passed on.
 
     A constructor with `**options` is taken to pass them on to the next, but for what it
     passes on by name: that is its own choice, and no option.
     """
+    nodes = {n: node for n, node, _ in declared(parse(path), "register")}
+    scheme = nodes.get(name)
+    if not isinstance(scheme, ast.ClassDef):
+        return {}
     options: dict[str, Known] = {}
     chosen: set[str] = set()
-    assert entry.path is not None
-    for parent in resolution_order(scheme, entry.path, entry.module):
+    for parent in resolution_order(scheme, path, module):
         if isinstance(parent, str):
             raise PluginError(
-                f"{entry.name}: its options must be written out in its constructor or "
+                f"{name}: its options must be written out in its constructor or "
                 f"in that of a class that can be found, got {parent}"
             )
         written = [n for n in parent.body if isinstance(n, ast.FunctionDef)]
         for node in (node for node in written if node.name == "__init__"):
             given = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            own = {o.arg: _written_option(entry.name, o, value) for o, value in given}
+            own = {o.arg: _written_option(name, o, value) for o, value in given}
             options = {**{n: o for n, o in own.items() if n not in chosen}, **options}
             if node.args.kwarg is None:
                 return options
-            chosen |= _passed_on(entry.name, node, node.args.kwarg.arg)
+            chosen |= _passed_on(name, node, node.args.kwarg.arg)
     return options
 
 

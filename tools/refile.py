@@ -1,11 +1,11 @@
 """File records under the keys of the present code, if that gives the same numbers.
 
-    python tools/refile.py results/quick --sample 40 --trained 6
+    python tools/refile.py results/quick results/standard --sample 40 --trained 6
 
 A record's key holds a hash of the code that its numbers depend on. So every change of
 that code gives new keys, also one that changes no number. This script draws records at
-random and computes each again with the present code. If every byte of every result
-agrees, it files all records of the folder under their new keys, and each says so.
+random from all folders and computes each again with the present code. If every byte of
+every result agrees, it files all records under their new keys, and each says so.
 
 Where a result differs, the processor may be another than that which made the record.
 Then the code that made it, taken from its commit, is run on this machine too, and the
@@ -142,7 +142,7 @@ def disagreeing(
 
 
 def main(
-    folder: Path,
+    folders: list[Path],
     sample: Annotated[int, typer.Option(help="Records without training.")] = 40,
     trained: Annotated[int, typer.Option(help="Records of trained networks.")] = 6,
     commit: Annotated[
@@ -151,19 +151,23 @@ def main(
     corpus: str = "stdlib",
     seed: int = 0,
 ) -> None:
-    """File the records of a folder under new keys, if a sample of them agrees."""
-    store, cells = Store(folder), {}
+    """File the records of folders under new keys, if a sample of them agrees."""
+    places: dict[str, list[Store]] = {}  # of a record: it may lie in several folders
+    cells: dict[str, Cell] = {}
     stale: dict[str, Record] = {}
-    if store.packed.exists():
-        sys.exit(f"{folder}: must be unpacked; `posenc-compare unpack` would do it")
-    records = [Record.from_json(body) for body in store.records()]
-    for record in records:
+    found: list[tuple[Store, Record]] = []
+    for store in map(Store, folders):
+        if store.packed.exists():
+            sys.exit(f"{store.packed}: must be unpacked; `posenc-compare unpack` would")
+        found += [(store, Record.from_json(body)) for body in store.records()]
+    for store, record in found:
         try:
             cell = here(cell_of(record.spec, (corpus, "")))
         except (ConfigError, TypeError) as error:
             sys.exit(f"{record.key}: cannot be computed any more: {error}")
         if cell.key() != record.key:
             stale[record.key], cells[record.key] = record, cell
+            places.setdefault(record.key, []).append(store)
     counts = {"probe": sample, "training": trained}
     kinds: dict[str, list[str]] = {kind: [] for kind in counts}
     for key, cell in cells.items():
@@ -174,7 +178,7 @@ def main(
         for kind, keys in kinds.items()
         for key in draw.sample(keys, min(counts[kind], len(keys)))
     ]
-    print(f"{len(stale)} of {len(records)} records have new keys")
+    print(f"{len(stale)} of {len(found)} records have new keys")
     print(f"computing {len(drawn)} of them again")
     wrong, odd = disagreeing({key: stale[key] for key in drawn}, cells, commit, corpus)
     for key in wrong:
@@ -188,8 +192,9 @@ def main(
         made = record.provenance.with_facts(refiled_from=key, refiled_after=how)
         planned = cells[key].record()
         named = {n: getattr(planned, n) for n in ("spec", "label", "family", "source")}
-        store.write(replace(record, **named, provenance=made).to_json())
-        (store.cells / f"{key}.json").unlink()
+        for store in places[key]:
+            store.write(replace(record, **named, provenance=made).to_json())
+            (store.cells / f"{key}.json").unlink()
     print(f"{len(stale)} records filed under new keys: {how}")
 
 

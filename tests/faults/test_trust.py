@@ -288,16 +288,20 @@ def test_a_plugin_that_is_edited_runs_as_it_was_planned(tmp_path: Path) -> None:
     path.write_text(EDITED)
     assert run(tmp_path / "still", "edited", ["perturbation"], **asked)[:2] == (0, "")
     moving = tmp_path / "moving"
+    over = threading.Event()
 
     def edit() -> None:
         while len(list((moving / "run" / "cells").glob("[!.]*.json"))) < 3:
-            time.sleep(0.01)
+            if over.wait(0.01):
+                return
         path.write_text(EDITED.replace("0.01", "100"))
 
     editor = threading.Thread(target=edit)
     editor.start()
-    assert run(moving, "edited", ["perturbation"], **asked)[:2] == (0, "")
+    found = run(moving, "edited", ["perturbation"], **asked)
+    over.set()
     editor.join()
+    assert found[:2] == (0, "")
     assert "100" in path.read_text()
     assert values(moving / "run") == values(tmp_path / "still" / "run")
     # What is planned now is the new code, and none of it is there yet.
@@ -312,10 +316,12 @@ def test_a_file_that_breaks_or_goes_while_it_runs_harms_nothing(
     path.write_text(EDITED)
     asked = {"plugins": [str(path)], "corpus": corpus, "steps": 40, "seeds": 2}
     limits = {"workers": 1, "interval": 0.0}
+    over = threading.Event()
 
     def spoil() -> None:
         while not list(out.glob("ckpt/*/manifest.json")):
-            time.sleep(0.01)
+            if over.wait(0.01):
+                return
         path.write_text("(((")
         time.sleep(0.2)
         path.unlink()
@@ -323,6 +329,7 @@ def test_a_file_that_breaks_or_goes_while_it_runs_harms_nothing(
     spoiler = threading.Thread(target=spoil)
     spoiler.start()
     found = run(tmp_path, "edited", ["extrapolation"], limits=limits, **asked)
+    over.set()
     spoiler.join()
     assert found[:2] == (0, "")
     kept = [record["status"] for record in Store(out).records()]

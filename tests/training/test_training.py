@@ -246,13 +246,15 @@ def test_a_step_leaves_no_tensor_behind(corpus: Corpus) -> None:
     trainer = Trainer(
         Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), RECIPE, seed=0
     )
-    alive: list[int] = []
+    alive: dict[int, int] = {}  # tensors by step
 
     def count(units: int) -> None:
-        alive.append(sum(issubclass(type(o), torch.Tensor) for o in gc.get_objects()))
+        if trainer.done in (5, RECIPE.steps):
+            found = [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)]
+            alive[trainer.done] = len(found)
 
     trainer.train(Progress(count))
-    assert alive[5:] == [alive[5]] * len(alive[5:])
+    assert alive[5] == alive[RECIPE.steps]
 
 
 def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
