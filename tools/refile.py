@@ -33,6 +33,7 @@ from posenc_compare.analysis.records.cells import Cell, cell_of
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
+from posenc_compare.registry import add_plugin
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("status", "error", "arrays", "corpus")  # of a record, with rows: what came out
@@ -81,14 +82,14 @@ def outcome(body: dict[str, Any], record: Record) -> bytes:
     return canonical({**{name: body.get(name) for name in PARTS}, "rows": rows})
 
 
-def compute_now(cells: dict[str, Cell], folder: Path) -> Store:
+def compute_now(cells: dict[str, Cell], folder: Path, plugins: list[str]) -> Store:
     """Compute cells by key with the present code."""
     store = Store(folder)
     store.create()
     limits = Limits(workers=2)
     ends = (lambda cell, units: None, lambda record: print(".", end="", flush=True))
     with closing(Pool(limits.workers)) as pool:
-        Scheduler(cells, store, [], limits, (), *ends, pool).run()
+        Scheduler(cells, store, plugins, limits, (), *ends, pool).run()
     print()
     return store
 
@@ -115,12 +116,16 @@ def compute_then(
 
 
 def disagreeing(
-    sample: dict[str, Record], cells: dict[str, Cell], commit: str, corpus: str
+    sample: dict[str, Record],
+    cells: dict[str, Cell],
+    commit: str,
+    corpus: str,
+    plugins: list[str],
 ) -> tuple[list[str], int]:
     """Return the keys whose results differ, and how many needed the code of then."""
     with tempfile.TemporaryDirectory() as place:
         wanted = {cells[key].key(): cells[key] for key in sample}
-        store = compute_now(wanted, Path(place) / "now")
+        store = compute_now(wanted, Path(place) / "now", plugins)
         now = {key: store.read(cells[key].key()) or {} for key in sample}
     odd = [
         record
@@ -149,9 +154,12 @@ def main(
         str, typer.Option(help="Of the code of records that do not name one.")
     ] = "HEAD",
     corpus: str = "stdlib",
+    plugin: Annotated[list[str], typer.Option(help="Of schemes.")] = [],  # noqa: B006
     seed: int = 0,
 ) -> None:
     """File the records of folders under new keys, if a sample of them agrees."""
+    for name in plugin:
+        add_plugin(name)
     places: dict[str, list[Store]] = {}  # of a record: it may lie in several folders
     cells: dict[str, Cell] = {}
     stale: dict[str, Record] = {}
@@ -180,7 +188,8 @@ def main(
     ]
     print(f"{len(stale)} of {len(found)} records have new keys")
     print(f"computing {len(drawn)} of them again")
-    wrong, odd = disagreeing({key: stale[key] for key in drawn}, cells, commit, corpus)
+    again = {key: stale[key] for key in drawn}
+    wrong, odd = disagreeing(again, cells, commit, corpus, plugin)
     for key in wrong:
         print(f"{key}: {stale[key].label} gives another result")
     if wrong or not drawn:
