@@ -83,11 +83,9 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     is the factor of cosines and sines. `off by` is the largest relative difference of
     a frequency, as built, from the scheme in the last column, the same rope here.
     """
-    from posenc_compare.hf import rotary_of
-    from posenc_compare.hf.planned import configuration, local_place
+    from posenc_compare.hf.planned import local_place, rotary_in
 
-    place = local_place(model)
-    found = rotary_of(configuration(place))
+    _, found = rotary_in(local_place(model))
     body = [
         [
             one.layers,

@@ -17,7 +17,7 @@ from posenc_compare.analysis.engine.plan import graphics_of
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.checkpoint import Checkpoint
 from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for
@@ -43,8 +43,8 @@ def evaluation(model: str, given: Body, work: Body) -> Comparison:
     add_plugin(MEASURE)
     how = Work(**{"device": "auto", **work})
     place = local_place(model)
-    config = configuration(place)
-    rotary = _one(rotary_of(config))
+    config, kinds = rotary_in(place)
+    rotary = _one(kinds)
     setting = Checkpoint(
         model=place.name,
         model_sha256=sha256_of(place),
@@ -82,28 +82,33 @@ def local_place(model: str) -> Path:
     try:
         return Path(snapshot_download(model))
     except Exception as error:  # no name, no such name, no network
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
-        raise ConfigError(
-            f"model must be a folder, a GGUF file or a name on the hub, got "
-            f"{model[:200]!r}: {reason}"
-        ) from error
+        raise _no_model(model, error) from error
 
 
-def configuration(place: Path) -> Any:
-    """Return the configuration of a checkpoint.
+def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
+    """Return the configuration of a checkpoint, and its kinds of rotary positions.
 
     Raises:
-        ConfigError: if it has none that can be read.
+        ConfigError: if it has no configuration that can be read.
+        UnsupportedModelError: if it has no rotary positions.
     """
     given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
     try:
-        return AutoConfig.from_pretrained(place.parent if given else place, **given)
+        folder = place.parent if given else place
+        config = AutoConfig.from_pretrained(folder, **given)
+        return config, rotary_of(config)
+    except PosencError:
+        raise
     except Exception as error:  # whatever a configuration makes transformers raise
-        reason = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-        raise ConfigError(
-            f"model must be a folder with a config.json, a name on the hub or a GGUF "
-            f"file, got {str(place)!r}: {reason[:300]}"
-        ) from error
+        raise _no_model(str(place), error) from error
+
+
+def _no_model(model: str, error: Exception) -> ConfigError:
+    reason = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    return ConfigError(
+        f"model must be a folder with a config.json, a name on the hub or a GGUF file, "
+        f"got {model[:200]!r}: {reason[:300]}"
+    )
 
 
 def sha256_of(place: Path) -> str:
