@@ -160,9 +160,8 @@ def main(
     """File the records of folders under new keys, if a sample of them agrees."""
     for name in plugin:
         add_plugin(name)
-    places: dict[str, list[Store]] = {}  # of a record: it may lie in several folders
     cells: dict[str, Cell] = {}
-    stale: dict[str, Record] = {}
+    stale: list[tuple[Store, Record]] = []  # two folders may have a cell each its own
     found: list[tuple[Store, Record]] = []
     for store in map(Store, folders):
         if store.packed.exists():
@@ -174,8 +173,8 @@ def main(
         except (ConfigError, TypeError) as error:
             sys.exit(f"{record.key}: cannot be computed any more: {error}")
         if cell.key() != record.key:
-            stale[record.key], cells[record.key] = record, cell
-            places.setdefault(record.key, []).append(store)
+            stale.append((store, record))
+            cells[record.key] = cell
     counts = {"probe": sample, "training": trained}
     kinds: dict[str, list[str]] = {kind: [] for kind in counts}
     for key, cell in cells.items():
@@ -188,22 +187,21 @@ def main(
     ]
     print(f"{len(stale)} of {len(found)} records have new keys")
     print(f"computing {len(drawn)} of them again")
-    again = {key: stale[key] for key in drawn}
+    again = {record.key: record for _, record in stale if record.key in drawn}
     wrong, odd = disagreeing(again, cells, commit, corpus, plugin)
     for key in wrong:
-        print(f"{key}: {stale[key].label} gives another result")
+        print(f"{key}: {again[key].label} gives another result")
     if wrong or not drawn:
         sys.exit(f"{len(wrong)} of {len(drawn)} differ; nothing is filed anew")
     how = f"{len(drawn)} of {len(stale)} computed again, the same"
     if odd:
         how += f"; {odd} of them beside the code that made them, on another processor"
-    for key, record in stale.items():
-        made = record.provenance.with_facts(refiled_from=key, refiled_after=how)
-        planned = cells[key].record()
+    for store, record in stale:
+        made = record.provenance.with_facts(refiled_from=record.key, refiled_after=how)
+        planned = cells[record.key].record()
         named = {n: getattr(planned, n) for n in ("spec", "label", "family", "source")}
-        for store in places[key]:
-            store.write(replace(record, **named, provenance=made).to_json())
-            (store.cells / f"{key}.json").unlink()
+        store.write(replace(record, **named, provenance=made).to_json())
+        (store.cells / f"{record.key}.json").unlink()
     print(f"{len(stale)} records filed under new keys: {how}")
 
 
