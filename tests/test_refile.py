@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute
@@ -21,9 +23,9 @@ refile: Any = importlib.import_module("refile")
 CELL = Cell(Variant("rope"), "smoothness", ProbeSetting(width=16, heads=2), 1)
 
 
-def filed(folder: Path, machine: str) -> Store:
+def filed(folder: Path, machine: str, **changed: Any) -> Store:
     """Return a folder with a record of older code, made by a machine."""
-    record = compute(CELL, Progress())
+    record = replace(compute(CELL, Progress()), **changed)
     measure = replace(record.spec.measure, source_sha256="0" * 64)
     spec = replace(record.spec, measure=measure)
     made = record.provenance.with_facts(cpu=machine)
@@ -50,3 +52,12 @@ def test_two_folders_with_one_cell_keep_a_record_each(tmp_path: Path) -> None:
         assert now.rows == was.rows
         assert now.provenance.text("cpu", "") == was.provenance.text("cpu", "")
         assert now.provenance.text("refiled_from", "") == was.key
+
+
+def test_another_result_of_this_processor_is_filed_nowhere(tmp_path: Path) -> None:
+    row = compute(CELL, Progress()).rows[0]
+    store = filed(tmp_path / "one", "one", rows=[replace(row, value=0.5)])
+    before = only(store)
+    with pytest.raises(SystemExit, match="1 of 1 differ; nothing is filed anew"):
+        refile.main([store.folder], sample=1)
+    assert only(store) == before

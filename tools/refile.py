@@ -7,9 +7,8 @@ that code gives new keys, also one that changes no number. This script draws rec
 random from all folders and computes each again with the present code. If every byte of
 every result agrees, it files all records under their new keys, and each says so.
 
-Where a result differs, the processor may be another than that which made the record.
-Then the code that made it, taken from its commit, is run on this machine too, and the
-two results of this machine must agree.
+Where a result differs and another processor made the record, the code that made it,
+taken from its commit, is run on this machine too, and the two results must agree.
 """
 
 import json
@@ -133,10 +132,14 @@ def disagreeing(
         if outcome(now[key], record) != outcome(record.to_json(), record)
     ]
     by_commit: dict[str, list[Record]] = {}
+    wrong = []
     for record in odd:
+        made = now[record.key].get("provenance", {})
+        if record.provenance.text("arithmetic", "") == made.get("arithmetic"):
+            wrong.append(record.key)  # no processor is to blame
+            continue
         made_by = record.provenance.text("git_commit", commit)
         by_commit.setdefault(made_by, []).append(record)
-    wrong = []
     for made_by, records in by_commit.items():
         then = compute_then(records, made_by, corpus)
         for record in records:
@@ -178,7 +181,7 @@ def main(
     counts = {"probe": sample, "training": trained}
     kinds: dict[str, list[str]] = {kind: [] for kind in counts}
     for key, cell in cells.items():
-        kinds[cell.setting.kind].append(key)
+        kinds["training" if cell.setting.resumes else "probe"].append(key)
     draw = random.Random(seed)
     drawn = [
         key
