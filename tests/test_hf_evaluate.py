@@ -17,7 +17,8 @@ from posenc_compare.analysis.core.progress import Progress  # noqa: E402
 from posenc_compare.analysis.records.load import load_records  # noqa: E402
 from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts  # noqa: E402
-from posenc_compare.hf.planned import evaluation, sha256_of  # noqa: E402
+from posenc_compare.hf.files import sha256_of  # noqa: E402
+from posenc_compare.hf.planned import evaluation  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 
 TRAINED = 32
@@ -208,3 +209,30 @@ def test_other_weights_are_another_cell(place: Path, tmp_path: Path) -> None:
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "rope_theta": 5e5}))
     assert sha256_of(other) != before
+
+
+def test_weights_in_a_folder_of_the_folder_count(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "x.safetensors").write_bytes(b"0")
+    before = sha256_of(tmp_path)
+    (tmp_path / "w" / "x.safetensors").write_bytes(b"1")
+    assert sha256_of(tmp_path) != before
+
+
+def test_weights_that_change_after_planning_are_refused(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    import shutil
+
+    from posenc_compare.analysis.engine.compute import compute
+
+    other = tmp_path / "model"
+    shutil.copytree(place, other)
+    given = {"lengths": "16,32", "corpus": corpus}
+    (cell,) = evaluation(str(other), given, {}).cells
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.from_pretrained(other)
+    transformers.LlamaForCausalLM(config).save_pretrained(other)
+    record = compute(cell, Progress())
+    assert record.status != "ok"
+    assert "has changed since this was planned" in record.error

@@ -29,6 +29,7 @@ from posenc_compare.analysis.settings.checkpoint import BYTES, Checkpoint
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.schemes import Scheme, Variant
@@ -85,9 +86,12 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
         `window_documents`.
 
     Raises:
-        CorpusError: if the text is too small.
+        ConfigError: if the checkpoint is none, or another than was planned.
+        CorpusError: if the text is too small, or has what the tokenizer does not know.
     """
     model, tokenizer = loaded(setting.place, setting.dtype)
+    if sha256_of(Path(setting.place)) != setting.model_sha256:
+        raise ConfigError(f"model {setting.model}: has changed since this was planned")
     model.to(torch.device(setting.device)).eval()
     tokens, sizes, documents = _windows(setting, tokenizer)
     geometry = geometry_of(model.config.get_text_config(), setting.trained)
@@ -267,6 +271,11 @@ def _windows(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, Tensor, list[
             raise CorpusError(
                 f"corpus {corpus.name}: {size} bytes must make {wanted} tokens, got "
                 f"{len(ids)}"
+            )
+        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
+            raise CorpusError(
+                f"corpus {corpus.name}: must be of characters that the tokenizer "
+                f"knows, for unknown ones have no number of bytes"
             )
         rows.append(ids)
         sizes.append(len(tokenizer.decode(ids[1:]).encode()))

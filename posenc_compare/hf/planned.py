@@ -1,6 +1,5 @@
 """The plan of an evaluation of a checkpoint."""
 
-import hashlib
 import importlib.metadata
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.checkpoint import Checkpoint
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for
@@ -51,7 +51,7 @@ def evaluation(model: str, given: Body, work: Body) -> Comparison:
         trained=rotary.length,
         device=resolve_device(how.device, on_gpu=Checkpoint.on_gpu),
         transformers=importlib.metadata.version("transformers"),
-        place=str(place.resolve()),
+        place=str(place.absolute()),
         **given,
     ).resolve(load_corpus)
     variant = rotary.variant
@@ -109,19 +109,6 @@ def _no_model(model: str, error: Exception) -> ConfigError:
         f"model must be a folder with a config.json, a name on the hub or a GGUF file, "
         f"got {model[:200]!r}: {reason[:300]}"
     )
-
-
-def sha256_of(place: Path) -> str:
-    """Return the hash of all files of a checkpoint, with their names."""
-    files = (
-        [place] if place.is_file() else sorted(filter(Path.is_file, place.iterdir()))
-    )
-    whole = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        whole.update(f"{path.name} {digest}\n".encode())
-    return whole.hexdigest()
 
 
 def _one(kinds: list[Rotary]) -> Rotary:

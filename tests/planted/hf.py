@@ -155,10 +155,10 @@ FAULTS = [
         f"{EVALUATE}what_was_read_is_not_read_again",
     ),
     Fault(
-        "hf/planned.py",
+        "hf/files.py",
         "weights that no hash is of",
-        '        whole.update(f"{path.name} {digest}\\n".encode())',
-        '        whole.update(f"{path.name}\\n".encode())',
+        '        whole.update(f"{path.relative_to(folder)} {digest}\\n".encode())',
+        '        whole.update(f"{path.relative_to(folder)}\\n".encode())',
         f"{EVALUATE}other_weights_are_another_cell",
     ),
     Fault(
