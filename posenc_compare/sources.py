@@ -10,7 +10,7 @@ import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -171,7 +171,7 @@ def closure(module: str, path: Path) -> dict[str, Path]:
         found[name] = place
         package = name if place.name == "__init__.py" else name.rpartition(".")[0]
         try:
-            waiting += ((other, None) for other in _imported(parse(place), package))
+            waiting += ((other, None) for other in _imported(place, package))
         except ConfigError:
             if name == module:
                 raise
@@ -272,19 +272,26 @@ def _with_parents(name: str) -> list[str]:
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
-def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Yield the modules that a file in `package` may import, with their parents."""
-    for name in _exports_used(tree):
-        yield from _with_parents(EXPORTS[name])
+@remembered
+def _imported(path: Path, package: str) -> tuple[str, ...]:
+    """Return the modules that a file in `package` may import, with their parents.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    tree = parse(path)
+    found: list[str] = []
+    for name in sorted(_exports_used(tree)):
+        found += _with_parents(EXPORTS[name])
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _with_parents(alias.name)
+                found += _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
             source = imported_from(node, package)
-            yield from _with_parents(source)
-            for alias in node.names:
-                yield f"{source}.{alias.name}"
+            found += _with_parents(source)
+            found += (f"{source}.{alias.name}" for alias in node.names)
+    return tuple(dict.fromkeys(found))
 
 
 def imported_from(node: ast.ImportFrom, package: str) -> str:

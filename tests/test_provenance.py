@@ -71,6 +71,20 @@ def test_each_cell_has_its_own_peak_of_the_device(
     assert "peak_device_memory_bytes" not in provenance(cell)
 
 
+CURIOUS = """
+import sys
+
+from posenc_compare.schemes import Scheme, register
+
+
+@register("curious", family="absolute")
+class Curious(Scheme):
+    '''Look at what was imported.'''
+
+    def embed(self, x, positions):
+        assert "torch._dynamo" not in sys.modules
+        return x
+"""
 LOOSE = """
 import os
 import torch
@@ -109,6 +123,21 @@ def test_operations_that_may_differ_are_refused_where_asked(tmp_path: Path) -> N
     assert [label for label, status in found.items() if status == "failed"] == [
         ("loose", True)
     ]
+
+
+def test_a_worker_that_trains_nothing_is_spared_the_compiler_of_torch(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "curious.py").write_text(CURIOUS)
+    results = compare(
+        "curious",
+        "smoothness",
+        positions=16,
+        seeds=1,
+        plugins=[tmp_path / "curious.py"],
+        out=tmp_path / "run",
+    )
+    assert [record.error for record in results.records] == [""]
 
 
 def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(

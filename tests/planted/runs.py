@@ -480,8 +480,8 @@ FAULTS = [
     fault(
         "sources",
         "names of the package unseen",
-        "        yield from _with_parents(EXPORTS[name])\n",
-        "        yield from _with_parents(OURS)\n",
+        "        found += _with_parents(EXPORTS[name])\n",
+        "        found += _with_parents(OURS)\n",
         f"{API}a_key_covers_what_is_taken_from_the_package_itself",
     ),
     # On a cluster
