@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 
 from posenc_compare.analysis.core.progress import Progress  # noqa: E402
+from posenc_compare.analysis.engine.compute import compute  # noqa: E402
 from posenc_compare.analysis.records.load import load_records  # noqa: E402
 from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts  # noqa: E402
@@ -42,13 +44,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {letter: number for number, letter in enumerate(letters)}
-    whole = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    save_tokenizer(folder, {letter: number for number, letter in enumerate(letters)})
+    return folder
+
+
+def save_tokenizer(folder: Path, vocabulary: dict[str, int], **unknown: str) -> None:
+    """Write a tokenizer of bytes, without any merges, for a vocabulary."""
+    whole = Tokenizer(models.BPE(vocab=vocabulary, merges=[], **unknown))
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     whole.decoder = decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=whole)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=whole, **unknown)
     tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -219,13 +225,46 @@ def test_weights_in_a_folder_of_the_folder_count(tmp_path: Path) -> None:
     assert sha256_of(tmp_path) != before
 
 
+def test_what_is_read_with_a_gguf_file_counts(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"0")
+    (tmp_path / "other.gguf").write_bytes(b"0")
+    before = sha256_of(model)
+    (tmp_path / "other.gguf").write_bytes(b"1")
+    assert sha256_of(model) == before
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    assert sha256_of(model) != before
+
+
+def test_a_link_to_a_checkpoint_keeps_its_name(
+    place: Path, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A model of the hub is a link to a blob, whose name says nothing.
+    (tmp_path / "named").symlink_to(place)
+    monkeypatch.chdir(tmp_path)
+    (cell,) = evaluation("named", {"lengths": "16,32", "corpus": corpus}, {}).cells
+    assert cell.setting.place == str(tmp_path / "named")
+    assert cell.setting.spec()["model"] == "named"
+
+
+def test_characters_that_the_tokenizer_does_not_know_are_refused(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "model"
+    shutil.copytree(place, other)
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    known = [letter for letter in letters if letter not in "Ã©"]  # the bytes of é
+    vocabulary = {letter: number for number, letter in enumerate(known)}
+    save_tokenizer(other, {**vocabulary, "?": len(known)}, unk_token="?")
+    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
+    record = compute(cell, Progress())
+    assert record.status != "ok"
+    assert "characters that the tokenizer knows" in record.error
+
+
 def test_weights_that_change_after_planning_are_refused(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
-    import shutil
-
-    from posenc_compare.analysis.engine.compute import compute
-
     other = tmp_path / "model"
     shutil.copytree(place, other)
     given = {"lengths": "16,32", "corpus": corpus}
