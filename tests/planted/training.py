@@ -53,9 +53,16 @@ FAULTS = [
     fault(
         "analysis/training/evaluation",
         "no draws in tests",
-        'positions, ids_of(start, "test"))',
-        "positions)",
+        'positions, ids_of(start, "test"), first)',
+        "positions, None, first)",
         "random_ids_are_drawn_in_tests_too",
+    ),
+    fault(
+        "analysis/training/evaluation",
+        "one sequence decides where places begin to count",
+        "weights.any(dim=0)",
+        "weights[-1].bool()",
+        "places_before_the_first_that_counts_are_read_and_not_scored",
     ),
     fault(
         "analysis/training/trainer",

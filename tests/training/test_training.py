@@ -383,6 +383,24 @@ def test_every_length_is_tested_on_the_same_bytes(corpus: Corpus) -> None:
     torch.testing.assert_close(bits.double(), torch.stack(slow), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("score", ["bits_per_byte", "accuracy"])
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_places_before_the_first_that_counts_are_read_and_not_scored(
+    corpus: Corpus, name: str, score: str
+) -> None:
+    model = Decoder(Variant(name), 2, GEOMETRY, seed=0)
+    read = next_bytes(torch.from_numpy(corpus.windows("test", 64, 320)[0]), 16)
+    weights = torch.zeros(read.tokens.shape)
+    weights[0, 11:] = 0.5
+    weights[1:, 13:] = 1
+    part = Batch(read.tokens, read.targets, weights)
+    whole, found = (evaluate(model, one, False, score) for one in (read, part))
+    assert (found[:, :11] == 0).all()
+    torch.testing.assert_close(found[:, 11:], whole[:, 11:], rtol=1e-5, atol=1e-6)
+    nothing = Batch(read.tokens, read.targets, torch.zeros(read.tokens.shape))
+    assert torch.equal(evaluate(model, nothing, False, score), whole)
+
+
 def small(corpus: Corpus, tmp_path: Path, longest: int) -> Training:
     """Return a training of three steps, tested at up to so many times its length."""
     return Training(

@@ -42,15 +42,25 @@ class Layer(nn.Module):
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
 
-    def forward(self, x: Tensor, session: Session, layer: int) -> Tensor:
-        """Return `(batch, seq, width)`, with this layer's part added to `x`."""
+    def forward(
+        self, x: Tensor, session: Session, layer: int, first: int = 0
+    ) -> Tensor:
+        """Return `(batch, seq - first, width)`, with this layer's part added to `x`.
+
+        Args:
+            x: `(batch, seq, width)`.
+            session: of the forward pass.
+            layer: its number.
+            first: the place from which on the result is wanted.
+        """
         seen = self.attention_norm(x)
         q, k, v = (
             rearrange(project(seen), "b seq (head d) -> b head seq d", head=self.heads)
             for project in (self.query, self.key, self.value)
         )
         read = session.attend(layer, q * self.query_gain, k, v, x=seen)
-        x = x + self.out(rearrange(read, "b head seq d -> b seq (head d)"))
+        read = rearrange(read[:, :, first:], "b head seq d -> b seq (head d)")
+        x = x[:, first:] + self.out(read)
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
@@ -141,6 +151,7 @@ class Decoder(nn.Module):
         tokens: Tensor,
         positions: Tensor,
         generator: torch.Generator | None = None,
+        first: int = 0,
     ) -> Tensor:
         """Return logits of the token at each place.
 
@@ -148,16 +159,19 @@ class Decoder(nn.Module):
             tokens: `(batch, seq)` int64.
             positions: `(seq,)` int64, or `(seq, axes)`.
             generator: of position ids, where the scheme draws them.
+            first: the place from which on logits are wanted. In the last layer the
+                places before it take part in attention alone.
 
         Returns:
-            `(batch, seq, vocabulary)`.
+            `(batch, seq - first, vocabulary)`.
         """
         session = Session(
             self.reading, positions, generator=generator, batch=len(tokens)
         )
         x = session.embed(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
+        last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            x = layer(x, session, number)
+            x = layer(x, session, number, first if number == last else 0)
         return F.linear(self.final_norm(x), self.embedding.weight)
 
 

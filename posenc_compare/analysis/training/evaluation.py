@@ -26,27 +26,35 @@ def evaluate(
         score: bits_per_byte, or accuracy, 1 for a token that is foreseen and else 0.
 
     Returns:
-        `(sequence, length)` float32, on the CPU.
+        `(sequence, length)` float32, on the CPU; 0 at the places before the first that
+        counts in any sequence.
     """
     model.eval()
     device = model.embedding.weight.device
     count, length = batch.tokens.shape
     positions = batch.positions_for(model.axes)
     size = max(1, TEST_TOKENS // length)
+    first = _first_counted(batch)
     found: list[Tensor] = []
     for start in range(0, count, size):
         part = slice(start, start + size)
         both = batch.tokens, batch.targets
         some, wanted = (sent(t[part], device) for t in both)
+        wanted = wanted[:, first:]
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
-            logits = model(some, positions, ids_of(start, "test"))
+            logits = model(some, positions, ids_of(start, "test"), first)
         if score == "accuracy":
             scores = (logits.argmax(dim=-1) == wanted).float()
         else:
             losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
             scores = losses / math.log(2)
         found.append(scores.cpu())
-    return torch.cat(found)
+    return F.pad(torch.cat(found), (first, 0))
+
+
+def _first_counted(batch: Batch) -> int:
+    """Return the first place that counts in any sequence, or 0 if none does."""
+    return 0 if batch.weights is None else int(batch.weights.any(dim=0).int().argmax())
 
 
 def by_place(scores: Tensor, batch: Batch) -> Tensor:
