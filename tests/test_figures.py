@@ -43,7 +43,7 @@ CASES = [
     ),
     *(("quick", name, "rope") for name in ("extrapolation", "similarity", "scalings")),
     *(
-        ("standard", name, "")
+        ("survey", name, "")
         for name in ("extrapolation", "change", "position_bits", "scalings")
     ),
     ("quick", "bias_maps", "alibi"),

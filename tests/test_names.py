@@ -119,7 +119,7 @@ def test_the_case_of_a_name_does_not_hide_it() -> None:
 
 def test_suggestions_for_presets_devices_and_statuses() -> None:
     for typed, choices, meant in (
-        ("qiuck", ("quick", "standard", "gpu"), "quick"),
+        ("qiuck", ("quick", "survey", "standard", "gpu"), "quick"),
         ("cdua", ("auto", "cpu", "cuda"), "cuda"),
         ("faild", ("failed", "lost"), "failed"),
     ):

@@ -403,8 +403,14 @@ def test_an_unknown_name_in_a_file_has_its_line(
         (b"compiled = 1\n", "x.toml:1: compiled must be true or false, got 1"),
         (b"dtype = 'float64'\n", "x.toml:1: dtype must be float32 or bfloat16"),
         (b"dtype = 'float32'\nprobe_dtype = 1\n", "x.toml:2: probe_dtype must be"),
-        (b"preset = 'huge'\n", "x.toml:1: preset must be quick or standard or gpu"),
-        (b"preset = ['quick']\n", "x.toml:1: preset must be quick or standard or gpu"),
+        (
+            b"preset = 'huge'\n",
+            "x.toml:1: preset must be quick or survey or standard or gpu",
+        ),
+        (
+            b"preset = ['quick']\n",
+            "x.toml:1: preset must be quick or survey or standard or gpu",
+        ),
         (b"corpus = 1\n", "x.toml:1: corpus must be text, got 1"),
         (b"device = 'cpu'\n", "x.toml:1: unknown key 'device'"),
         (b"#" * (1 << 20) + b"\n", "1048577 bytes, more than 1048576"),

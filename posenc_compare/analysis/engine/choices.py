@@ -25,7 +25,9 @@ from posenc_compare.validate import check_choice, check_text
 class SettingChoices(TypedDict, total=False):
     """What numbers depend on, beside schemes and measures."""
 
-    preset: Annotated[Literal["quick", "standard", "gpu"], "quick by default."]
+    preset: Annotated[
+        Literal["quick", "survey", "standard", "gpu"], "quick by default."
+    ]
     tasks: Annotated[
         str,
         "What networks are trained on: comma-separated, or `all`; default: language.",

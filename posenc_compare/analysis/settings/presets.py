@@ -24,8 +24,12 @@ PRESETS: dict[str, Preset] = {
     "quick": Preset(
         Training(steps=150, longest=8, test_bytes=4096), seeds=3, by_task=False
     ),
-    "standard": Preset(
+    "survey": Preset(
         Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536),
+        seeds=6,
+    ),
+    "standard": Preset(
+        Training(length=128, steps=6000, learning_rate=4e-3, test_bytes=65_536),
         seeds=6,
     ),
     "gpu": Preset(
