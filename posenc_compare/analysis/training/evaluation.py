@@ -40,16 +40,18 @@ def evaluate(
         part = slice(start, start + size)
         both = batch.tokens, batch.targets
         some, wanted = (sent(t[part], device) for t in both)
-        wanted = wanted[:, first:]
         with torch.autocast(device.type, torch.bfloat16, enabled=autocast):
             logits = model(some, positions, ids_of(start, "test"), first)
+        # As many places as ever: for a few, torch would round the losses otherwise.
+        logits = F.pad(logits, (0, 0, first, 0))
         if score == "accuracy":
             scores = (logits.argmax(dim=-1) == wanted).float()
         else:
             losses = F.cross_entropy(logits.float().mT, wanted, reduction="none")
             scores = losses / math.log(2)
+        scores[:, :first] = 0
         found.append(scores.cpu())
-    return F.pad(torch.cat(found), (first, 0))
+    return torch.cat(found)
 
 
 def _first_counted(batch: Batch) -> int:
