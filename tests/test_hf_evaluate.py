@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 from posenc_compare.analysis.core.progress import Progress  # noqa: E402
 from posenc_compare.analysis.engine.compute import compute  # noqa: E402
 from posenc_compare.analysis.records.load import load_records  # noqa: E402
+from posenc_compare.analysis.settings.checkpoint import Checkpoint  # noqa: E402
 from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts  # noqa: E402
 from posenc_compare.hf.files import sha256_of  # noqa: E402
@@ -243,8 +244,9 @@ def test_a_link_to_a_checkpoint_keeps_its_name(
     (tmp_path / "named").symlink_to(place)
     monkeypatch.chdir(tmp_path)
     (cell,) = evaluation("named", {"lengths": "16,32", "corpus": corpus}, {}).cells
+    assert isinstance(cell.setting, Checkpoint)
     assert cell.setting.place == str(tmp_path / "named")
-    assert cell.setting.spec()["model"] == "named"
+    assert cell.setting.model == "named"
 
 
 def test_characters_that_the_tokenizer_does_not_know_are_refused(
