@@ -43,7 +43,8 @@ CASES = [
     ),
     *(("quick", name, "rope") for name in ("extrapolation", "similarity", "scalings")),
     *(
-        ("survey", name, "")
+        (folder, name, "")
+        for folder in ("survey", "standard")
         for name in ("extrapolation", "change", "position_bits", "scalings")
     ),
     ("quick", "bias_maps", "alibi"),

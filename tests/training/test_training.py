@@ -401,6 +401,28 @@ def test_places_before_the_first_that_counts_are_read_and_not_scored(
     assert torch.equal(evaluate(model, nothing, False, score), whole)
 
 
+def test_sparing_places_changes_no_bit_of_a_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of given logits: products of other shapes may be rounded otherwise elsewhere.
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    logits = torch.randn(64, 64, 256, generator=torch.Generator().manual_seed(0))
+
+    def given(tokens: Tensor, positions: Tensor, ids: object, first: int = 0) -> Tensor:
+        return logits[:, first:]
+
+    monkeypatch.setattr(model, "forward", given)
+    tokens = torch.randint(256, (64, 65), generator=torch.Generator().manual_seed(1))
+    whole = next_bytes(tokens, 64)
+    bits = evaluate(model, whole, autocast=False)
+    for last in (1, 2, 4, 8, 15, 16, 17, 32):
+        weights = torch.zeros(64)
+        weights[-last:] = 1
+        part = Batch(whole.tokens, whole.targets, weights.expand(64, 64))
+        found = evaluate(model, part, autocast=False)
+        assert torch.equal(found[:, -last:], bits[:, -last:])
+
+
 def small(corpus: Corpus, tmp_path: Path, longest: int) -> Training:
     """Return a training of three steps, tested at up to so many times its length."""
     return Training(

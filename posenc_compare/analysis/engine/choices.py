@@ -26,7 +26,8 @@ class SettingChoices(TypedDict, total=False):
     """What numbers depend on, beside schemes and measures."""
 
     preset: Annotated[
-        Literal["quick", "survey", "standard", "gpu"], "quick by default."
+        Literal["quick", "survey", "standard", "gpu"],
+        "Sizes and seeds by one name; `run` takes quick.",
     ]
     tasks: Annotated[
         str,

@@ -1,6 +1,6 @@
 """Named presets of sizes for a comparison."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from posenc_compare.analysis.settings.training import Training
 
@@ -20,18 +20,13 @@ class Preset:
     by_task: bool = True
 
 
+SURVEY = Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536)
 PRESETS: dict[str, Preset] = {
     "quick": Preset(
         Training(steps=150, longest=8, test_bytes=4096), seeds=3, by_task=False
     ),
-    "survey": Preset(
-        Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536),
-        seeds=6,
-    ),
-    "standard": Preset(
-        Training(length=128, steps=6000, learning_rate=4e-3, test_bytes=65_536),
-        seeds=6,
-    ),
+    "survey": Preset(SURVEY, seeds=6),
+    "standard": Preset(replace(SURVEY, steps=6000), seeds=6),
     "gpu": Preset(
         Training(
             layers=6,
