@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes import Scheme, create
 
 # Foreign code warns of what is no concern of ours.
@@ -501,6 +501,24 @@ def test_fox_is_that_of_x_transformers(x_transformers: Any) -> None:
     theirs = products(Q, K) + module.double()(x.double())
     ours = logits(scheme, causal=True, state=scheme.token_state(x))
     assert_near(below_diagonal(ours), below_diagonal(theirs))
+
+
+def test_sink_is_that_of_gpt_oss(models: Oracle) -> None:
+    scheme: Any = make("sink", scheme="rope")
+    module = SimpleNamespace(
+        num_key_value_groups=1, sinks=scheme.logit, training=False
+    )
+    values = normal(BATCH, HEADS, LENGTH, WIDTH, seed=3)
+    future = torch.zeros(LENGTH, LENGTH).masked_fill(
+        torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1), -torch.inf
+    )
+    rope = make("rope")
+    turned = rope.query(Q, PLACES), rope.key(K, PLACES)
+    theirs, _ = models("gpt_oss").eager_attention_forward(
+        module, *turned, values, future, WIDTH**-0.5
+    )
+    ours = attention(Q, K, values, scheme=scheme, positions=PLACES)
+    assert_near(ours.transpose(1, 2), theirs)
 
 
 # Absolute.

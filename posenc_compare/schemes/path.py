@@ -24,6 +24,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry
 from posenc_compare.schemes.facts import Facts
 from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.convolution import over_past
 from posenc_compare.schemes.shared.layers import apply_wide
 
 KEYS = 128  # in a block, whose product of reflections is written as one matrix
@@ -74,16 +75,8 @@ class Path(Scheme):
 
     def directions(self, made: Tensor, segments: Tensor | None) -> Tensor:
         """Return w of every key, `(batch, head, key, head_dim)`, of unit length."""
-        keys = made.shape[1]
         if self.taps is not None:
-            taps, mixed = self.taps.weight.to(made.dtype), torch.zeros_like(made)
-            for back in range(TAPS):
-                seen = F.pad(made, (0, 0, back, 0))[:, :keys] * taps[:, back]
-                if segments is not None:
-                    same = F.pad(segments, (back, 0))[:, :keys] == segments
-                    seen = seen * same[..., None]
-                mixed = mixed + seen
-            made = F.silu(mixed)
+            made = F.silu(over_past(made, self.taps.weight, segments))
         w = rearrange(made, "b key (head d) -> b head key d", head=self.geometry.heads)
         return F.normalize(w, dim=-1)
 

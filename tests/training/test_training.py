@@ -277,8 +277,11 @@ def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
 
 THROUGH_TOKENS = {
     "fox": {"gate.weight"},
+    "grape_ap": {"path.weight"},
     "path": {"down.weight", "up.weight", "strength.weight"},
     "path:forget=true": {"gate.weight"},
+    "repo": {"gate.weight", "content.weight", "place.weight"},
+    "selective_rope": {"down.weight", "up.weight"},
     "sinusoidal_concat": {"project.weight"},
 }  # what multiplies token vectors; all else that is trained does not
 TRAINED = sorted(

@@ -1,0 +1,53 @@
+"""Bayesian attention mechanism (BAM): a generalised Gaussian of the distance.
+
+Adds to each logit the logarithm of a prior on the distance, a generalised Gaussian
+whose width and exponent are trained, per head.
+
+Formula: `bias[h, i, j] = -exp(a_h) * (|j - i - m_h| + 1e-5) ** b_h`.
+Source: Bianchessi et al. 2025, arXiv:2505.22842; numbers follow the authors' released
+code, one set for all layers. The paper was not opened.
+Start: exponents 1 and the slopes of ALiBi, which is ALiBi but for a constant. The
+exponent 0 is no position at all.
+Direction: the code takes both sides; m, where the bias is largest, is `exp(l) -
+exp(-l)` of a number l that starts at 0 and is trained only with `location`.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.slopes import slopes
+
+LEAST = 1e-5  # keeps the gradient of the exponent finite where the distance is 0
+
+
+@register("bam", family="bias", source="Bianchessi et al. 2025, arXiv:2505.22842")
+class Bam(Scheme):
+    """Subtract `exp(factor) * distance ** exponent`. Two or three parameters per head.
+
+    Args:
+        geometry: `heads` numbers of each kind.
+        exponent: initial exponent of the distance.
+        location: also train where the bias is largest, at first the query itself.
+    """
+
+    def __init__(
+        self, geometry: Geometry, *, exponent: float = 1.0, location: bool = False
+    ) -> None:
+        super().__init__(geometry)
+        if not math.isfinite(exponent):
+            raise ConfigError(f"bam: exponent must be a finite number, got {exponent}")
+        self.factor = nn.Parameter(torch.tensor(slopes(geometry.heads)).log())
+        self.exponent = nn.Parameter(torch.full((geometry.heads,), float(exponent)))
+        self.location = nn.Parameter(torch.zeros(geometry.heads)) if location else None
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        away = offsets.double()[None]
+        if self.location is not None:
+            away = away - 2 * self.location.double().sinh()[:, None]
+        exponent, factor = self.exponent.double(), self.factor.double().exp()
+        return -factor[:, None] * (away.abs() + LEAST) ** exponent[:, None]

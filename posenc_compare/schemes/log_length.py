@@ -1,0 +1,99 @@
+"""Logits that grow with the logarithm of the length.
+
+The softmax over more keys is flatter. A wrapper makes up for it: it multiplies the
+logits of a query by a factor that grows with the logarithm of how much it can see.
+
+Formula: at position p, where L is the training length and n keys are seen, ssmax is
+`s_h log(n)` with trained s, log is `max(1, log(p + 1) / log(L))`, and llama4 is
+`1 + 0.1 log(1 + floor((p + 1) / 8192))`.
+Source: log, Su 2021 (a blog, kexue.fm/archives/8823, not opened), as Qwen's code has
+it; ssmax, Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama 4,
+which scales its layers without positions alone: `log_length:scheme=nope;rule=llama4`.
+Start: s is 0.43, as in the released code of BAM (arXiv:2505.22842).
+Convention: ssmax counts the keys that the mask leaves, and so stays relative; log and
+llama4 read the position of the query.
+"""
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.contract import check_axes
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.variants import Variant
+
+STRENGTH = 0.1  # of llama4
+
+
+@register("log_length", family="contextual", source="Nakanishi 2025, arXiv:2501.19399")
+class LogLength(Wrapper):
+    """Multiply the logits of any scheme by the logarithm of the length.
+
+    One parameter per head with ssmax, otherwise none.
+
+    Args:
+        geometry: `length` is that of training.
+        scheme: the scheme whose logits grow.
+        rule: what the factor is made of.
+        start: of ssmax, the initial factor.
+        floor: of llama4, tokens for one step of the factor.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        scheme: Variant = Variant("rope"),
+        rule: Literal["log", "ssmax", "llama4"] = "ssmax",
+        start: float = 0.43,
+        floor: int = 8192,
+    ) -> None:
+        if rule == "log" and geometry.length < 2:
+            raise ConfigError(
+                f"log_length: log needs a length of at least 2, got {geometry.length}"
+            )
+        if floor < 1:
+            raise ConfigError(f"log_length: floor must be at least 1, got {floor}")
+        super().__init__(geometry, scheme.build(geometry))
+        check_axes(self)
+        self.rule, self.floor = rule, floor
+        counts = rule == "ssmax"
+        start_ = torch.full((geometry.heads,), float(start))
+        self.steepness = nn.Parameter(start_) if counts else None
+        self.facts = replace(
+            self.facts,
+            per_layer=counts or self.facts.per_layer,
+            relative=counts and self.facts.relative,
+        )
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        q = super().query(q, positions, call)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        return (q.to(wide) * self.factor(positions, call).to(wide)).to(q.dtype)
+
+    def factor(self, positions: Tensor, call: Call | None) -> Tensor:
+        """Return the factor of every query, `(batch or 1, head or 1, query, 1)`."""
+        if self.steepness is not None:
+            if call is None:
+                raise ConfigError("log_length: ssmax needs the call, got none")
+            seen = _seen(call).double().log()
+            return self.steepness[:, None, None] * seen[:, None, :, None]
+        seen = (positions.clamp(min=0) + 1).double()[..., None, :, None]
+        if self.rule == "log":
+            return (seen.log() / math.log(self.geometry.length)).clamp(min=1)
+        return 1 + STRENGTH * (seen / self.floor).floor().log1p()
+
+
+def _seen(call: Call) -> Tensor:
+    """Return how many keys each query sees, `(batch or 1, query)`."""
+    simple = call.alike and not call.has_prefix and call.window is None
+    if simple and call.causal:
+        queries = torch.arange(call.sizes[0], device=call.q.device)
+        return (queries + call.past + 1)[None]
+    return call.keep().sum(dim=-1)[:, 0]

@@ -1,0 +1,50 @@
+"""Attention sinks: a trained logit a head that no key has.
+
+The softmax runs over the keys and one number more, whose weight is dropped. So a head
+may look at nothing, and the weights of few keys are smaller than those of many.
+
+Formula: `w_ij = exp(z_ij) / (exp(s_h) + sum_k exp(z_ik))`.
+Source: Xiao et al. 2023, arXiv:2309.17453, for the sink; that it is one trained number
+a head follows transformers' port of gpt-oss, whose report was not opened.
+Start: zeros, an even chance against one key of logit 0; the port draws them from
+N(0, 0.02).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.wrapper import Wrapper
+from posenc_compare.variants import Variant
+
+
+@register("sink", family="rotary", source="Xiao et al. 2023, arXiv:2309.17453")
+class Sink(Wrapper):
+    """Give the softmax of any scheme a sink. One parameter per head.
+
+    Args:
+        geometry: passed on.
+        scheme: the scheme inside.
+        start: initial logit of the sinks.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        *,
+        scheme: Variant = Variant("rope"),
+        start: float = 0.0,
+    ) -> None:
+        super().__init__(geometry, scheme.build(geometry))
+        if self.inner.acts_at("weights"):
+            raise ConfigError(
+                f"sink: the scheme inside must leave the softmax, got {scheme.label}"
+            )
+        self.logit = nn.Parameter(torch.full((geometry.heads,), float(start)))
+
+    def weights(self, logits: Tensor, call: Call) -> Tensor:
+        sink = self.logit.to(logits.dtype)[:, None, None]
+        sink = sink.expand(*logits.shape[:-1], 1)
+        return torch.cat([logits, sink], dim=-1).softmax(dim=-1)[..., :-1]

@@ -1,0 +1,88 @@
+"""BAM against the formula, one pair at a time."""
+
+import math
+
+import pytest
+import torch
+from schemes.tools import build, close, content_plus, perturbed, vectors
+
+from posenc_compare.attention import Mask, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.bam import Bam
+from posenc_compare.schemes.shared.slopes import slopes
+
+PLACES = [0, 1, 2, 40, 7, 3000]
+
+
+def make(heads: int = 6, noise: float = 0.0, **options: object) -> Bam:
+    scheme = build(Bam, options, model_dim=8 * heads, heads=heads)
+    return perturbed(scheme, noise)
+
+
+def slow(factor: float, exponent: float, middle: float, offset: int) -> float:
+    peak = math.exp(middle) - math.exp(-middle)
+    return -math.exp(factor) * (abs(offset - peak) + 1e-5) ** exponent
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("location", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_equals_the_slow_reference(noise: float, location: bool, causal: bool) -> None:
+    scheme = make(noise=noise, location=location)
+    q, k, _ = vectors(2, 6, 6, 8)
+    got = attention_logits(
+        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
+    )
+
+    def bias(_: int, h: int, i: int, j: int) -> float:
+        middle = 0.0 if scheme.location is None else scheme.location[h].item()
+        numbers = scheme.factor[h].item(), scheme.exponent[h].item(), middle
+        return slow(*numbers, PLACES[j] - PLACES[i])
+
+    # The bias is up to 3000 ** 2 and more, and the rounding error grows with it.
+    expected = content_plus(q, k, bias, causal)
+    torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("heads", [1, 8, 12])
+def test_starts_as_alibi_but_for_a_constant(heads: int) -> None:
+    offsets = torch.arange(-300, 301)
+    alibi = create("alibi", model_dim=8 * heads, heads=heads).offset_bias(offsets)
+    got = make(heads).offset_bias(offsets)
+    assert alibi is not None
+    constant = 1e-5 * torch.tensor(slopes(heads)).double()[:, None]
+    # The slopes are kept as logarithms in float32.
+    torch.testing.assert_close(got + constant, alibi, rtol=1e-6, atol=1e-10)
+
+
+def test_exponent_zero_is_no_position() -> None:
+    bias = make(exponent=0.0).offset_bias(torch.arange(-300, 301))
+    close(bias, bias[:, :1].expand_as(bias))
+
+
+def test_the_bias_is_largest_where_the_location_is() -> None:
+    scheme = make(location=True)
+    with torch.no_grad():
+        assert scheme.location is not None
+        scheme.location.fill_(-math.asinh(2.5))  # 5 tokens back
+    assert (make().offset_bias(torch.arange(-20, 1)).argmax(dim=1) == 20).all()
+    assert (scheme.offset_bias(torch.arange(-20, 1)).argmax(dim=1) == 15).all()
+
+
+def test_gradients_are_finite_at_distance_zero() -> None:
+    scheme = make(heads=2)
+    scheme.offset_bias(torch.arange(-9, 1)).sum().backward()
+    for h, slope in enumerate(slopes(2)):
+        steps = [n + 1e-5 for n in range(10)]
+        by_exponent = sum(-slope * step * math.log(step) for step in steps)
+        assert scheme.exponent.grad is not None
+        assert scheme.exponent.grad[h].item() == pytest.approx(by_exponent, rel=1e-6)
+        assert scheme.factor.grad is not None
+        expected = -slope * sum(steps)
+        assert scheme.factor.grad[h].item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_exponent_must_be_finite() -> None:
+    with pytest.raises(ConfigError, match="bam: exponent must be a finite number, got"):
+        make(exponent=math.nan)
