@@ -1,6 +1,6 @@
 """Why does FIRE lose beyond its training length? The same weights, read in three ways.
 
-posenc-compare run --plugin fire_readings.py --schemes fire_read --preset standard \
+posenc-compare run --plugin fire_readings.py --schemes fire_read --preset survey \
     --measures extrapolation --seeds 6 --yes
 
 FIRE measures a distance as a share of how far back the query can look. A query beyond

@@ -505,9 +505,7 @@ def test_fox_is_that_of_x_transformers(x_transformers: Any) -> None:
 
 def test_sink_is_that_of_gpt_oss(models: Oracle) -> None:
     scheme: Any = make("sink", scheme="rope")
-    module = SimpleNamespace(
-        num_key_value_groups=1, sinks=scheme.logit, training=False
-    )
+    module = SimpleNamespace(num_key_value_groups=1, sinks=scheme.logit, training=False)
     values = normal(BATCH, HEADS, LENGTH, WIDTH, seed=3)
     future = torch.zeros(LENGTH, LENGTH).masked_fill(
         torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1), -torch.inf

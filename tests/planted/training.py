@@ -61,8 +61,15 @@ FAULTS = [
         "analysis/training/evaluation",
         "one sequence decides where places begin to count",
         "weights.any(dim=0)",
-        "weights[-1].bool()",
+        "weights[0].bool()",
         "places_before_the_first_that_counts_are_read_and_not_scored",
+    ),
+    fault(
+        "analysis/training/evaluation",
+        "a product of one row",
+        "length - math.ceil(ROWS / fewest)",
+        "length",
+        "no_product_is_left_with_few_rows",
     ),
     fault(
         "analysis/training/trainer",

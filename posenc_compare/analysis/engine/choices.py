@@ -27,7 +27,7 @@ class SettingChoices(TypedDict, total=False):
 
     preset: Annotated[
         Literal["quick", "survey", "standard", "gpu"],
-        "Sizes and seeds by one name; `run` takes quick.",
+        "Sizes and seeds by one name.",
     ]
     tasks: Annotated[
         str,

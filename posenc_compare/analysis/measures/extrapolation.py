@@ -38,7 +38,7 @@ from posenc_compare.analysis.training.evaluation import by_place, counted, exact
 from posenc_compare.analysis.training.tasks.task import Batch, Task
 from posenc_compare.analysis.training.tested import Tests
 from posenc_compare.analysis.training.trainer import trainer_of
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import ConfigError, PluginError, UndefinedPositionError
 from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
@@ -167,6 +167,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     score: str = TASKS.entry(setting.task).facts["score"]
     trainer = trainer_of(variant, setting)
     task, model = trainer.task, trainer.model
+    _check_tests(task, setting)
     contexts = _contexts(setting)
     tests = Tests(
         trainer, score, setting.test_bytes, {*contexts, *setting.test_lengths}
@@ -214,6 +215,21 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
         arrays["document_bits"] = scores.by_window(len(task.documents))
         arrays["window_documents"] = list(task.documents)
     return Result(rows, arrays, scoring.all)
+
+
+def _check_tests(task: Task, setting: Training) -> None:
+    """Refuse weights where tests are read window by window, before training.
+
+    Raises:
+        PluginError: if a task of documents, or one that slides, weighs its tests.
+    """
+    slides = type(task).sliding is not Task.sliding
+    for length in setting.test_lengths if slides or task.documents else ():
+        if task.test(length).weights is not None:
+            raise PluginError(
+                f"{setting.task}: a task of documents, or one whose windows slide, "
+                f"must count every place of a test, got weights for length {length}"
+            )
 
 
 def _tested(
