@@ -39,6 +39,9 @@ MORE = {
     **{"kerple_log": 40, "kerple_power": 40, "rope_2d": 40, "fox": 50, "mlp_bias": 60},
     **{"fope": 70, "transformer_xl": 70, "deberta": 90, "shaw": 90, "cope": 100},
     **{"dape": 100, "rerope": 100, "pope": 80, "fire": 130, "path": 250},
+    **{"pose": 20, "rope_pp": 30, "bam": 40, "sink": 50, "log_length": 60},
+    **{"stick_breaking": 60, "grape_a": 60, "rope_learned": 70, "grape_ap": 80},
+    **{"repo": 140, "selective_rope": 170},
 }
 
 

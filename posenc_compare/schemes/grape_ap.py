@@ -46,7 +46,7 @@ class GrapeAp(Scheme):
         turned: rotate the tokens alone, as released, or the query as well.
     """
 
-    facts = Facts(per_layer=True, causal_only=True)
+    facts = Facts(per_layer=True, relative=False, causal_only=True)
 
     def __init__(
         self,
