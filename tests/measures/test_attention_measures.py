@@ -57,7 +57,7 @@ def test_fire_is_relative_up_to_its_threshold() -> None:
 def test_most_schemes_are_relative_or_not_by_their_family() -> None:
     said = {name: SCHEMES.get(name).facts.relative for name in SEQUENCE}
     family = {name: SCHEMES.get(name).family != "absolute" for name in SEQUENCE}
-    assert said == {**family, "fire": False, "fope": False}
+    assert said == {**family, "fire": False, "fope": False, "grape_ap": False}
 
 
 def dot(one: Tensor, other: Tensor) -> float:

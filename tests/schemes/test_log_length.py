@@ -1,6 +1,7 @@
 """Logits that grow with the logarithm of the length, one query at a time."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from posenc_compare.schemes.log_length import LogLength
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
 RUN = torch.arange(LENGTH)
-SIZES = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 4}
+SIZES: dict[str, Any] = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 4}
 
 
 def make(**options: object) -> LogLength:

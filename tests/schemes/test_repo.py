@@ -2,6 +2,7 @@
 
 import cmath
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -28,7 +29,7 @@ from posenc_compare.schemes.repo import Repo
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
 RUN = torch.arange(LENGTH)
-SIZES = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
+SIZES: dict[str, Any] = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
 
 
 def make(**options: object) -> Repo:

@@ -3,6 +3,7 @@
 import cmath
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -29,7 +30,7 @@ from posenc_compare.schemes.selective_rope import SelectiveRope
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 8, 10
 RUN = torch.arange(LENGTH)
-SIZES = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
+SIZES: dict[str, Any] = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
 
 
 def make(**options: object) -> SelectiveRope:
