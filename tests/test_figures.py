@@ -34,8 +34,11 @@ EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
 WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
 WITHOUT |= {"precision", "attention_cost"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
+ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 CASES = [
-    *(("quick", name, "") for name in QUICK),
+    *(("quick", name, "") for name in QUICK if name != "similarity"),
+    # A curve for each of all schemes, with their names beside it, takes two columns.
+    *(("quick", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
     *(("quick", name, EIGHT) for name in ("extrapolation", "bias_maps", "cost")),
     *(
         ("quick", name, FOUR)

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.frames import arrays_of, usable
-from posenc_compare.analysis.show.plots.paper import across, paper_width, row_height
+from posenc_compare.analysis.show.plots.paper import (
+    across,
+    paper_width,
+    row_height,
+    wrapped,
+)
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_seed
 from posenc_compare.analysis.show.plots.style import (
@@ -33,6 +38,8 @@ WIDTH, TITLES = 1.1, 0.42  # inches of a clock at least, and of what is above it
 PACE = 0.02  # radians between a hand and one that turns evenly
 ROUND = 2e-3  # of a radius; records keep four digits of a number
 COLOURS = "viridis"
+LETTERS = 6.5  # points
+GAP = 0.1  # inches between the titles of two clocks
 
 
 @register_plot(
@@ -52,6 +59,7 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     if not found:
         return None
     clocks = across(WIDTH, CLOCKS)
+    room = paper_width(PAGE) / clocks - GAP
     height = row_height(paper_width(PAGE) / clocks + TITLES, len(found))
     figure = new_figure(PAGE, height * len(found))
     grid = figure.subplots(len(found), clocks, squeeze=False)
@@ -65,8 +73,8 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
             _clock(axes, angles[:HANDS, pair])
             title = f"pair {pair}\n{_turn(angles[:, pair])}"
             if pair == 0:
-                title = f"{scheme}\n{title}"
-            axes.set_title(title, loc="left", fontsize=6.5)
+                title = f"{wrapped(scheme, room, LETTERS)}\n{title}"
+            axes.set_title(title, loc="left", fontsize=LETTERS)
     handles = [
         Line2D([], [], color=colour, linewidth=1.6, label=f"{position}")
         for position, colour in enumerate(sns.color_palette(COLOURS, HANDS))

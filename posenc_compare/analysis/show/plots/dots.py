@@ -30,7 +30,7 @@ from posenc_compare.stats.rounding import NOTHING
 
 SHARE = "share "  # of something: how a unit from 0 to 1 begins
 WIDE = 50.0  # ratio of largest to smallest from which an axis is logarithmic
-ROW, EDGE = 0.16, 0.35  # inches of a scheme, and of ticks and edges
+ROW, EDGE = 0.125, 0.35  # inches of a scheme, and of ticks and edges
 LINE = 0.115  # inches of a line of a title or a unit
 LABELS = 110  # characters of a title or a unit
 WITH_ZERO = "logarithmic; 0 in grey"
