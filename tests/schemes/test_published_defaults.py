@@ -26,6 +26,7 @@ TIED: dict[str, tuple[str, int, int, tuple[int, int, int]]] = {
     "fire": ("threshold", 512, 2048, (16, 32, 128)),
     "xpos": ("scale_base", 512, 1024, (32, 64, 256)),
     "rerope": ("window", 1024, 4096, (16, 32, 128)),
+    "pose": ("target", 16_384, 2048, (512, 1024, 4096)),
 }
 AROUND = [
     "randomized:scheme=t5_bias",
@@ -39,7 +40,7 @@ PLACES = torch.arange(60) * 5  # from within the scaled numbers to far beyond
 
 def output(label: str, lengths: Lengths, length: int = 64) -> Tensor:
     """Return what a layer makes of tokens at `PLACES`; draws are those of a seed."""
-    scheme = Subject(labelled(label), lengths=lengths).build(length)
+    scheme = Subject(labelled(label), lengths=lengths).build(length).train()
     x = normal(1, len(PLACES), WIDTH)
     return Layer(scheme)(x, PLACES[None], generator=seeded(1))
 

@@ -156,16 +156,16 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
         used[colour] += 1
         near[family[label], colour] += 1
     texts = _texts(labels)
-    return {
-        label: Look(
-            texts[label],
-            chosen[label],
-            MARKERS[known[label] % len(MARKERS)],
-            DASHES[(i + i // len(COLOURS)) % len(DASHES)],
-            safe(family[label]),
-        )
-        for i, label in enumerate(labels)
-    }
+    found: dict[str, Look] = {}
+    faces: Counter[tuple[object, ...]] = Counter()
+    for i, label in enumerate(labels):
+        face = chosen[label], MARKERS[known[label] % len(MARKERS)]
+        first = (i + i // len(COLOURS)) % len(DASHES)
+        turned = DASHES[first:] + DASHES[:first]
+        dash = min(turned, key=lambda dash: faces[*face, dash])
+        faces[*face, dash] += 1
+        found[label] = Look(texts[label], *face, dash, safe(family[label]))
+    return found
 
 
 @functools.cache
