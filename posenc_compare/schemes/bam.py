@@ -12,12 +12,9 @@ Direction: the code takes both sides; m, where the bias is largest, is `exp(l) -
 exp(-l)` of a number l that starts at 0 and is trained only with `location`.
 """
 
-import math
-
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
@@ -39,8 +36,6 @@ class Bam(Scheme):
         self, geometry: Geometry, *, exponent: float = 1.0, location: bool = False
     ) -> None:
         super().__init__(geometry)
-        if not math.isfinite(exponent):
-            raise ConfigError(f"bam: exponent must be a finite number, got {exponent}")
         self.factor = nn.Parameter(torch.tensor(slopes(geometry.heads)).log())
         self.exponent = nn.Parameter(torch.full((geometry.heads,), float(exponent)))
         self.location = nn.Parameter(torch.zeros(geometry.heads)) if location else None

@@ -1,7 +1,9 @@
 """Logits that grow with the logarithm of the length.
 
 The softmax over more keys is flatter. A wrapper makes up for it: it multiplies the
-logits of a query by a factor that grows with the logarithm of how much it can see.
+products of a query with its keys by a factor that grows with the logarithm of how much
+the query can see. A bias that the scheme inside adds stays as it is; the paper of ssmax
+multiplies whole logits, which is the same where there is no bias.
 
 Formula: at position p, where L is the training length and n keys are seen, ssmax is
 `s_h log(n)` with trained s, log is `max(1, log(p + 1) / log(L))`, and llama4 is
@@ -33,13 +35,13 @@ STRENGTH = 0.1  # of llama4
 
 @register("log_length", family="contextual", source="Nakanishi 2025, arXiv:2501.19399")
 class LogLength(Wrapper):
-    """Multiply the logits of any scheme by the logarithm of the length.
+    """Multiply queries of any scheme by the logarithm of the length.
 
     One parameter per head with ssmax, otherwise none.
 
     Args:
         geometry: `length` is that of training.
-        scheme: the scheme whose logits grow.
+        scheme: the scheme whose products of query and key grow.
         rule: what the factor is made of.
         start: of ssmax, the initial factor.
         floor: of llama4, tokens for one step of the factor.

@@ -87,6 +87,21 @@ def test_rules_of_the_position(rule: str, options: dict[str, int]) -> None:
             close(got[:, :, i, : i + 1], plain[:, :, i, : i + 1] * factor, 1e-12)
 
 
+def test_a_bias_inside_stays_as_it_is() -> None:
+    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    scheme = make(scheme="alibi")
+    assert scheme.steepness is not None
+    plain, biased, got = (
+        attention_logits(q, k, scheme=one, positions=RUN)
+        for one in (inside("nope"), inside("alibi"), scheme)
+    )
+    keys = torch.arange(1, LENGTH + 1).double()
+    factor = scheme.steepness[:, None, None] * keys.log()[:, None]
+    seen = plain.isfinite()
+    expected = plain * factor + (biased - plain)
+    close(got[seen], expected[seen], 1e-12)
+
+
 def test_log_changes_nothing_within_the_training_length() -> None:
     q, k, v = vectors(BATCH, HEADS, 4, WIDTH)
     got, plain = (
