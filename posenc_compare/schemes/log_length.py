@@ -1,9 +1,9 @@
 """Logits that grow with the logarithm of the length.
 
-The softmax over more keys is flatter. A wrapper makes up for it: it multiplies the
-products of a query with its keys by a factor that grows with the logarithm of how much
-the query can see. A bias that the scheme inside adds stays as it is; the paper of ssmax
-multiplies whole logits, which is the same where there is no bias.
+The softmax over more keys is flatter. A wrapper makes up for it: it multiplies every
+query, wherever the scheme inside reads it, by a factor that grows with the logarithm of
+how much the query can see. A bias that is not made of the query stays as it is; the
+paper of ssmax multiplies whole logits, which is the same where there is no such bias.
 
 Formula: at position p, where L is the training length and n keys are seen, ssmax is
 `s_h log(n)` with trained s, log is `max(1, log(p + 1) / log(L))`, and llama4 is
@@ -13,7 +13,8 @@ it; ssmax, Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama
 which scales its layers without positions alone: `log_length:scheme=nope;rule=llama4`.
 Start: s is 0.43, as in the released code of BAM (arXiv:2505.22842).
 Convention: ssmax counts the keys that the mask leaves, and so stays relative; log and
-llama4 read the position of the query.
+llama4 read the position of the query. With ssmax every layer has an instance of its
+own, of the scheme inside too.
 """
 
 import math
@@ -24,13 +25,14 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
 STRENGTH = 0.1  # of llama4
+ROWS = 512  # queries whose keys are counted at a time
 
 
 @register("log_length", family="contextual", source="Nakanishi 2025, arXiv:2501.19399")
@@ -72,12 +74,22 @@ class LogLength(Wrapper):
             self.facts,
             per_layer=counts or self.facts.per_layer,
             relative=counts and self.facts.relative,
+            by_order=counts and self.facts.by_order,
         )
 
+    def acts_at(self, door: str) -> bool:
+        if door in ("pair_bias", "scores"):  # which only pass the query on
+            return self.inner.acts_at(door)
+        return super().acts_at(door)
+
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        q = super().query(q, positions, call)
-        wide = torch.promote_types(q.dtype, torch.float32)
-        return (q.to(wide) * self.factor(positions, call).to(wide)).to(q.dtype)
+        return self._grown(super().query(q, positions, call), positions, call)
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        return super().pair_bias(self._with_grown(call))
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        return super().scores(logits, self._with_grown(call))
 
     def factor(self, positions: Tensor, call: Call | None) -> Tensor:
         """Return the factor of every query, `(batch or 1, head or 1, query, 1)`."""
@@ -91,6 +103,13 @@ class LogLength(Wrapper):
             return (seen.log() / math.log(self.geometry.length)).clamp(min=1)
         return 1 + STRENGTH * (seen / self.floor).floor().log1p()
 
+    def _grown(self, q: Tensor, positions: Tensor, call: Call | None) -> Tensor:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        return (q.to(wide) * self.factor(positions, call).to(wide)).to(q.dtype)
+
+    def _with_grown(self, call: Call) -> Call:
+        return replace(call, q=self._grown(call.q, call.q_positions, call))
+
 
 def _seen(call: Call) -> Tensor:
     """Return how many keys each query sees, `(batch or 1, query)`."""
@@ -98,4 +117,6 @@ def _seen(call: Call) -> Tensor:
     if simple and call.causal:
         queries = torch.arange(call.sizes[0], device=call.q.device)
         return (queries + call.past + 1)[None]
-    return call.keep().sum(dim=-1)[:, 0]
+    blocks = range(0, call.sizes[0], ROWS)
+    parts = [call.part(row, min(row + ROWS, call.sizes[0])) for row in blocks]
+    return torch.cat([part.keep().sum(dim=-1)[:, 0] for part in parts], dim=-1)

@@ -35,8 +35,8 @@ class Pose(Wrapper):
     Args:
         geometry: passed on.
         scheme: the scheme that sees the ids.
-        target: ids in training are below it. 0 means 8 times the training length,
-            16 384 of 2048 in the paper.
+        target: ids in training are below it, if they begin at 0 and have no gaps. 0
+            means 8 times the training length, 16 384 of 2048 in the paper.
     """
 
     published: ClassVar = {"target": Published(16_384, trained_at=2048)}

@@ -117,7 +117,9 @@ class SelectiveRope(Scheme):
             angles = self.angles(call)
             return torch.polar(torch.ones_like(angles), angles)
 
-        phasors = call.once(self, "angles", call.k_positions, made)
+        # The state is what angles depend on; every layer and every pass has its own.
+        known = call.k_positions if call.state is None else call.state
+        phasors = call.once(self, "angles", known, made)
         if of_queries:
             phasors = phasors[..., call.past : call.past + x.shape[-2], :]
         return rotate(x, rotation_table(phasors, x.dtype, "half"), "half")

@@ -6,15 +6,19 @@ may look at nothing, and the weights of few keys are smaller than those of many.
 Formula: `w_ij = exp(z_ij) / (exp(s_h) + sum_k exp(z_ik))`.
 Source: Xiao et al. 2023, arXiv:2309.17453, for the sink; that it is one trained number
 a head follows transformers' port of gpt-oss, whose report was not opened.
+Layers: each has sinks of its own, as in the port, and an instance of the scheme inside.
 Start: zeros, an even chance against one key of logit 0; the port draws them from
 N(0, 0.02).
 """
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
@@ -22,7 +26,7 @@ from posenc_compare.variants import Variant
 
 @register("sink", family="rotary", source="Xiao et al. 2023, arXiv:2309.17453")
 class Sink(Wrapper):
-    """Give the softmax of any scheme a sink. One parameter per head.
+    """Give the softmax of any scheme a sink. One parameter per head and layer.
 
     Args:
         geometry: passed on.
@@ -38,10 +42,12 @@ class Sink(Wrapper):
         start: float = 0.0,
     ) -> None:
         super().__init__(geometry, scheme.build(geometry))
+        check_axes(self)
         if self.inner.acts_at("weights"):
             raise ConfigError(
                 f"sink: the scheme inside must leave the softmax, got {scheme.label}"
             )
+        self.facts = replace(self.facts, per_layer=True)
         self.logit = nn.Parameter(torch.full((geometry.heads,), float(start)))
 
     def weights(self, logits: Tensor, call: Call) -> Tensor:

@@ -18,6 +18,7 @@ from schemes.tools import (
 
 from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import create
+from posenc_compare.schemes.call import Call, all_pairs
 from posenc_compare.schemes.grape_a import GrapeA
 from posenc_compare.schemes.shared.slopes import slopes
 
@@ -101,3 +102,19 @@ def test_gradient(gate: str) -> None:
     q, k, v = vectors(1, HEADS, 5, WIDTH)
     scheme = drawn(make(gate=gate)).requires_grad_()
     check_gradients(scheme, q, k, v, torch.arange(5))
+
+
+@pytest.mark.parametrize("gate", ["query", "key"])
+def test_the_bias_is_wide_where_queries_and_keys_are_not(gate: str) -> None:
+    scheme = drawn(make(gate=gate)).float()
+    positions = torch.tensor([15_962, 15_966, 40_000])
+    q, k, _ = vectors(1, HEADS, 3, WIDTH)
+    narrow = (q.bfloat16(), k.bfloat16())
+    wide = (narrow[0].float(), narrow[1].float())
+    got, expected = (
+        all_pairs(scheme.pair_bias(call), call)
+        for call in (
+            Call(q, k, positions[None], positions[None]) for q, k in (narrow, wide)
+        )
+    )
+    assert torch.equal(got, expected)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes import Scheme, create, log_length
 from posenc_compare.schemes.log_length import LogLength
+from posenc_compare.variants import labelled
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
 RUN = torch.arange(LENGTH)
@@ -102,6 +103,59 @@ def test_a_bias_inside_stays_as_it_is() -> None:
     close(got[seen], expected[seen], 1e-12)
 
 
+@pytest.mark.parametrize("rule", ["ssmax", "log"])
+@pytest.mark.parametrize("name", ["rerope:window=3", "self_extend:window=3;group=2"])
+def test_products_that_the_scheme_makes_itself_grow_too(name: str, rule: str) -> None:
+    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    scheme = make(scheme=name, rule=rule)
+    plain, got = (
+        attention_logits(q, k, scheme=one, positions=RUN)
+        for one in (labelled(name).build(scheme.geometry).double(), scheme)
+    )
+    for i in range(LENGTH):
+        least = max(1.0, math.log(i + 1) / math.log(4))
+        factor = torch.full((HEADS,), least, dtype=torch.float64)
+        if scheme.steepness is not None:
+            factor = scheme.steepness * math.log(i + 1)
+        expected = plain[:, :, i, : i + 1] * factor[:, None]
+        close(got[:, :, i, : i + 1], expected, 1e-12)
+
+
+def test_path_reads_one_query_throughout() -> None:
+    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    x = vectors(BATCH, LENGTH, HEADS * WIDTH)[0]
+    scheme = make(scheme="path", rule="log")
+    state = scheme.token_state(x)
+    factor = (torch.arange(1, LENGTH + 1).double().log() / math.log(4)).clamp(min=1)
+    grown = attention_logits(
+        q * factor[:, None], k, scheme=scheme.inner, positions=RUN, state=state
+    )
+    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+    close(got, grown, 1e-12)
+
+
+def test_the_way_to_compute_is_that_of_the_scheme_inside() -> None:
+    assert not make().acts_at("scores")
+    assert not make().acts_at("pair_bias")
+    assert make(scheme="rerope").acts_at("scores")
+    assert make(scheme="shaw").acts_at("pair_bias")
+
+
+def test_counts_by_blocks_of_rows_are_the_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    scheme, found = make(), []
+    for rows in (512, 3):
+        monkeypatch.setattr(log_length, "ROWS", rows)
+        for mask in MASKS.values():
+            found.append(
+                attention_logits(q, k, scheme=scheme, positions=RUN, mask=mask)
+            )
+    for whole, by_blocks in zip(found[: len(MASKS)], found[len(MASKS) :], strict=True):
+        close(by_blocks, whole, 0)
+
+
 def test_log_changes_nothing_within_the_training_length() -> None:
     q, k, v = vectors(BATCH, HEADS, 4, WIDTH)
     got, plain = (
@@ -125,6 +179,13 @@ def test_ssmax_alone_is_relative_and_trained() -> None:
     assert [len(list(one.parameters())) for one in found.values()] == [1, 0, 0]
     start = create("log_length", **SIZES).get_parameter("steepness")
     assert torch.equal(start, torch.full((HEADS,), 0.43))
+    started = create("log_length", options={"start": 0.5}, **SIZES)
+    assert torch.equal(started.get_parameter("steepness"), torch.full((HEADS,), 0.5))
+
+
+def test_ssmax_alone_counts_tokens_where_the_scheme_inside_does() -> None:
+    found = [make(rule=rule, scheme="fox") for rule in ("ssmax", "log", "llama4")]
+    assert [one.facts.by_order for one in found] == [True, False, False]
 
 
 def test_gradient() -> None:
@@ -140,6 +201,11 @@ def test_ids_before_zero_have_the_least_factor() -> None:
 
     for rule in ("log", "llama4"):
         close(query(make(rule=rule, scheme="nope")), q, 0)
+
+
+def test_axes_other_than_one_are_refused() -> None:
+    with pytest.raises(ConfigError, match="positions of 2 axes, got 1"):
+        make(scheme="alibi_2d")
 
 
 def test_options_out_of_range() -> None:

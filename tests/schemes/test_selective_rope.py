@@ -23,7 +23,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.selective_rope import SelectiveRope
@@ -166,3 +166,13 @@ def test_needs_its_state() -> None:
         attention_logits(q, k, scheme=make(), positions=RUN)
     with pytest.raises(ConfigError, match="selective_rope: needs the call, got none"):
         make().query(q, RUN)
+
+
+def test_one_instance_reads_the_state_of_each_layer() -> None:
+    q, k, v, x = inputs()
+    scheme, other = make(), normal(BATCH, LENGTH, DIM, seed=9)
+    session = Session(scheme, positions=RUN)
+    for layer, tokens in enumerate((x, other)):
+        got = session.attend(layer, q, k, v, x=tokens)
+        state = scheme.token_state(tokens)
+        close(got, attention(q, k, v, scheme=scheme, positions=RUN, state=state))

@@ -7,10 +7,13 @@ import torch
 from schemes.tools import build, close, decoded, drawn, vectors
 from torch import Tensor
 
+from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
+from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.sink import Sink
+from posenc_compare.variants import labelled
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
 RUN = torch.arange(LENGTH)
@@ -79,3 +82,15 @@ def test_the_softmax_must_be_free() -> None:
     message = "sink: the scheme inside must leave the softmax, got stick_breaking"
     with pytest.raises(ConfigError, match=message):
         make(scheme="stick_breaking")
+
+
+def test_every_layer_has_sinks_of_its_own() -> None:
+    geometry = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
+    model = Decoder(labelled("sink"), 4, geometry, seed=0)
+    sinks = [x for name, x in model.named_parameters() if name.endswith("logit")]
+    assert [len(x) for x in sinks] == [HEADS] * 4
+
+
+def test_axes_other_than_one_are_refused() -> None:
+    with pytest.raises(ConfigError, match="positions of 2 axes, got 1"):
+        make(scheme="alibi_2d")
