@@ -16,17 +16,22 @@ from posenc_compare.schemes import Geometry, Lengths, Published, Variant, create
 from posenc_compare.variants import labelled, option_types
 
 LENGTHS = 64, 128, 512
-# By scheme: the option, the paper's number and training length, and its multiples.
-TIED: dict[str, tuple[str, int, int, tuple[int, int, int]]] = {
+# By scheme and option: the paper's number and training length, and its multiples.
+TIED: dict[tuple[str, str], tuple[int, int, tuple[int, int, int]]] = {
     # A quarter is 16 and 32; no fewer positions than the 32 buckets.
-    "t5_bias": ("max_distance", 128, 512, (32, 32, 128)),
-    "deberta": ("reach", 512, 512, (64, 128, 512)),
-    "randomized": ("longest", 2048, 40, (3277, 6554, 26214)),
-    "randomized_distance": ("longest", 2048, 40, (3277, 6554, 26214)),
-    "fire": ("threshold", 512, 2048, (16, 32, 128)),
-    "xpos": ("scale_base", 512, 1024, (32, 64, 256)),
-    "rerope": ("window", 1024, 4096, (16, 32, 128)),
-    "pose": ("target", 16_384, 2048, (512, 1024, 4096)),
+    ("t5_bias", "max_distance"): (128, 512, (32, 32, 128)),
+    ("deberta", "reach"): (512, 512, (64, 128, 512)),
+    ("randomized", "longest"): (2048, 40, (3277, 6554, 26214)),
+    ("randomized_distance", "longest"): (2048, 40, (3277, 6554, 26214)),
+    ("fire", "threshold"): (512, 2048, (16, 32, 128)),
+    ("xpos", "scale_base"): (512, 1024, (32, 64, 256)),
+    ("rerope", "window"): (1024, 4096, (16, 32, 128)),
+    ("self_extend", "window"): (1024, 4096, (16, 32, 128)),
+    ("dual_chunk", "chunk"): (2560, 4096, (40, 80, 320)),
+    ("dual_chunk", "local"): (512, 4096, (8, 16, 64)),
+    ("string_rope", "shift"): (43_253, 131_072, (21, 42, 169)),
+    ("string_rope", "window"): (128, 2048, (4, 8, 32)),
+    ("pose", "target"): (16_384, 2048, (512, 1024, 4096)),
 }
 AROUND = [
     "randomized:scheme=t5_bias",
@@ -35,6 +40,7 @@ AROUND = [
     "mix:by=heads;second=t5_bias;first=(t5_bias:max_distance=40)",
     "dape:base=t5_bias",
 ]
+NAMES = {name for name, _ in TIED}
 PLACES = torch.arange(60) * 5  # from within the scaled numbers to far beyond
 
 
@@ -46,30 +52,35 @@ def output(label: str, lengths: Lengths, length: int = 64) -> Tensor:
 
 
 def test_every_scheme_with_a_published_default_is_listed_here() -> None:
-    found = {name for name in built_in() if SCHEMES.get(name).published}
+    found = {
+        (name, option) for name in built_in() for option in SCHEMES.get(name).published
+    }
     assert found == set(TIED)
 
 
-@pytest.mark.parametrize("name", TIED)
-def test_scaled_is_the_published_multiple(name: str) -> None:
-    option, value, trained_at, scaled = TIED[name]
+@pytest.mark.parametrize(("name", "option"), TIED)
+def test_scaled_is_the_published_multiple(name: str, option: str) -> None:
+    value, trained_at, scaled = TIED[name, option]
     scheme = SCHEMES.get(name)
-    assert scheme.published == {option: Published(value, trained_at)}
+    assert scheme.published[option] == Published(value, trained_at)
     got = [scheme.defaults_at(length)[option] for length in LENGTHS]
     assert got == [*scaled]
     assert scheme.defaults_at(trained_at)[option] == value
 
 
-@pytest.mark.parametrize("name", TIED)
-def test_published_is_the_number_of_the_paper_at_every_length(name: str) -> None:
-    option, value, *_ = TIED[name]
+@pytest.mark.parametrize(("name", "option"), TIED)
+def test_published_is_the_number_of_the_paper_at_every_length(
+    name: str, option: str
+) -> None:
+    value, *_ = TIED[name, option]
     for length in LENGTHS:
-        assert SCHEMES.get(name).defaults_at(length, "published") == {option: value}
+        found = SCHEMES.get(name).defaults_at(length, "published")
+        assert found[option] == value
 
 
-@pytest.mark.parametrize("name", TIED)
-def test_the_default_computes_what_the_option_does(name: str) -> None:
-    option, value, _, (scaled, *_) = TIED[name]
+@pytest.mark.parametrize(("name", "option"), TIED)
+def test_the_default_computes_what_the_option_does(name: str, option: str) -> None:
+    value, _, (scaled, *_) = TIED[name, option]
     shown = SCHEMES.get(name).defaults_at(64)[option]
     assert torch.equal(
         output(name, "scaled"), output(f"{name}:{option}={shown}", "scaled")
@@ -80,16 +91,15 @@ def test_the_default_computes_what_the_option_does(name: str) -> None:
     assert not torch.equal(paper, output(name, "scaled"))
 
 
-@pytest.mark.parametrize("name", TIED)
-def test_an_option_that_is_given_is_used_as_given(name: str) -> None:
-    option, *_ = TIED[name]
-    given = 400 if option == "longest" else 40
+@pytest.mark.parametrize(("name", "option"), TIED)
+def test_an_option_that_is_given_is_used_as_given(name: str, option: str) -> None:
+    given = {"longest": 400, "shift": 400, "window": 10}.get(option, 40)
     for length, lengths in product(LENGTHS, ("scaled", "published")):
         scheme = create(name, options={option: given}, length=length, lengths=lengths)
         assert getattr(scheme, option) == given
 
 
-@pytest.mark.parametrize("name", sorted(set(built_in()) - set(TIED)))
+@pytest.mark.parametrize("name", sorted(set(built_in()) - NAMES))
 def test_other_schemes_are_the_same_under_both(name: str) -> None:
     kept: list[list[Any]] = []
     for lengths in ("scaled", "published"):
@@ -127,9 +137,10 @@ def test_an_unknown_policy_is_refused() -> None:
         Geometry(lengths="x")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", TIED)
-def test_the_default_of_the_option_stands_for_the_policy(name: str) -> None:
-    option, *_ = TIED[name]
+@pytest.mark.parametrize(("name", "option"), TIED)
+def test_the_default_of_the_option_stands_for_the_policy(
+    name: str, option: str
+) -> None:
     default = option_types(name)[option][1]
     assert default == 0
     assert labelled(f"{name}:{option}={default}").label == name

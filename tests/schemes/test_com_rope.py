@@ -1,0 +1,249 @@
+"""ComRoPE against the exponential of one matrix at a time."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    build,
+    check_gradients,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    decoded,
+    grid,
+    normal,
+    on_paths,
+    pair_by_pair,
+    perturbed,
+    seeded,
+    vectors,
+)
+from scipy.linalg import expm
+from torch import Tensor
+
+from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.com_rope import ComRope
+from posenc_compare.schemes.lie_re import LieRe
+from posenc_compare.schemes.rope_2d import Rope2d
+from posenc_compare.schemes.shared.blocks import TurnedBlocks
+
+BOTH = Mask(causal=False)
+KINDS = ["ld", "ap"]
+
+
+def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> ComRope:
+    sizes = {"model_dim": heads * head_dim, "heads": heads, "length": 25}
+    return build(ComRope, options, seed=seed, **sizes)
+
+
+def ids(batch: int = 2, length: int = 5) -> Tensor:
+    return torch.randint(-5, 30, (batch, length, 2), generator=seeded(7))
+
+
+def slow_turn(
+    scheme: ComRope, head: int, x: Tensor, place: Tensor, sides: tuple[int, int]
+) -> Tensor:
+    """Turn one vector, block by block."""
+    row, column = (place[axis].item() / sides[axis] for axis in (0, 1))
+    turned = []
+    for block, part in enumerate(x.split(scheme.block)):
+        matrix = scheme.matrix[head, block]
+        if scheme.speeds is None:
+            at = column if block % 2 else row
+        else:
+            down, across = scheme.speeds[:, block].tolist()
+            at = row * down + column * across
+        turn = expm(at * (matrix - matrix.T).numpy())
+        turned.append(torch.from_numpy(turn) @ part)
+    return torch.cat(turned)
+
+
+CASES = [
+    ({}, (5, 5)),
+    ({"block": 4, "height": 3, "width": 9}, (3, 9)),
+    ({"block": 2}, (5, 5)),
+    ({"kind": "ap"}, (5, 5)),
+    ({"kind": "ap", "block": 4, "height": 1, "width": 9}, (1, 9)),
+    ({"kind": "ap", "block": 2}, (5, 5)),
+]
+
+
+@pytest.mark.parametrize(("options", "sides"), CASES, ids=str)
+def test_equals_the_slow_reference(
+    options: dict[str, Any], sides: tuple[int, int]
+) -> None:
+    q, k, v = vectors(2, 2, 5, 16)
+    scheme = make(**options).requires_grad_(False)
+    places = ids()
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        query = slow_turn(scheme, h, q[b, h, i], places[b, i], sides)
+        key = slow_turn(scheme, h, k[b, h, j], places[b, j], sides)
+        return (query @ key).item() / math.sqrt(16)
+
+    call = {"scheme": scheme, "positions": places, "mask": BOTH}
+    expected = pair_by_pair(q, logit)
+    close(attention_logits(q, k, **call), expected, 1e-12)
+    for read in on_paths(q, k, v, **call):
+        close(read, expected.softmax(-1) @ v, 1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_turns_are_rotations_of_offsets(kind: str) -> None:
+    turns = make(kind=kind).turns(grid(5, 5))
+    assert turns.shape == (2, 25, 2, 8, 8)
+    close(turns @ turns.mT, torch.eye(8).double().expand_as(turns), 1e-12)
+    # From (1, 2) to (3, 4) as from (0, 0) to (2, 2).
+    close(turns[:, 7].mT @ turns[:, 19], turns[:, 12], 1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_generators_commute_and_those_of_lie_re_do_not(kind: str) -> None:
+    def commutator(scheme: TurnedBlocks) -> float:
+        row, column = scheme.generators()
+        return (row @ column - column @ row).abs().max().item()
+
+    assert commutator(make(kind=kind)) < 1e-12
+    assert commutator(build(LieRe)) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", [2, 8])
+def test_logits_depend_on_offsets_of_each_axis_alone(kind: str, block: int) -> None:
+    q, k, _ = vectors(2, 2, 5, 16)
+    scheme = make(kind=kind, block=block).requires_grad_(False)
+    here, there, *scaled = (
+        attention_logits(q, k, scheme=scheme, positions=p, mask=BOTH)
+        for p in (
+            ids(),
+            ids() + torch.tensor([20, 300]),
+            ids() * torch.tensor([2, 1]),
+            ids() * torch.tensor([1, 2]),
+        )
+    )
+    close(here, there, 1e-11)
+    for other in scaled:
+        assert (here - other).abs().max() > 0.1
+    assert scheme.facts.relative
+
+
+def test_axial_blocks_of_two_are_axial_rope() -> None:
+    x, scheme = normal(2, 2, 5, 16), make(kind="ap", block=2)
+    axial = build(Rope2d, {"first": "h"}, model_dim=32, heads=2)
+    half = torch.arange(4)
+    with torch.no_grad():
+        # Blocks take turns; the pairs of the row come first in rope_2d.
+        scheme.matrix.zero_()
+        scheme.matrix[:, :, 1, 0] = 5 * 100.0 ** -(torch.arange(8).double() // 2 / 4)
+        order = torch.stack([half, half + 4], dim=-1).flatten()
+        dealt = x.unflatten(-1, (8, 2))[..., order, :].flatten(-2)
+        got = scheme.query(dealt, ids())
+        expected = axial.query(x, ids()).unflatten(-1, (8, 2))[..., order, :]
+    close(got, expected.flatten(-2))
+
+
+def test_dependent_blocks_of_two_are_mixed_rope() -> None:
+    x, scheme = normal(2, 2, 5, 16), make(block=2)
+    mixed = build(Rope2d, {"kind": "mixed"}, model_dim=32, heads=2)
+    with torch.no_grad():
+        speed = scheme.matrix[..., 1, 0] - scheme.matrix[..., 0, 1]
+        assert scheme.speeds is not None
+        mixed.frequencies.copy_(scheme.speeds[:, None] * speed / 5)
+        close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
+        close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
+
+
+def test_lie_re_at_the_same_generators_is_the_same() -> None:
+    x, scheme = normal(2, 2, 5, 16), make().requires_grad_(False)
+    lie = build(LieRe, {"height": 6, "width": 6}, model_dim=32, heads=2)
+    row, column = torch.triu_indices(8, 8, 1)
+    with torch.no_grad():
+        lie.entries.copy_(scheme.generators()[..., row, column])
+        close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_generators_are_no_encoding(kind: str) -> None:
+    q, k, _ = vectors(2, 2, 5, 16)
+    scheme = make(kind=kind).requires_grad_(False)
+    scheme.matrix.zero_()
+    got = attention_logits(q, k, scheme=scheme, positions=ids())
+    close(got, attention_logits(q, k, scheme=create("nope"), positions=ids()[..., 0]))
+
+
+def test_start_and_parameters() -> None:
+    scheme = make(512, heads=4)
+    assert scheme.matrix.shape == (4, 64, 8, 8)
+    assert scheme.speeds is not None
+    assert scheme.speeds.shape == (2, 64)
+    assert scheme.matrix.mean().item() == pytest.approx(0, abs=0.03)
+    assert scheme.matrix.std().item() == pytest.approx(1, rel=0.03)
+    assert scheme.speeds.std().item() == pytest.approx(1, rel=0.2)
+    assert [p.shape for p in make(kind="ap").parameters()] == [(2, 2, 8, 8)]
+    assert {p.dtype for p in create("com_rope").parameters()} == {torch.float32}
+    assert ComRope.facts.per_layer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("block", [2, 4])
+def test_gradients(kind: str, block: int) -> None:
+    scheme = perturbed(make(8, kind=kind, block=block), 0.3)
+    check_gradients(scheme, *vectors(1, 2, 3, 8), ids(1, 3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [[3, 2], [1] * 5], ids=str)
+def test_decoding_in_pieces_equals_the_whole(kind: str, steps: list[int]) -> None:
+    q, k, v = vectors(2, 2, 5, 16)
+    scheme = make(kind=kind).requires_grad_(False)
+    whole = attention(q, k, v, scheme=scheme, positions=ids())
+    close(decoded(q, k, v, steps, scheme=scheme, positions=ids()), whole)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"kind": "ap"}, {"block": 4}, {"height": 6}, {"width": 6}, {"seed": 1}],
+    ids=str,
+)
+def test_each_option_changes_the_output(changed: dict[str, Any]) -> None:
+    x = normal(2, 2, 5, 16)
+    one, other = make(), make(**changed)
+    assert (one.query(x, ids()) - other.query(x, ids())).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_close_positions_stay_apart_in_bfloat16(kind: str) -> None:
+    scheme = make(kind=kind).requires_grad_(False)
+    places = CLOSE_POSITIONS[:, None].expand(3, 2)
+    check_rotation_keeps_close_positions_apart(scheme.query, places)
+
+
+@pytest.mark.parametrize("block", [0, 1, -2, 3, 32])
+def test_block_out_of_range(block: int) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=f"com_rope: block must be at least 2 and divide head_dim, "
+        f"got {block} and 16",
+    ):
+        make(block=block)
+
+
+def test_block_that_leaves_one_axis_more() -> None:
+    with pytest.raises(
+        ConfigError, match="com_rope: block must divide half of head_dim, got 16 and 16"
+    ):
+        make(kind="ap", block=16)
+    assert make(kind="ld", block=16).block == 16
+
+
+@pytest.mark.parametrize("name", ["height", "width"])
+def test_side_out_of_range(name: str) -> None:
+    options: dict[str, Any] = {name: -1}
+    with pytest.raises(
+        ConfigError, match=f"com_rope: {name} must be at least 1, got -1"
+    ):
+        make(**options)

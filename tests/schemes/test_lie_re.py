@@ -1,0 +1,236 @@
+"""LieRE against the exponential of one matrix at a time."""
+
+import math
+from itertools import combinations
+from typing import Any
+
+import pytest
+import torch
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    build,
+    check_gradients,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    decoded,
+    grid,
+    normal,
+    on_paths,
+    pair_by_pair,
+    perturbed,
+    seeded,
+    vectors,
+)
+from scipy.linalg import expm
+from torch import Tensor
+
+from posenc_compare.attention import Mask, Session, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.lie_re import LieRe
+from posenc_compare.schemes.rope_2d import Rope2d
+
+BOTH = Mask(causal=False)
+# Generators times positions have norms up to 1000 in the slow test. The exponential is
+# known to 1000 * 2 ** -52 then, and a logit sums some.
+ROUNDING = 1e-11
+
+
+def make(head_dim: int = 8, heads: int = 2, seed: int = 0, **options: Any) -> LieRe:
+    sizes = {"model_dim": heads * head_dim, "heads": heads, "length": 25}
+    return build(LieRe, options, seed=seed, **sizes)
+
+
+def ids(batch: int = 2, length: int = 5) -> Tensor:
+    return torch.randint(-5, 30, (batch, length, 2), generator=seeded(7))
+
+
+def slow_turn(
+    scheme: LieRe, head: int, x: Tensor, place: Tensor, steps: tuple[int, int]
+) -> Tensor:
+    """Turn one vector, block by block."""
+    size, shared = scheme.block, len(scheme.entries[0]) == 1
+    turned = []
+    for block, part in enumerate(x.split(size)):
+        matrix = torch.zeros(size, size, dtype=torch.float64)
+        for axis in (0, 1):
+            entries = scheme.entries[axis, 0 if shared else head, block].tolist()
+            at = place[axis].item() / steps[axis]
+            pairs = combinations(range(size), 2)
+            for (i, j), entry in zip(pairs, entries, strict=True):
+                matrix[i, j] += at * entry
+                matrix[j, i] -= at * entry
+        turned.append(torch.from_numpy(expm(matrix.numpy())) @ part)
+    return torch.cat(turned)
+
+
+def slow(
+    scheme: LieRe, q: Tensor, k: Tensor, places: Tensor, steps: tuple[int, int]
+) -> Tensor:
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        query = slow_turn(scheme, h, q[b, h, i], places[b, i], steps)
+        key = slow_turn(scheme, h, k[b, h, j], places[b, j], steps)
+        return (query @ key).item() / math.sqrt(q.shape[-1])
+
+    with torch.no_grad():
+        return pair_by_pair(q, logit)
+
+
+# Head size, options, and by what row and column are divided.
+CASES = [
+    (8, {}, (4, 4)),
+    (6, {"block": 3}, (4, 4)),
+    (8, {"block": 4, "by": "layer"}, (4, 4)),
+    (8, {"block": 2, "height": 3, "width": 11}, (2, 10)),
+    (5, {"block": 0, "height": 1, "width": 2}, (1, 1)),
+]
+
+
+@pytest.mark.parametrize(("head_dim", "options", "steps"), CASES, ids=str)
+def test_equals_the_slow_reference(
+    head_dim: int, options: dict[str, Any], steps: tuple[int, int]
+) -> None:
+    q, k, v = vectors(2, 2, 5, head_dim)
+    scheme = make(head_dim, **options).requires_grad_(False)
+    call = {"scheme": scheme, "positions": ids(), "mask": BOTH}
+    expected = slow(scheme, q, k, ids(), steps)
+    close(attention_logits(q, k, **call), expected, ROUNDING)
+    for read in on_paths(q, k, v, **call):
+        close(read, expected.softmax(-1) @ v, ROUNDING)
+
+
+def test_turns_keep_lengths_and_angles() -> None:
+    turns = make(24, block=8).turns(grid(5, 5))
+    assert turns.shape == (2, 25, 3, 8, 8)
+    close(turns @ turns.mT, torch.eye(8).double().expand_as(turns), 1e-12)
+    assert turns.det().min() > 0.999
+    close(turns[:, 0], torch.eye(8).double().expand(2, 3, 8, 8), 0)
+
+
+def test_blocks_of_two_are_mixed_rope() -> None:
+    x, scheme = normal(2, 2, 5, 16), make(16, block=2, height=3, width=6)
+    mixed = build(Rope2d, {"kind": "mixed"}, model_dim=32, heads=2)
+    with torch.no_grad():
+        # An entry above the diagonal turns the pair clockwise.
+        span = torch.tensor([2, 5])[:, None, None]
+        mixed.frequencies.copy_(-scheme.entries[..., 0] / span)
+        close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
+        close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
+
+
+def test_no_generators_are_no_encoding() -> None:
+    q, k, _ = vectors(2, 2, 5, 8)
+    scheme = make().requires_grad_(False)
+    scheme.entries.zero_()
+    got = attention_logits(q, k, scheme=scheme, positions=ids())
+    close(got, attention_logits(q, k, scheme=create("nope"), positions=ids()[..., 0]))
+
+
+def change_by_shift(scheme: LieRe) -> float:
+    """Return the largest change of a logit if all places of a 5 x 5 image move."""
+    q, k, _ = vectors(1, 2, 25, 8)
+    scheme.requires_grad_(False)
+    here, there = (
+        attention_logits(q, k, scheme=scheme, positions=p, mask=BOTH)
+        for p in (grid(5, 5), grid(5, 5) + torch.tensor([2, 3]))
+    )
+    return (here - there).abs().max().item()
+
+
+def test_logits_depend_on_more_than_offsets() -> None:
+    assert change_by_shift(make(block=2)) < 1e-12
+    assert not LieRe.facts.relative
+    assert not make().facts.relative
+    assert make(block=2).facts.relative
+    # Logits have a standard deviation of 1.
+    assert change_by_shift(make(block=4)) > 1
+    assert change_by_shift(make()) > 1
+
+
+def test_one_axis_alone_is_relative() -> None:
+    q, k, _ = vectors(1, 2, 5, 8)
+    row = torch.stack([torch.zeros(5).long(), torch.arange(5)], dim=-1)
+    scheme = make().requires_grad_(False)
+    here, there = (
+        attention_logits(q, k, scheme=scheme, positions=p, mask=BOTH)
+        for p in (row, row + torch.tensor([0, 7]))
+    )
+    close(here, there, 1e-12)
+
+
+def test_start_and_parameters() -> None:
+    (entries,) = make(64, heads=4, block=64).parameters()
+    assert entries.shape == (2, 4, 1, 64 * 63 // 2)
+    assert 0 <= entries.min() < 0.01
+    assert 2 * math.pi - 0.01 < entries.max() <= 2 * math.pi
+    assert entries.mean().item() == pytest.approx(math.pi, rel=0.02)
+    assert [p.dtype for p in create("lie_re").parameters()] == [torch.float32]
+    assert make(32, heads=4).entries.shape == (2, 4, 4, 28)
+    assert make(32, heads=4, by="layer").entries.shape == (2, 1, 4, 28)
+    assert LieRe.facts.per_layer
+
+
+@pytest.mark.parametrize("block", [2, 4])
+def test_gradients(block: int) -> None:
+    scheme = perturbed(make(4, block=block), 0.3)
+    check_gradients(scheme, *vectors(1, 2, 3, 4), ids(1, 3))
+
+
+def test_turns_are_made_once_for_queries_and_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheme, x, made = make(), normal(2, 2, 5, 8), []
+    inside = scheme.turns
+    monkeypatch.setattr(scheme, "turns", lambda p: made.append(p) or inside(p))
+    session = Session(scheme, ids(), mask=BOTH)
+    with torch.no_grad():
+        session.attend(0, x, x, x)
+    assert len(made) == 1
+    # What was made without a gradient is made again with one.
+    session.attend(0, x, x, x).sum().backward()
+    assert len(made) == 2
+    assert scheme.entries.grad is not None
+    assert scheme.entries.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize("steps", [[3, 2], [1] * 5], ids=str)
+def test_decoding_in_pieces_equals_the_whole(steps: list[int]) -> None:
+    q, k, v = vectors(2, 2, 5, 8)
+    scheme = make().requires_grad_(False)
+    whole = attention(q, k, v, scheme=scheme, positions=ids())
+    close(decoded(q, k, v, steps, scheme=scheme, positions=ids()), whole)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"block": 4}, {"by": "layer"}, {"height": 6}, {"width": 6}, {"seed": 1}],
+    ids=str,
+)
+def test_each_option_changes_the_output(changed: dict[str, Any]) -> None:
+    x = normal(2, 2, 5, 8)
+    one, other = make(), make(**changed)
+    assert (one.query(x, ids()) - other.query(x, ids())).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("block", [2, 8])
+def test_close_positions_stay_apart_in_bfloat16(block: int) -> None:
+    scheme = make(16, block=block).requires_grad_(False)
+    places = CLOSE_POSITIONS[:, None].expand(3, 2)
+    check_rotation_keeps_close_positions_apart(scheme.query, places)
+
+
+@pytest.mark.parametrize(("block", "head_dim"), [(1, 8), (-2, 8), (3, 8), (16, 8)])
+def test_block_out_of_range(block: int, head_dim: int) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=f"lie_re: block must be at least 2 and divide head_dim, "
+        f"got {block} and {head_dim}",
+    ):
+        make(head_dim, block=block)
+
+
+@pytest.mark.parametrize("name", ["height", "width"])
+def test_side_out_of_range(name: str) -> None:
+    options: dict[str, Any] = {name: -1}
+    with pytest.raises(ConfigError, match=f"lie_re: {name} must be at least 1, got -1"):
+        make(**options)

@@ -1,0 +1,168 @@
+"""Self-Extend against complex numbers, one pair of channels at a time."""
+
+import cmath
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from schemes.tools import (
+    check_causal_mask_is_needed,
+    close,
+    decoded,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    vectors,
+)
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes.self_extend import SelfExtend
+
+PLACES = torch.tensor([0, 1, 2, 5, 9, 10, 11, 40])
+
+
+def make(length: int = 64, **options: Any) -> Scheme:
+    return create("self_extend", options=options, model_dim=16, heads=2, length=length)
+
+
+def read_at(i: int, j: int, group: int, window: int) -> int:
+    """Return the distance at which query i reads key j."""
+    if i - j < window:
+        return i - j
+    return (i // group + window - window // group) - j // group
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+@pytest.mark.parametrize(("group", "window"), [(2, 1), (3, 4), (4, 4), (5, 9), (60, 7)])
+def test_equals_the_slow_reference(group: int, window: int, layout: str) -> None:
+    q, k, v = vectors(2, 2, 8, 8)
+    scheme = make(group=group, window=window, layout=layout, base=100.0)
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        past = read_at(int(PLACES[i]), int(PLACES[j]), group, window)
+        factors = [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
+        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
+
+    expected = pair_by_pair(q, logit, causal=True)
+    close(attention_logits(q, k, scheme=scheme, positions=PLACES), expected)
+    got = attention(q, k, v, scheme=scheme, positions=PLACES)
+    close(got, expected.softmax(-1) @ v)
+
+
+def test_groups_of_one_and_wide_windows_are_rope() -> None:
+    q, k, _ = vectors(2, 2, 8, 8)
+    rope = create("rope", model_dim=16, heads=2)
+    expected = attention_logits(q, k, scheme=rope, positions=PLACES)
+    whole = attention_logits(q, k, scheme=make(window=41), positions=PLACES)
+    assert torch.equal(whole, expected)
+    alone = make(group=1, window=3)
+    close(attention_logits(q, k, scheme=alone, positions=PLACES), expected)
+
+
+def test_one_group_is_rerope() -> None:
+    q, k, _ = vectors(2, 2, 8, 8)
+    rerope = create("rerope", options={"window": 4}, model_dim=16, heads=2)
+    expected = attention_logits(q, k, scheme=rerope, positions=PLACES)
+    got = attention_logits(q, k, scheme=make(group=41, window=4), positions=PLACES)
+    close(got, expected)
+    shifted = PLACES + 10  # now 41 and more are a group of their own
+    got = attention_logits(q, k, scheme=make(group=41, window=4), positions=shifted)
+    assert (got - expected).nan_to_num().abs().max() > 1e-2
+
+
+def test_it_is_not_relative() -> None:
+    q, k, _ = vectors(1, 2, 8, 8)
+    for group, relative in ((1, True), (3, False)):
+        scheme = make(group=group, window=2)
+        assert scheme.facts.relative == relative
+        here, there = (
+            attention_logits(q, k, scheme=scheme, positions=PLACES + start)
+            for start in (0, 1)
+        )
+        changed = (here - there).nan_to_num().abs().max()
+        assert (changed < 1e-12) == relative
+    # At distance 2, groups of 3 lie 0 or 1 apart.
+    assert [read_at(i, i - 2, 3, 2) for i in (2, 3, 4, 5)] == [2, 3, 3, 2]
+
+
+@pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5]], ids=str)
+def test_decoding_in_parts(steps: list[int]) -> None:
+    q, k, v = vectors(2, 2, 8, 8)
+    ids = torch.stack([PLACES, PLACES + 7])
+    scheme = make(group=3, window=4)
+    whole = attention(q, k, v, scheme=scheme, positions=ids)
+    close(decoded(q, k, v, steps, scheme=scheme, positions=ids), whole)
+
+
+def test_the_window_is_a_quarter_of_the_length_unless_given() -> None:
+    q, positions = normal(1, 2, 40, 8), torch.arange(40)
+    for length, window in ((64, 16), (100, 25), (2, 1)):
+        got = attention(q, q, q, scheme=make(length), positions=positions)
+        named = attention(q, q, q, scheme=make(window=window), positions=positions)
+        assert torch.equal(got, named)
+    assert SelfExtend.defaults_at(4096) == {"window": 1024}
+
+
+def test_a_longer_text_has_the_smallest_group_that_is_trained() -> None:
+    for length, window, text in product((16, 20), (1, 4, 7, 15), (21, 40, 65)):
+        pairs = [(i, j) for i in range(text) for j in range(i + 1)]
+        fit = (
+            group
+            for group in range(1, text + 1)
+            if max(read_at(i, j, group, window) for i, j in pairs) < length
+        )
+        trained = make(length, group=1, window=window)
+        found = trained.schemes_for_length(text)
+        reader = found["self_extend"]
+        assert isinstance(reader, SelfExtend)
+        assert found.keys() == {"self_extend"}
+        assert reader.group == next(fit)
+        assert trained.facts.relative
+        assert not reader.facts.relative
+        assert reader.schemes_for_length(text) == {}  # it suffices
+
+
+def test_the_example_of_the_readme() -> None:
+    trained = make(4096, group=1)
+    (reader,) = trained.schemes_for_length(15_800).values()
+    assert isinstance(reader, SelfExtend)
+    assert reader.group == 5
+    assert read_at(15_799, 0, 5, 1024) == 3979
+
+
+def test_no_group_where_none_is_needed_or_suffices() -> None:
+    assert make(64, group=1).schemes_for_length(64) == {}
+    assert make(64, group=7, window=64).schemes_for_length(64) == {}  # all are near
+    assert make(64, group=8).schemes_for_length(400) == {}  # (64 - 16) * 8 + 16
+    assert make(64, group=8).schemes_for_length(401) != {}
+    assert make(64, group=1, window=64).schemes_for_length(100) == {}
+
+
+@pytest.mark.parametrize(
+    "options", [{"base": 9_000.0}, {"layout": "half"}, {"window": 5}, {"group": 7}]
+)
+def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
+    q, positions = normal(1, 2, 40, 8), torch.arange(40)
+    got = attention(q, q, q, scheme=make(16, **options), positions=positions)
+    plain = attention(q, q, q, scheme=make(16), positions=positions)
+    assert (got - plain).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group": 0}, "self_extend: group must be at least 1, got 0"),
+        ({"window": -1}, "self_extend: window must be at least 0, got -1"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ],
+)
+def test_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(**options)
+
+
+def test_it_needs_a_causal_mask() -> None:
+    check_causal_mask_is_needed(make(), 8)
