@@ -124,13 +124,14 @@ ORDERS: dict[str, PublishedOrder] = {
         {"tasks": "copy,reverse"},
     ),
     "after_rope": PublishedOrder(
-        "HoPE, FoPE and PoPE are better than RoPE beyond the training length",
+        "HoPE, FoPE, PoPE and RoPE++ are better than RoPE beyond the training length",
         "Chen et al. 2024, arXiv:2410.21216; Hua et al. 2024, arXiv:2412.17739; "
-        "Gopalakrishnan et al. 2025, arXiv:2509.10534",
-        "rope,hope,fope,pope",
+        "Gopalakrishnan et al. 2025, arXiv:2509.10534; Liu et al. 2025, "
+        "arXiv:2512.07525",
+        "rope,hope,fope,pope,rope_pp",
         tuple(
             Claim(Score(scheme, times=16), Score("rope", times=16))
-            for scheme in ("hope", "fope", "pope")
+            for scheme in ("hope", "fope", "pope", "rope_pp")
         ),
     ),
 }
