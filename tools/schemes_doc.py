@@ -21,6 +21,7 @@ from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import DOORS, Scheme, create
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schemes.md"
+NAME = re.compile(r"`(\w+)`")
 HEAD = re.compile(r"\| scheme \| paper \|.*\n\|[-|]*\n")
 COLUMNS = 10
 TIED = re.compile(r"\| scheme \| option \|.*\n\|[-|]*\n")
@@ -73,36 +74,36 @@ def checks(scheme: Scheme) -> str:
     return ", ".join(said)
 
 
-def tied_rows(name: str, written: list[str]) -> str:
-    """Return a line for each option whose default depends on the training length.
+def tied_row(name: str, option: str, written: list[str]) -> str:
+    """Return the line of an option whose default depends on the training length.
 
     Args:
         name: of the scheme.
+        option: of it.
         written: cells of its present line.
     """
     scheme = SCHEMES.get(name)
-    at = [scheme.defaults_at(length) for length in LENGTHS]
-    lines = ""
-    for option, of in scheme.published.items():
-        numbers = [of.positions, of.trained_at, *(d[option] for d in at)]
-        cells = [f"`{name}`", f"`{option}`", *map(str, numbers)]
-        lines += f"| {' | '.join([*cells, written[-1]])} |\n"
-    return lines
+    of = scheme.published[option]
+    at = [scheme.defaults_at(length)[option] for length in LENGTHS]
+    numbers = map(str, (of.positions, of.trained_at, *at))
+    return f"| {' | '.join([f'`{name}`', f'`{option}`', *numbers, written[-1]])} |\n"
 
 
 def page(text: str) -> str:
     """Return the text of the page with every row as the code has it."""
-    text = filled(text, HEAD, COLUMNS, built_in(), row)
-    tied = [name for name in built_in() if SCHEMES.get(name).published]
-    return filled(text, TIED, TIED_COLUMNS, tied, tied_rows)
+    text = filled(text, HEAD, COLUMNS, [(name,) for name in built_in()], row)
+    tied = [
+        (name, option) for name in built_in() for option in SCHEMES.get(name).published
+    ]
+    return filled(text, TIED, TIED_COLUMNS, tied, tied_row)
 
 
 def filled(
     text: str,
     head: re.Pattern[str],
     columns: int,
-    names: list[str],
-    write: Callable[[str, list[str]], str],
+    names: list[tuple[str, ...]],
+    write: Callable[..., str],
 ) -> str:
     """Return the text with the body of one table written anew.
 
@@ -110,17 +111,20 @@ def filled(
         text: of the page.
         head: finds the head of the table.
         columns: of the table.
-        names: of the schemes that belong there; new ones go to the end.
-        write: returns the lines of a scheme, from its name and the present cells.
+        names: of the rows that belong there, in their first cells; new ones go to the
+            end.
+        write: returns the line of a row, from its names and the present cells.
     """
     found = head.search(text)
     assert found is not None
     body, _, rest = text[found.end() :].partition("\n\n")
     lines = [line.strip("| ").split(" | ") for line in body.splitlines()]
-    rows = {re.findall(r"`(\w+)`", cells[0])[0]: cells for cells in lines}
+    rows = {
+        tuple(NAME.findall(" ".join(cells[: len(names[0])]))): cells for cells in lines
+    }
     kept = [*(name for name in rows if name in names), *names]
     written = "".join(
-        write(name, rows.get(name, [NONE] * columns)) for name in dict.fromkeys(kept)
+        write(*name, rows.get(name, [NONE] * columns)) for name in dict.fromkeys(kept)
     )
     return f"{text[: found.end()]}{written}\n{rest}"
 
