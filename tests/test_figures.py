@@ -35,8 +35,10 @@ WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
 WITHOUT |= {"precision", "attention_cost"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
+LONG = {"clock_hands", "perturbation"}  # a row for each of all schemes: two columns
 CASES = [
-    *(("quick", name, "") for name in QUICK if name != "similarity"),
+    *(("quick", name, "") for name in QUICK if name not in {"similarity", *LONG}),
+    *(("quick", name, schemes) for name in sorted(LONG) for schemes in (EIGHT, ROTARY)),
     # A curve for each of all schemes, with their names beside it, takes two columns.
     *(("quick", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
     *(("quick", name, EIGHT) for name in ("extrapolation", "bias_maps", "cost")),
@@ -57,6 +59,13 @@ CASES = [
     ("tasks", "tasks", ""),
     ("attention_cost", "attention_cost", ""),
 ]
+
+
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_a_figure_of_all_schemes_fits_a_page(name: str) -> None:
+    figure = drawn(name, records_of("quick", ""))
+    assert figure is not None
+    assert figure.get_figheight() <= PAGE
 
 
 @cache

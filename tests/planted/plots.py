@@ -148,8 +148,8 @@ FAULTS = [
     fault(
         "analysis/show/plots/panels",
         "nothing to compare with",
-        "guests + own[i * FULL",
-        "own[i * FULL",
+        "guests + own[i * size",
+        "own[i * size",
         "many_schemes_have_a_panel_for_each_family",
     ),
     Fault(

@@ -104,6 +104,16 @@ FAULTS = [
     formula("fox", "gates reward", f"{NOW} - {THEN}", f"{THEN} - {NOW}"),
     fault("fox", "cached state ignored", "before + total", "total"),
     fault("path", "cached keys ignored", ".tril(call.past - start)", ".tril(-start)"),
+    # Readers of long texts
+    fault("string_rope", "no window", "self.shift + self.window", "self.shift"),
+    fault("dual_chunk", "one query more", "< self.local", "<= self.local"),
+    fault("mr_rope", "the whole factor", "self.factor**exponent", "self.factor"),
+    fault(
+        "log_length",
+        "own products stay",
+        "(logits, self._with_grown(call))",
+        "(logits, call)",
+    ),
     # The doors
     fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),
 ]

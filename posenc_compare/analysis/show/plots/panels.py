@@ -50,9 +50,10 @@ def groups_of(styles: dict[str, Look], shown: Iterable[str]) -> dict[str, list[s
         if family == "none" and guests:
             continue
         count = -(-len(own) // FULL)
+        size = -(-len(own) // count)  # about as many in each
         for i in range(count):
             title = f"{family} ({i + 1} of {count})" if count > 1 else family
-            found[title] = guests + own[i * FULL : (i + 1) * FULL]
+            found[title] = guests + own[i * size : (i + 1) * size]
     return found
 
 

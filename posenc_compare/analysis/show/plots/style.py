@@ -133,7 +133,7 @@ def looks_of(family: dict[str, str]) -> dict[str, Look]:
     another one beside it has its colour; dashes tell apart those that are there. A look
     depends on the labels of all records, whatever their measure and status, so that all
     plots of one set of records agree. Where labels are more than the colours, those of
-    one family, and of none, still differ.
+    one family, and of none, still differ in colour as far as there are colours.
 
     Args:
         family: of every label.
