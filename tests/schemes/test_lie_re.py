@@ -176,7 +176,7 @@ def test_gradients(block: int) -> None:
     check_gradients(scheme, *vectors(1, 2, 3, 4), ids(1, 3))
 
 
-def test_turns_are_made_once_for_queries_and_keys(
+def test_turns_without_a_gradient_are_made_once_for_queries_and_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scheme, x, made = make(), normal(2, 2, 5, 8), []
@@ -186,9 +186,9 @@ def test_turns_are_made_once_for_queries_and_keys(
     with torch.no_grad():
         session.attend(0, x, x, x)
     assert len(made) == 1
-    # What was made without a gradient is made again with one.
+    # With a gradient, they are made where they are used.
     session.attend(0, x, x, x).sum().backward()
-    assert len(made) == 2
+    assert len(made) == 3
     assert scheme.entries.grad is not None
     assert scheme.entries.grad.abs().min() > 0
 

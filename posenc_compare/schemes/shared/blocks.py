@@ -52,9 +52,12 @@ class TurnedBlocks(Scheme, ABC):
         def made() -> Tensor:
             return self.turns(positions).to(wide)
 
-        # What was made without a gradient must not be shared with who needs one.
-        what = f"turns in {wide}, gradient {torch.is_grad_enabled()}"
-        turns = made() if call is None else call.once(self, what, positions, made)
+        if (
+            call is None or torch.is_grad_enabled()
+        ):  # trained turns keep their gradients
+            turns = made()
+        else:
+            turns = call.once(self, f"turns in {wide}", positions, made)
         blocks = x.to(wide).unflatten(-1, (-1, self.block))
         turned = torch.einsum("...ij,...j->...i", turns, blocks)
         return turned.flatten(-2).to(x.dtype)
