@@ -52,16 +52,8 @@ def test_variants_of_record(conform) -> None:
     conform()
 
 
-# As published, these are RoPE up to 1024 and 2560 positions, further than checks reach.
-BEYOND = {"self_extend", "dual_chunk"}
-
-
 @parametrize_schemes(
-    ",".join(
-        name
-        for name in built_in()
-        if SCHEMES.get(name).published and name not in BEYOND
-    ),
+    ",".join(name for name in built_in() if SCHEMES.get(name).published),
     lengths="published",
 )
 def test_built_in_schemes_with_published_lengths(conform) -> None:

@@ -1002,6 +1002,7 @@ def test_many_schemes_of_a_family_have_several_panels() -> None:
     drawn("extrapolation", long).draw_without_rendering()
     titles = [axes.get_title(loc="right") for axes in figure.axes]
     assert titles == [f"rotary ({i} of 3)" for i in (1, 2, 3)]
+    assert [len(axes.lines) for axes in figure.axes] == [len(figure.axes[0].lines)] * 3
 
 
 def test_plots_of_the_same_records_are_not_drawn_again(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ WAITS: Mapping[str, dict[str, int]] = {
     "learned": WITHIN,
     "swin": {"schemes/swin: _check": 2},
     "transformer_xl": {DISTINCT: 2},
+    "wavelet": {DISTINCT: 2},
     "xpos": {"schemes/xpos: _check_window": 4},
 }
 ALLOWED = 12  # launches a layer beyond those of nope
@@ -43,6 +44,7 @@ MORE = {
     **{"stick_breaking": 60, "grape_a": 60, "rope_learned": 70, "grape_ap": 80},
     **{"repo": 140, "selective_rope": 170, "mr_rope": 20, "rope_clipped": 20},
     **{"rope_resonance": 20, "self_extend": 100, "dual_chunk": 100, "string_rope": 100},
+    **{"window": 30, "reread": 20, "wavelet": 30, "ca_rope": 80, "wall": 130},
 }
 # The gradient of torch.matrix_exp makes tensors that the pretended device cannot.
 UNSEEN = {"lie_re", "com_rope"}

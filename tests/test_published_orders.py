@@ -150,9 +150,10 @@ def test_every_order_can_be_run(name: str) -> None:
     published = ORDERS[name]
     labels = {variant.label for variant in parse_variants(published.schemes)}
     tasks = published.choices.get("tasks", "language").split(",")
+    scores = [s for claim in published.claims for s in (claim.first, claim.second)]
+    assert {score.scheme for score in scores} == labels
     for claim in published.claims:
         for score in (claim.first, claim.second):
-            assert score.scheme in labels
             assert score.task in [*tasks, "language"]
             assert score.scheme.partition(":")[0] in SCHEMES.entries()
     assert set(tasks) <= {*TASKS.entries()}

@@ -21,6 +21,8 @@ from posenc_compare.validate import near
 
 SHIFTS = (1, 63, 64, 4096, 50_000)
 FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
+LONG = 8192  # that a scheme is built for; windows may be a share of it
+APART = LONG // FAR[-1]  # times as far, and still within that
 MANY_HEADS = 5
 
 
@@ -145,7 +147,7 @@ def _cached_decoding_equals_one_pass(
 )
 def _declared_relations_hold(subject: Subject, reach: int) -> None:
     steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
-    scheme = subject.build(8192, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
+    scheme = subject.build(LONG, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
     _expect_an_overridden_door(scheme)
     layer = Layer(scheme)
     x, positions = tokens(len(steps), width=MANY_HEADS * DIM), subject.places(steps)
@@ -156,8 +158,9 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
         for said, moved, rested in shifts:
             expect_close(moved, rested, EXACT, f"{said} (or `relative=False`)")
     elif reach > 9:  # a window may cover short distances
-        pairs = [(moved[seen], rested[seen]) for _, moved, rested in shifts]
-        change = max((m - r).abs().max().item() for m, r in pairs)
+        shifts += _shifts(subject, x, APART * positions)
+        changes = [(moved - rested)[seen] for _, moved, rested in shifts]
+        change = max(x.nan_to_num(0.0).abs().max().item() for x in changes)
         expect(
             change > 1e-6, "logits that a shift changes (or `relative=True`)", change
         )
@@ -165,7 +168,12 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
         other = layer.logits(x, 3 * positions + 11)
         expect_close(other, here, 0, "logits at other ids (`by_order`)")
     elif scheme.family != "none" and reach > 9:
-        spread = (layer.logits(x, 2 * positions) - here)[seen].abs().max().item()
+        spreads = []
+        for apart in (2, APART):
+            with suppress(UndefinedPositionError):
+                moved = layer.logits(x, apart * positions)
+                spreads.append((moved - here)[seen].abs().max().item())
+        spread = max(spreads, default=0.0)
         expect(spread > 1e-6, "logits that the distance changes", spread)
     other = x.clone()
     other[:, -1] += 1
@@ -196,7 +204,7 @@ def _shifts(
     A fault may begin only beyond the length of a scheme, or only within it. So one
     scheme has a short length and one a long length. Undefined shifts are skipped.
     """
-    for length in (64, 8192):
+    for length in (64, LONG):
         scheme = subject.build(length, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
         layer = Layer(scheme)
         axes = torch.arange(1, scheme.facts.axes + 1)  # each moves by another shift

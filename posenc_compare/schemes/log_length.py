@@ -3,7 +3,8 @@
 The softmax over more keys is flatter. A wrapper makes up for it: it multiplies every
 query, wherever the scheme inside reads it, by a factor that grows with the logarithm of
 how much the query can see. A bias that is not made of the query stays as it is; the
-paper of ssmax multiplies whole logits, which is the same where there is no such bias.
+paper of ssmax multiplies whole logits, which is the same where all of them is linear in
+the query.
 
 Formula: at position p, where L is the training length and n keys are seen, ssmax is
 `s_h log(n)` with trained s, log is `max(1, log(p + 1) / log(L))`, and llama4 is

@@ -16,7 +16,7 @@ of 32 turns or of one. As in the code, lo is then the fastest pair, and lo + n t
 beyond the last where one turn would be. If no pair makes one, n is 1 here.
 Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
 Length: 32 turns need 202 positions. Trained at 64, only the fastest pair keeps its
-frequency, and three quarters of the pairs are slowed by the whole factor.
+frequency, and five of eight pairs, or 23 of 32, are slowed by the whole factor.
 """
 
 import math

@@ -28,8 +28,8 @@ FAULTS = [
     fault(
         "equivariance",
         "built for one length",
-        "length in (64, 8192)",
-        "length in (8192,)",
+        "length in (64, LONG)",
+        "length in (LONG,)",
     ),
     fault(
         "equivariance",

@@ -114,6 +114,17 @@ FAULTS = [
         "(logits, self._with_grown(call))",
         "(logits, call)",
     ),
+    # Of 2025 and 2026
+    fault("wall", "later gates divide", "between.clamp(max=0).exp()", "between.exp()"),
+    fault("ca_rope", "a power more", "(said**powers)", "(said ** (powers + 1))"),
+    fault(
+        "wavelet",
+        "sideways",
+        "distances[..., None] - shift",
+        "distances[..., None] + shift",
+    ),
+    fault("window", "one more", "far = offsets.abs() >=", "far = offsets.abs() >"),
+    fault("reread", "not read", "self.by: self.reader, ", ""),
     # The doors
     fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),
 ]

@@ -118,6 +118,27 @@ def test_blocks_of_two_are_mixed_rope() -> None:
         close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
 
 
+def test_blocks_of_two_turn_far_without_rounding() -> None:
+    # Half a million rotations: the squarings of matrix_exp would be off by 1e-10.
+    scheme = make(4, block=2, height=2, width=2).requires_grad_(False)
+    scheme.entries.fill_(math.pi)
+    turns = scheme.turns(torch.tensor([[1_000_000, 0], [0, 1_000_001]]))
+    unit = torch.eye(2).double().expand_as(turns[:, 0])
+    # An angle of 3e6 is known to half a unit in its last place.
+    close(turns[:, 0], unit, 4e-10)
+    close(turns[:, 1], -unit, 4e-10)
+
+
+@pytest.mark.parametrize(
+    ("length", "side"), [(1, 1), (2, 2), (24, 5), (25, 5), (26, 6)]
+)
+def test_an_image_is_the_smallest_square_that_holds_the_length(
+    length: int, side: int
+) -> None:
+    scheme = create("lie_re", length=length, model_dim=16, heads=2)
+    assert scheme.span == (max(1, side - 1), max(1, side - 1))
+
+
 def test_no_generators_are_no_encoding() -> None:
     q, k, _ = vectors(2, 2, 5, 8)
     scheme = make().requires_grad_(False)

@@ -121,6 +121,24 @@ def test_products_that_the_scheme_makes_itself_grow_too(name: str, rule: str) ->
         close(got[:, :, i, : i + 1], expected, 1e-12)
 
 
+@pytest.mark.parametrize("rule", ["ssmax", "log"])
+@pytest.mark.parametrize("name", ["shaw", "deberta", "grape_a:gate=query"])
+def test_a_bias_that_is_made_of_the_query_reads_the_grown_one(
+    name: str, rule: str
+) -> None:
+    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    scheme = make(scheme=name, rule=rule)
+    factors = [max(1.0, math.log(i + 1) / math.log(4)) for i in range(LENGTH)]
+    factor = torch.tensor(factors, dtype=torch.float64).expand(HEADS, -1)
+    if scheme.steepness is not None:
+        seen = torch.arange(1, LENGTH + 1).double().log()
+        factor = scheme.steepness[:, None] * seen
+    expected = attention_logits(
+        q * factor[..., None], k, scheme=scheme.inner, positions=RUN
+    )
+    close(attention_logits(q, k, scheme=scheme, positions=RUN), expected, 1e-12)
+
+
 def test_path_reads_one_query_throughout() -> None:
     q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
     x = vectors(BATCH, LENGTH, HEADS * WIDTH)[0]
@@ -181,6 +199,7 @@ def test_ssmax_alone_is_relative_and_trained() -> None:
     assert torch.equal(start, torch.full((HEADS,), 0.43))
     started = create("log_length", options={"start": 0.5}, **SIZES)
     assert torch.equal(started.get_parameter("steepness"), torch.full((HEADS,), 0.5))
+    assert [one.facts.per_layer for one in found.values()] == [True, False, False]
 
 
 def test_ssmax_alone_counts_tokens_where_the_scheme_inside_does() -> None:

@@ -276,6 +276,7 @@ def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
 
 
 THROUGH_TOKENS = {
+    "ca_rope": {"say.weight"},
     "fox": {"gate.weight"},
     "grape_ap": {"path.weight"},
     "path": {"down.weight", "up.weight", "strength.weight"},
@@ -283,6 +284,7 @@ THROUGH_TOKENS = {
     "repo": {"gate.weight", "content.weight", "place.weight"},
     "selective_rope": {"down.weight", "up.weight"},
     "sinusoidal_concat": {"project.weight"},
+    "wall": {"gates.weight"},
 }  # what multiplies token vectors; all else that is trained does not
 TRAINED = sorted(
     name

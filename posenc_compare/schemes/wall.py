@@ -1,0 +1,117 @@
+"""Wall attention.
+
+Every token closes a gate for each channel of a head, and a channel of the product of
+query and key is multiplied by the gates of all tokens between them: FoX by channel,
+inside the product instead of beside it.
+
+Formula: logits `sum of q_in k_jn exp(P_in - P_jn) / sqrt(d)` over channels n, where P
+sums `logsigmoid(W x + c)` over the tokens so far.
+Source: no paper; Tilde Research 2026, from the released code (flash-linear-attention,
+layers/wall_attn.py), whose normal start of W, of size 0.02, and c = 8, where all gates
+are nearly open, these are.
+Gate: `forget` adds FoX's gate for each head, the code's scalar gate, with the same c.
+Direction: a key's own gate does not count, so a token sees itself undiminished.
+Convention: only the order of the tokens is used, no position ids.
+Blocks: what decays between a key and the first query of a block is in the key, and
+what decays from there on in the query, so that neither factor exceeds 1.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.facts import Facts
+from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.shared.layers import apply_wide
+
+STD = 0.02  # of the initial weights
+BLOCK = 32  # queries whose pairs with one another are written channel by channel
+
+
+@register(
+    "wall",
+    family="contextual",
+    source="Tilde Research 2026, github.com/fla-org/flash-linear-attention",
+)
+class Wall(Scheme):
+    """Let every channel of the product decay by gates of its own.
+
+    `(model_dim + 1) * heads * head_dim` parameters.
+
+    Args:
+        geometry: `model_dim` channels make `heads * head_dim` gates.
+        bias: initial bias of the gates, before the sigmoid.
+        forget: add a gate for each head.
+    """
+
+    facts = Facts(per_layer=True, by_order=True, causal_only=True)
+
+    def __init__(
+        self, geometry: Geometry, *, bias: float = 8.0, forget: bool = False
+    ) -> None:
+        super().__init__(geometry)
+        width, heads = geometry.model_dim, geometry.heads
+        self.gates = nn.Linear(width, heads * geometry.head_dim)
+        self.gate = nn.Linear(width, heads) if forget else None
+        for layer in filter(None, (self.gates, self.gate)):
+            nn.init.normal_(layer.weight, std=STD)
+            nn.init.constant_(layer.bias, bias)
+
+    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor:
+        """Return the sums of the logarithms of all gates, `(batch, key, channel)`.
+
+        In float64: what is used are differences of sums that grow with the text.
+        """
+        layers = filter(None, (self.gates, self.gate))
+        made = torch.cat([apply_wide(layer, x) for layer in layers], dim=-1)
+        total = F.logsigmoid(made.double()).cumsum(dim=1)
+        if past is None:
+            return total
+        before = past[:, -1:].sum(dim=1, keepdim=True)  # 0 if no key is past
+        return torch.cat([past, before + total], dim=1)
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        if call.state is None:
+            raise ConfigError(
+                "wall: needs the state that token_state returns, got none"
+            )
+        heads, queries = self.geometry.heads, call.sizes[0]
+        inner = heads * self.geometry.head_dim
+        total, forgets = call.state.tensor_split([inner], dim=-1)
+        total = rearrange(total, "b key (head d) -> b head key d", head=heads)
+        q, k = call.q.to(logits.dtype), call.k.to(logits.dtype)
+        rows = [
+            self._rows(q[:, :, start : start + BLOCK], k, total, call.past + start)
+            for start in range(0, queries, BLOCK)
+        ]
+        logits = torch.cat(rows, dim=2) * self.scale(call.q.shape[-1])
+        if self.gate is not None:
+            passed = forgets.mT[:, :, call.past : call.past + queries, None]
+            passed = passed - forgets.mT[:, :, None]
+            logits = logits + passed.to(logits.dtype)
+        return logits
+
+    def _rows(self, q: Tensor, k: Tensor, total: Tensor, first: int) -> Tensor:
+        """Return the products of some queries with all keys, `(..., query, key)`.
+
+        Args:
+            q: `(batch, head, query, head_dim)`.
+            k: `(batch, head, key, head_dim)`.
+            total: `(batch, head, key, head_dim)`, logarithms, summed.
+            first: the key that is the first query.
+        """
+        keys = k.shape[2]
+        here = total[:, :, first : first + q.shape[2]]
+        to_queries = (here - here[:, :, :1]).exp().to(q.dtype)
+        to_first = (here[:, :, :1] - total[:, :, :first]).exp().to(q.dtype)
+        before = (q * to_queries) @ (k[:, :, :first] * to_first).mT
+        between = here[:, :, :, None] - here[:, :, None, :]
+        # What lies behind a query is masked; its gates would be divided by.
+        decay = between.clamp(max=0).exp().to(q.dtype)
+        among = k[:, :, first : first + q.shape[2]]
+        near = torch.einsum("bhid,bhjd,bhijd->bhij", q, among, decay)
+        behind = keys - first - near.shape[-1]
+        return torch.cat([before, F.pad(near, (0, behind))], dim=-1)

@@ -1,0 +1,196 @@
+"""Wall attention against products of gates, one channel of one pair at a time."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from schemes.tools import (
+    build,
+    check_causal_mask_is_needed,
+    check_gradients,
+    check_position_ids_are_not_used,
+    close,
+    decoded,
+    dot,
+    drawn,
+    normal,
+    on_paths,
+    pair_by_pair,
+    vectors,
+)
+from torch import Tensor
+
+from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import create
+from posenc_compare.schemes.fox import Fox
+from posenc_compare.schemes.wall import BLOCK, Wall
+
+BATCH, HEADS, WIDTH, DIM = 2, 2, 3, 5
+LENGTH = BLOCK + 5  # so that there are two blocks
+RUN = torch.arange(LENGTH)
+SIZES: dict[str, Any] = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
+
+
+def make(**options: object) -> Wall:
+    return drawn(build(Wall, options, **SIZES))
+
+
+def inputs(length: int = LENGTH) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    q, k, v = vectors(BATCH, HEADS, length, WIDTH)
+    return q, k, v, normal(BATCH, length, DIM, seed=3)
+
+
+def opened(layer: torch.nn.Linear, row: int, token: Tensor) -> float:
+    """Return one gate that a token makes."""
+    z = dot(layer.weight[row].tolist(), token.tolist()) + float(layer.bias[row])
+    return 1 / (1 + math.exp(-z))
+
+
+def slow(scheme: Wall) -> Tensor:
+    """Sums of `q k` times the gates of j + 1 ... i, channel by channel."""
+    q, k, _, x = inputs()
+    tokens = x.flatten(0, 1)
+    gates = [
+        [opened(scheme.gates, row, token) for row in range(HEADS * WIDTH)]
+        for token in tokens
+    ]
+    forget = scheme.gate
+    of_heads = [
+        [opened(forget, h, token) if forget else 1.0 for h in range(HEADS)]
+        for token in tokens
+    ]
+
+    def logit(b: int, h: int, i: int, j: int) -> float:
+        between = range(LENGTH * b + j + 1, LENGTH * b + i + 1)
+        kept = [
+            math.prod(gates[t][WIDTH * h + n] for t in between) for n in range(WIDTH)
+        ]
+        terms = zip(q[b, h, i].tolist(), k[b, h, j].tolist(), kept, strict=True)
+        forgot = math.fsum(math.log(of_heads[t][h]) for t in between)
+        return math.fsum(a * c * g for a, c, g in terms) / math.sqrt(WIDTH) + forgot
+
+    return pair_by_pair(q, logit, causal=True)
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_equals_the_slow_reference(forget: bool) -> None:
+    q, k, v, x = inputs()
+    scheme = make(forget=forget)
+    call = {"scheme": scheme, "positions": RUN, "state": scheme.token_state(x)}
+    expected = slow(scheme)
+    close(attention_logits(q, k, **call), expected, 1e-12)
+    for read in on_paths(q, k, v, paths=("plain", "auto"), **call):
+        close(read, expected.softmax(-1) @ v, 1e-12)
+
+
+@pytest.mark.parametrize("steps", [[36, 1], [1] * 37, [30, 7], [0, 2, 0, 35]], ids=str)
+def test_state_goes_on_from_the_past(steps: list[int]) -> None:
+    q, k, v, x = inputs()
+    scheme = make(forget=True)
+    got = decoded(q, k, v, steps, scheme=scheme, positions=RUN, x=x)
+    close(got, slow(scheme).softmax(-1) @ v, 1e-12)
+
+
+def test_documents_do_not_mix() -> None:
+    q, k, v, x = inputs()
+    scheme = make(forget=True)
+    first = torch.arange(LENGTH) < 20
+    mask = Mask(segments=first.long()[None].expand(BATCH, -1))
+    got = attention(
+        q, k, v, scheme=scheme, positions=RUN, mask=mask, state=scheme.token_state(x)
+    )
+    seen = slow(scheme).masked_fill(first[:, None] != first, -math.inf)
+    close(got, seen.softmax(-1) @ v, 1e-12)
+
+
+def test_open_gates_are_no_encoding() -> None:
+    q, k, _, x = inputs()
+    scheme = make(forget=True)
+    for layer in (scheme.gates, scheme.gate):
+        assert layer is not None
+        layer.bias.fill_(100.0)
+    state = scheme.token_state(x)
+    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+    nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
+    close(got, nope, 1e-14)
+
+
+def test_the_gate_of_a_head_is_that_of_fox() -> None:
+    q, k, _, x = inputs()
+    scheme = make(forget=True)
+    scheme.gates.bias.fill_(100.0)
+    assert scheme.gate is not None
+    fox = build(Fox, **SIZES).requires_grad_(False)
+    fox.gate.load_state_dict(scheme.gate.state_dict())
+    got, wanted = (
+        attention_logits(q, k, scheme=s, positions=RUN, state=s.token_state(x))
+        for s in (scheme, fox)
+    )
+    close(got, wanted, 1e-13)
+
+
+def test_gates_that_shut_leave_each_token_itself() -> None:
+    # Their logarithms sum to -1e6: factors of the whole text would be 0 and inf.
+    q, k, _, x = inputs()
+    scheme = make()
+    scheme.gates.weight.zero_()
+    scheme.gates.bias.fill_(-30_000.0)
+    state = scheme.token_state(x)
+    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+    content = (q * k).sum(dim=-1) / math.sqrt(WIDTH)
+    alone = torch.diag_embed(content).masked_fill(RUN[:, None] < RUN, -math.inf)
+    close(got, alone, 1e-14)
+
+
+def test_gates_start_nearly_open() -> None:
+    scheme = build(Wall, {"forget": True}, model_dim=64, heads=4)
+    for layer in (scheme.gates, scheme.gate):
+        assert layer is not None
+        assert (layer.bias == 8).all()
+        assert float(layer.weight.detach().std()) == pytest.approx(0.02, rel=0.2)
+
+
+def test_a_sum_far_into_a_text_is_not_rounded_away() -> None:
+    # The state is float64, so that gates of 2^-30 are told from none after 4096.
+    x = torch.zeros(1, 4096, DIM)
+    scheme = build(Wall, **SIZES).float().requires_grad_(False)
+    scheme.gates.weight.zero_()
+    scheme.gates.bias.fill_(20.0)
+    steps = scheme.token_state(x).diff(dim=1)
+    close(steps, torch.full_like(steps, -math.log1p(math.exp(-20))), 1e-12)
+
+
+def test_position_ids_are_not_used() -> None:
+    q, k, _, x = inputs()
+    check_position_ids_are_not_used(make(), q, k, x)
+
+
+def test_a_causal_mask_is_needed() -> None:
+    check_causal_mask_is_needed(make(), WIDTH)
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_gradient(forget: bool) -> None:
+    q, k, v, x = (part[:1, ..., :4, :] for part in inputs())
+    scheme = make(forget=forget).requires_grad_()
+    check_gradients(scheme, q, k, v, RUN[:4], x)
+
+
+def test_shut_gates_have_finite_gradients() -> None:
+    q, k, v, x = inputs()
+    scheme = make().requires_grad_()
+    with torch.no_grad():
+        scheme.gates.bias.fill_(-30_000.0)
+    state = scheme.token_state(x)
+    attention(q, k, v, scheme=scheme, positions=RUN, state=state).sum().backward()
+    for parameter in scheme.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
+def test_needs_its_state() -> None:
+    q, k, *_ = inputs()
+    with pytest.raises(ConfigError, match="wall: needs the state that"):
+        attention_logits(q, k, scheme=make(), positions=RUN)
