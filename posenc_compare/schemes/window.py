@@ -3,15 +3,16 @@
 A wrapper lets a query see only the tokens near it, so that one layer can look nearby
 and another at the whole text: the mask of a call is the same for all layers.
 
-Formula: the logit is minus infinity where the distance is `window` or more.
+Formula: the weights of keys `window` or more tokens away are 0, and the softmax is over
+the others.
 Source: Beltagy et al. 2020, arXiv:2004.05150, section 3.1, causal here where the call
 is. In `mix` it makes the mixtures of 2025: windows with RoPE among layers without
 positions (Yang et al. 2025, arXiv:2501.18795), `mix:first=nope;second=window`, or among
 layers of another base, as in Gemma 3,
 `mix:every=6;first=(rope:base=1000000);second=window`.
 Default: a quarter of the training length is our choice.
-Convention: the distance is that of position ids. A window of ids that step by one is
-that of `Mask(window=...)`, which costs less where all layers have the same.
+Convention: tokens are counted as `Mask(window=...)` counts them, which costs less where
+all layers have the same window; logits stay as they are.
 """
 
 from dataclasses import replace
@@ -52,31 +53,9 @@ class Window(Wrapper):
         super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
         self.window = window or max(1, geometry.length // SHARE)
-        self.facts = replace(self.facts, by_order=False)
 
-    def acts_at(self, door: str) -> bool:
-        if door == "offset_bias":
-            return not self._late or self.inner.acts_at(door)
-        return self.inner.acts_at(door)
-
-    def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
-        bias = super().offset_bias(offsets, call)
-        if self._late:
-            return bias
-        if bias is None:
-            heads = self.geometry.heads
-            bias = torch.zeros(heads, len(offsets), device=offsets.device)
-        return bias.masked_fill(offsets.abs() >= self.window, -torch.inf)
-
-    def scores(self, logits: Tensor, call: Call) -> Tensor:
-        logits = super().scores(logits, call)
-        if not self._late:
-            return logits
-        offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
-        far = offsets.abs() >= self.window
-        return logits.masked_fill(far[:, None], -torch.inf)
-
-    @property
-    def _late(self) -> bool:
-        """Return whether the scheme inside reads whole rows, which must be finite."""
-        return self.inner.acts_at("scores")
+    def weights(self, logits: Tensor, call: Call) -> Tensor:
+        seen = replace(call, window=self.window).keep()
+        logits = logits.masked_fill(~seen, -torch.inf)
+        found = super().weights(logits, call)
+        return logits.softmax(dim=-1) if found is None else found

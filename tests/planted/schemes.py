@@ -123,7 +123,7 @@ FAULTS = [
         "distances[..., None] - shift",
         "distances[..., None] + shift",
     ),
-    fault("window", "one more", "far = offsets.abs() >=", "far = offsets.abs() >"),
+    fault("window", "one more", "=self.window).keep", "=self.window + 1).keep"),
     fault("reread", "not read", "self.by: self.reader, ", ""),
     # The doors
     fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import build, close, decoded, drawn, normal, on_paths, vectors
+from schemes.tools import build, close, decoded, drawn, vectors
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention, attention_logits
@@ -15,7 +15,7 @@ from posenc_compare.schemes.window import Window
 from posenc_compare.variants import labelled
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
-IDS = torch.tensor([0, 1, 2, 3, 5, 6, 9, 10])
+RUN = torch.arange(LENGTH)
 SIZES: dict[str, Any] = {"model_dim": HEADS * WIDTH, "heads": HEADS}
 
 
@@ -26,70 +26,78 @@ def make(**options: object) -> Window:
 def masked(logits: Tensor, window: int) -> Tensor:
     """Write minus infinity at every pair that is too far apart, one by one."""
     out = logits.clone()
-    for i, here in enumerate(IDS.tolist()):
-        for j, there in enumerate(IDS.tolist()):
-            if abs(here - there) >= window:
+    for i in range(LENGTH):
+        for j in range(LENGTH):
+            if abs(i - j) >= window:
                 out[:, :, i, j] = -math.inf
     return out
 
 
 @pytest.mark.parametrize("window", [1, 3, 5])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("inside", ["nope", "rope", "alibi", "deberta"])
+@pytest.mark.parametrize("inside", ["nope", "rope", "alibi", "deberta", "dape"])
 def test_equals_the_slow_reference(inside: str, causal: bool, window: int) -> None:
     q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
     scheme, mask = make(scheme=inside, window=window), Mask(causal=causal)
-    call = {"positions": IDS, "mask": mask}
+    call: dict[str, Any] = {"positions": 3 * RUN, "mask": mask}
     logits = attention_logits(q, k, scheme=scheme.inner, **call)
-    expected = masked(logits, window)
-    close(attention_logits(q, k, scheme=scheme, **call), expected, 1e-13)
-    paths = ("dense", "plain", "auto")
-    for read in on_paths(q, k, v, paths=paths, scheme=scheme, **call):
-        close(read, expected.softmax(-1) @ v, 1e-12)
-
-
-@pytest.mark.parametrize("inside", ["dape", "cope", "rerope", "path"])
-def test_schemes_that_read_whole_rows_are_masked_behind_them(inside: str) -> None:
-    # dape multiplies biases, and 0 times infinity is no number.
-    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    scheme = make(scheme=inside)
-    call: dict[str, Any] = {"positions": IDS}
-    if scheme.acts_at("token_state"):
-        call["state"] = scheme.token_state(normal(BATCH, LENGTH, HEADS * WIDTH, seed=3))
-    logits = attention_logits(q, k, scheme=scheme.inner, **call)
-    close(attention_logits(q, k, scheme=scheme, **call), masked(logits, 3), 1e-13)
+    got = attention(q, k, v, scheme=scheme, **call)
+    close(got, masked(logits, window).softmax(-1) @ v, 1e-13)
+    assert torch.equal(attention_logits(q, k, scheme=scheme, **call), logits)
 
 
 def test_a_window_of_the_text_is_the_scheme_inside() -> None:
     q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
     rope = create("rope", **SIZES)
     got, wanted = (
-        attention(q, k, v, scheme=s, positions=IDS) for s in (make(window=11), rope)
+        attention(q, k, v, scheme=s, positions=RUN) for s in (make(window=8), rope)
     )
     close(got, wanted, 1e-14)
 
 
-def test_it_is_the_window_of_a_mask_where_ids_step_by_one() -> None:
+@pytest.mark.parametrize("inside", ["rope", "cope", "stick_breaking", "sink", "shaw"])
+@pytest.mark.parametrize("prefix", [0, 2])
+def test_it_is_the_window_of_a_mask(inside: str, prefix: int) -> None:
     q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    run = torch.arange(LENGTH)
-    got = attention(q, k, v, scheme=make(), positions=run)
-    rope = create("rope", **SIZES)
-    wanted = attention(q, k, v, scheme=rope, positions=run, mask=Mask(window=3))
+    scheme = make(scheme=inside)
+    prefix *= not scheme.facts.causal_only
+    got, narrower, wanted = (
+        attention(
+            q,
+            k,
+            v,
+            scheme=one,
+            positions=RUN,
+            mask=Mask(window=window, prefix=prefix),
+        )
+        for one, window in ((scheme, None), (scheme, 5), (scheme.inner, 3))
+    )
+    close(got, wanted, 1e-14)
+    close(narrower, wanted, 1e-14)
+
+
+def test_a_narrower_mask_counts() -> None:
+    q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    scheme, mask = make(window=5), Mask(window=2)
+    got, wanted = (
+        attention(q, k, v, scheme=one, positions=RUN, mask=mask)
+        for one in (scheme, scheme.inner)
+    )
     close(got, wanted, 1e-14)
 
 
 def test_decoding() -> None:
     q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    got = decoded(q, k, v, [3, 1, 4], scheme=make(), positions=IDS)
-    close(got, attention(q, k, v, scheme=make(), positions=IDS), 1e-14)
+    got = decoded(q, k, v, [3, 1, 4], scheme=make(), positions=RUN)
+    close(got, attention(q, k, v, scheme=make(), positions=RUN), 1e-14)
 
 
-def test_what_is_far_has_no_gradient_and_the_rest_its_own() -> None:
+def test_gradient() -> None:
     q, k, v = vectors(1, HEADS, LENGTH, WIDTH)
     scheme = drawn(make(scheme="t5_bias")).requires_grad_()
 
     def run(*_: Tensor) -> Tensor:
-        return attention(q, k, v, scheme=scheme, positions=IDS)
+        return attention(q, k, v, scheme=scheme, positions=RUN)
 
     assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
 
@@ -108,12 +116,12 @@ def test_layers_of_windows_stand_among_others() -> None:
         create("mix", options={"second": window, "every": 2}, layer=layer, **SIZES)
         for layer in (0, 1)
     ]
-    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    local, whole = (
-        attention_logits(q, k, scheme=scheme, positions=IDS) for scheme in layers
+    q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
+    local, whole, wanted, nope = (
+        attention(q, k, v, scheme=scheme, positions=RUN)
+        for scheme in (*layers, make(), create("nope"))
     )
-    close(local, attention_logits(q, k, scheme=make(), positions=IDS), 1e-14)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=IDS)
+    close(local, wanted, 1e-14)
     close(whole, nope, 1e-14)
 
 
