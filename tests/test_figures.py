@@ -35,13 +35,14 @@ WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
 WITHOUT |= {"precision", "attention_cost"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
-LONG = {"clock_hands", "perturbation"}  # a row for each of all schemes: two columns
+# Of all schemes these need a page; what is chosen has room in a column too.
+LONG = {"clock_hands", "perturbation", "extrapolation", "scalings", "position_bits"}
 CASES = [
     *(("quick", name, "") for name in QUICK if name not in {"similarity", *LONG}),
     *(("quick", name, schemes) for name in sorted(LONG) for schemes in (EIGHT, ROTARY)),
     # A curve for each of all schemes, with their names beside it, takes two columns.
     *(("quick", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
-    *(("quick", name, EIGHT) for name in ("extrapolation", "bias_maps", "cost")),
+    *(("quick", name, EIGHT) for name in ("bias_maps", "cost")),
     *(
         ("quick", name, FOUR)
         for name in ("extrapolation", "similarity", "perturbation")
