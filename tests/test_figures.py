@@ -32,7 +32,7 @@ TOUCH = 1.5
 FOUR = "nope,sinusoidal,rope,alibi"
 EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
 WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
-WITHOUT |= {"precision", "attention_cost"}
+WITHOUT |= {"precision", "attention_cost", "checkpoint"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.

@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
@@ -17,11 +19,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 from posenc_compare.analysis.core.progress import Progress  # noqa: E402
 from posenc_compare.analysis.engine.compute import compute  # noqa: E402
 from posenc_compare.analysis.records.load import load_records  # noqa: E402
+from posenc_compare.analysis.records.record import Record  # noqa: E402
 from posenc_compare.analysis.settings.checkpoint import Checkpoint  # noqa: E402
+from posenc_compare.analysis.show.means import means_of  # noqa: E402
+from posenc_compare.analysis.show.tables import display_tables  # noqa: E402
 from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
-from posenc_compare.hf.evaluate import Reader, parts  # noqa: E402
+from posenc_compare.hf.evaluate import Reader, parts, window_of  # noqa: E402
 from posenc_compare.hf.files import sha256_of  # noqa: E402
 from posenc_compare.hf.planned import evaluation  # noqa: E402
+from posenc_compare.registry import PLOTS  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 
 TRAINED = 32
@@ -66,27 +72,38 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def rows(place: Path, corpus: str, tmp_path_factory: Any) -> dict[Any, float | None]:
-    """Return the numbers of a run, by quantity, case and length."""
+def made(place: Path, corpus: str, tmp_path_factory: Any) -> list[Record]:
+    """Return the records of a run of two windows."""
     from posenc_compare.analysis.records.store import Store
 
     out = tmp_path_factory.mktemp("run") / "run"
-    given = {"lengths": "16,32,64", "windows": 2, "corpus": corpus}
-    comparison = evaluation(str(place), given, {})
+    given = {"lengths": "16,32,64", "corpus": corpus}
+    comparison = evaluation(str(place), given, {}, windows=2)
     comparison.compute(Store(out), lambda event: None)
-    (record,) = load_records(out)
-    assert record.status == "ok", record.error
-    assert record.label == "rope:layout=half"
-    return {(r.quantity, r.case, r.x): r.value for r in record.rows}
+    records = load_records(out)
+    assert [(one.spec.seed, one.status) for one in records] == [(0, "ok"), (1, "ok")]
+    assert {one.label for one in records} == {"rope:layout=half"}
+    return records
+
+
+@pytest.fixture(scope="module")
+def rows(made: list[Record]) -> dict[Any, float | None]:
+    """Return the numbers of the run, by quantity, case and length."""
+    return {
+        (mean.quantity, mean.case, None if math.isnan(mean.x) else mean.x): mean.mean
+        for mean in means_of(made)
+    }
 
 
 def windows(place: Path, corpus: str) -> torch.Tensor:
     """Return the tokens that are read, made by hand."""
     from posenc_compare.analysis.training.corpus import load_corpus
 
-    texts, _ = load_corpus(corpus).windows("test", 8 * 64, 2 * 8 * 64)
+    text = load_corpus(corpus).test[0]
+    whole = len(text) // (8 * 64)  # windows that the text has
+    starts = [8 * 64 * number for number in (0, whole // 2)]
     tokenizer = transformers.AutoTokenizer.from_pretrained(place)
-    found = [bytes(text.tolist()).decode(errors="ignore") for text in texts]
+    found = [text[at : at + 8 * 64].decode(errors="ignore") for at in starts]
     return torch.tensor([tokenizer(text)["input_ids"][:65] for text in found])
 
 
@@ -141,6 +158,30 @@ def test_rules_are_for_lengths_beyond_the_trained_one(rows: Any) -> None:
     assert {x for case, x in read if case.startswith("static")} == {16, 32}
 
 
+def test_readings_have_an_order_where_windows_are_enough(made: list[Record]) -> None:
+    bits, read, sliding = display_tables(made)
+    assert bits.title.startswith("bits per byte of a checkpoint ↓")
+    assert read.lines[0] == "no order: 2 seeds, 6 are needed"
+    assert sliding.title.startswith("Measures of checkpoints")
+    assert "trained at 32 tokens, float32, read on the test" in bits.caption
+
+
+def test_a_plot_shows_factors_of_each_length_and_of_the_longest(
+    made: list[Record],
+) -> None:
+    figure = PLOTS.get("checkpoint")(made)
+    assert isinstance(figure, Figure)
+    each, longest = figure.axes
+    assert each.get_title(loc="right") == "factor of each length"
+    lines = {str(line.get_label()): line for line in each.lines}
+    held = {str(line.get_label()): line for line in longest.lines}
+    points = [len(np.asarray(line.get_xdata())) for line in each.lines[:2]]
+    assert sorted(points) == [1, 3]  # a scaling at 64 alone, as trained at all
+    assert max(len(np.asarray(line.get_xdata())) for line in held.values()) == 3
+    assert lines.keys() == held.keys()
+    figure.draw_without_rendering()
+
+
 def test_windows_slide_over_every_token_once() -> None:
     row = torch.arange(65)
     for length, within in ((16, 0), (64, 0), (64, 32), (64, 20), (64, 63)):
@@ -155,24 +196,30 @@ def test_windows_slide_over_every_token_once() -> None:
 def test_what_was_read_is_not_read_again(place: Path, tmp_path: Path) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
     scheme = create("rope", options={"layout": "half"}, model_dim=32, heads=4)
-    tokens = torch.randint(256, (1, 65), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(256, (65,), generator=torch.Generator().manual_seed(0))
     folder = tmp_path / "ckpt" / ("0" * 32)
     folder.parent.mkdir()
 
     def reader() -> Reader:
         kept = Checkpoints(folder, interval=0)
-        return Reader(
-            model, tokens, torch.tensor([64.0]).double(), Progress(checkpoints=kept)
-        )
+        return Reader(model, tokens, 64, Progress(checkpoints=kept))
 
     one = reader()
     first = {length: one.bits(scheme, "", length) for length in (16, 32)}
     again = reader()
     again._nats = None  # type: ignore[assignment, method-assign]
     for length, bits in first.items():
-        assert torch.equal(again.bits(scheme, "", length), bits)
+        assert again.bits(scheme, "", length) == bits
     with pytest.raises(TypeError):
         again.bits(scheme, "", 64)
+
+
+def test_windows_are_spread_and_stay_where_they_are_as_more_are_read() -> None:
+    documents = [bytes(range(i, i + 7)) for i in (0, 10, 20, 30)]  # 3, 3, 3 and 3
+    found = [window_of(documents, 2, number) for number in range(12)]
+    places = [d[at : at + 2] for d in documents for at in (0, 2, 4)]
+    assert sorted(found) == sorted(places)
+    assert [places.index(one) for one in found[:5]] == [0, 6, 3, 9, 1]
 
 
 @pytest.mark.parametrize(

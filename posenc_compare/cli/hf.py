@@ -54,7 +54,9 @@ def evaluate(
     rules: Annotated[
         str, typer.Option(help="Scalings to read it under, by comma, or `all`.")
     ] = "all",
-    windows: Annotated[int, typer.Option(help="Of the longest length.")] = 1,
+    windows: Annotated[
+        int, typer.Option(help="Of the longest length, each a seed of the tables.")
+    ] = 1,
     corpus: Annotated[str, typer.Option(help="File or folder of text.")] = "stdlib",
     test_corpus: Annotated[
         str, typer.Option(help="File or folder to read; default: of the corpus.")
@@ -68,10 +70,10 @@ def evaluate(
     """Read a checkpoint at several lengths, under every scaling of its positions."""
     from posenc_compare.hf.planned import evaluation
 
-    given = {"lengths": lengths, "rules": rules, "windows": windows, "dtype": dtype}
+    given = {"lengths": lengths, "rules": rules, "dtype": dtype}
     given |= {"corpus": corpus, "test_corpus": test_corpus}
     made = {name: value for name, value in chosen.items() if value is not None}
-    comparison = evaluation(model, given, made)
+    comparison = evaluation(model, given, made, windows)
     return run_comparison(comparison, out, format, dry_run)
 
 

@@ -1,12 +1,14 @@
 """A checkpoint under every scaling of its rotary positions, beyond its length too.
 
-The same tokens are read at every length: windows of the longest, and pieces of these.
+The same tokens are read at every length: a window of the longest, and pieces of it. The
+seed says which window of a text it is, so that several have an interval and a test.
 Every token is foretold from those before it in its window, the first of a window from
 one. Bits are divided by the bytes of the text, so that tokenizers can be compared.
 """
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +84,7 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
         A row for each length, and with the rule as case for each length and rule. Rules
         take the factor of the length; with `static` before its name, a rule takes the
         factor of the longest length at all of them. One row for windows of the trained
-        length that slide, if longer ones are read. Arrays: `window_bits` by length,
-        `window_documents`.
+        length that slide, if longer ones are read.
 
     Raises:
         ConfigError: if the checkpoint is none, or another than was planned.
@@ -93,31 +94,28 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
     if sha256_of(Path(setting.place)) != setting.model_sha256:
         raise ConfigError(f"model {setting.model}: has changed since this was planned")
     model.to(torch.device(setting.device)).eval()
-    tokens, sizes, documents = _windows(setting, tokenizer)
+    tokens, size = _window(setting, tokenizer)
     geometry = geometry_of(model.config.get_text_config(), setting.trained)
     own: Scheme = variant.build(geometry)
-    reader = Reader(model, tokens, sizes, progress)
+    reader = Reader(model, tokens, size, progress)
     rows: list[Row] = []
-    by_length: list[list[float]] = []
     lengths = setting.test_lengths
     longest = rules_for(own, lengths[-1], setting.rules)
     for length in lengths:
         bits = reader.bits(own, "", length)
-        by_length.append(bits.tolist())
-        rows.append(Row(BITS.name, float(bits.mean()), length))
+        rows.append(Row(BITS.name, bits, length))
         cases = rules_for(own, length, setting.rules)
         static = {f"static {name}": scheme for name, scheme in longest.items()}
         for case, scheme in {**cases, **static}.items():
             if case in static and length == lengths[-1]:
                 continue
             found = reader.bits(scheme, case, length)
-            rows.append(Row(READ.name, float(found.mean()), length, case))
+            rows.append(Row(READ.name, found, length, case))
         progress(1)
     if lengths[-1] > setting.trained:
         bits = reader.bits(own, "sliding", lengths[-1], setting.trained)
-        rows.append(Row(SLIDING.name, float(bits.mean())))
-    arrays: dict[str, Any] = {"window_bits": by_length, "window_documents": documents}
-    return Result(rows, arrays)
+        rows.append(Row(SLIDING.name, bits))
+    return Result(rows)
 
 
 def loaded(place: str, dtype: str) -> tuple[Any, Any]:
@@ -148,29 +146,29 @@ def loaded(place: str, dtype: str) -> tuple[Any, Any]:
 
 
 class Reader:
-    """A checkpoint that reads windows; what it has read is kept in checkpoints.
+    """A checkpoint that reads a window; what it has read is kept in checkpoints.
 
     Args:
         model: in evaluation mode.
-        tokens: `(window, longest + 1)`.
-        sizes: `(window,)` bytes of all tokens of a window but the first.
+        tokens: `(longest + 1,)`.
+        size: bytes of all of them but the first.
         progress: told whether a checkpoint is due.
     """
 
     def __init__(
-        self, model: PreTrainedModel, tokens: Tensor, sizes: Tensor, progress: Progress
+        self, model: PreTrainedModel, tokens: Tensor, size: int, progress: Progress
     ) -> None:
         self.model = model
         self.tokens = tokens
-        self.sizes = sizes
+        self.size = size
         self.progress = progress
         self.head: Any = model.get_output_embeddings()
         self._check_head()
         self._kept: dict[str, Tensor] = {}
         progress.checkpoints.load(self._restore, 1 << 24)
 
-    def bits(self, scheme: Scheme, case: str, length: int, within: int = 0) -> Tensor:
-        """Return the bits per byte of every window, `(window,)` float64.
+    def bits(self, scheme: Scheme, case: str, length: int, within: int = 0) -> float:
+        """Return the bits per byte of the window.
 
         Args:
             scheme: which the model reads with.
@@ -182,15 +180,12 @@ class Reader:
         name = f"{length}.{case}"
         if name not in self._kept:
             with apply(self.model, scheme), torch.inference_mode():
-                found = [
-                    sum(float(self._nats(*part)) for part in parts(row, length, within))
-                    for row in self.tokens
-                ]
-            nats = torch.tensor(found, dtype=torch.float64)
-            self._kept[name] = nats / self.sizes / math.log(2)
+                read = parts(self.tokens, length, within)
+                nats = torch.stack([self._nats(*part) for part in read]).sum()
+            self._kept[name] = nats / self.size / math.log(2)
             if self.progress.checkpoints.due():
                 self.progress.checkpoints.save(len(self._kept), self._kept)
-        return self._kept[name]
+        return float(self._kept[name])
 
     def _nats(self, text: Tensor, targets: Tensor) -> Tensor:
         """Return the nats of the last tokens, each foretold from all before it."""
@@ -211,7 +206,7 @@ class Reader:
         Raises:
             ConfigError: if it is one.
         """
-        ids = self.tokens[:1, :8].to(self.model.device)
+        ids = self.tokens[None, :8].to(self.model.device)
         with torch.inference_mode():
             whole = self.model(input_ids=ids, use_cache=False).logits.float()
             parted = self.head(self._states(ids)).float()
@@ -225,7 +220,7 @@ class Reader:
         if len(tensors) != step:
             raise ValueError(f"it must have {step} tests, got {len(tensors)}")
         for name, bits in tensors.items():
-            if bits.shape != self.sizes.shape or bits.dtype != torch.float64:
+            if bits.shape or bits.dtype != torch.float64:
                 raise ValueError(f"{name} is not of this test")
             if not (bits.isfinite() & (bits >= 0)).all():
                 raise ValueError(f"{name} must be finite and not negative")
@@ -251,32 +246,54 @@ def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tenso
         yield row[stop - within : stop], row[stop - step + 1 : stop + 1]
 
 
-def _windows(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, Tensor, list[int]]:
-    """Return the tokens of windows, the bytes that they foretell, and documents.
+def _window(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, int]:
+    """Return the tokens of the setting's window, and the bytes that they foretell.
 
     Raises:
-        CorpusError: if a window holds too few tokens.
+        CorpusError: if the window holds too few tokens, or there is none.
     """
     corpus = load_corpus(*setting.places[:2])
     if corpus.sha256 != setting.corpus_sha256:
         raise CorpusError(f"corpus {corpus.name}: has changed since this was planned")
     wanted = setting.test_lengths[-1] + 1
     size = BYTES * (wanted - 1)
-    texts, documents = corpus.windows(setting.split, size, size * setting.windows)
-    rows, sizes = [], []
-    for text in texts:
-        whole = bytes(text.tolist()).decode(errors="ignore")
-        ids = tokenizer(whole, add_special_tokens=False)["input_ids"][:wanted]
-        if len(ids) < wanted:
-            raise CorpusError(
-                f"corpus {corpus.name}: {size} bytes must make {wanted} tokens, got "
-                f"{len(ids)}"
-            )
-        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
-            raise CorpusError(
-                f"corpus {corpus.name}: must be of characters that the tokenizer "
-                f"knows, for unknown ones have no number of bytes"
-            )
-        rows.append(ids)
-        sizes.append(len(tokenizer.decode(ids[1:]).encode()))
-    return torch.tensor(rows), torch.tensor(sizes, dtype=torch.float64), documents
+    documents = corpus.test if setting.split == "test" else corpus.validation
+    text = window_of(documents, size, setting.seed).decode(errors="ignore")
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"][:wanted]
+    if len(ids) < wanted:
+        raise CorpusError(
+            f"corpus {corpus.name}: {size} bytes must make {wanted} tokens, got "
+            f"{len(ids)}"
+        )
+    if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
+        raise CorpusError(
+            f"corpus {corpus.name}: must be of characters that the tokenizer "
+            f"knows, for unknown ones have no number of bytes"
+        )
+    return torch.tensor(ids), len(tokenizer.decode(ids[1:]).encode())
+
+
+def window_of(documents: Sequence[bytes], size: int, number: int) -> bytes:
+    """Return one of the windows of a text, which do not overlap.
+
+    The first is at the beginning; however many are taken, they are spread over all of
+    the text, by the numbers of van der Corput.
+
+    Args:
+        documents: with `number + 1` windows at least.
+        size: of a window, in bytes.
+        number: of the window, from 0.
+    """
+    places = [
+        (document, start)
+        for document in documents
+        for start in range(0, len(document) - size + 1, size)
+    ]
+    spread: dict[int, None] = {}  # in their order
+    for count in itertools.count():
+        turned = int(f"{count:b}"[::-1], 2) / 2 ** count.bit_length()
+        spread[int(turned * len(places))] = None
+        if len(spread) > number:
+            break
+    document, start = places[[*spread][number]]
+    return document[start : start + size]

@@ -1,6 +1,7 @@
 """The plan of an evaluation of a checkpoint."""
 
 import importlib.metadata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,19 @@ from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.registry import add_plugin
+from posenc_compare.validate import check_whole
 
 MEASURE = "posenc_compare.hf.evaluate"  # where the measure `checkpoint` stands
 
 
-def evaluation(model: str, given: Body, work: Body) -> Comparison:
+def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Comparison:
     """Return the comparison that reads a checkpoint; no weights are loaded.
 
     Args:
         model: a folder, a name on the hub, or a GGUF file.
         given: fields of `Checkpoint` by name.
         work: fields of `Work` by name.
+        windows: of the longest length that are read, a cell for each.
 
     Raises:
         ConfigError: if a value cannot be used, or the model has not one kind of rotary
@@ -42,6 +45,7 @@ def evaluation(model: str, given: Body, work: Body) -> Comparison:
     """
     add_plugin(MEASURE)
     how = Work(**{"device": "auto", **work})
+    check_whole("windows", windows, 1, 1 << 16)
     place = local_place(model)
     config, kinds = rotary_in(place)
     rotary = _one(kinds)
@@ -52,6 +56,7 @@ def evaluation(model: str, given: Body, work: Body) -> Comparison:
         device=resolve_device(how.device, on_gpu=Checkpoint.on_gpu),
         transformers=importlib.metadata.version("transformers"),
         place=str(place.absolute()),
+        seed=windows - 1,
         **given,
     ).resolve(load_corpus)
     variant = rotary.variant
@@ -59,10 +64,13 @@ def evaluation(model: str, given: Body, work: Body) -> Comparison:
     own = variant.build(geometry_of(config.get_text_config(), setting.trained))
     beyond = max(setting.test_lengths[-1], 2 * setting.trained)
     rules_for(own, beyond, setting.rules)
-    cell = Cell(variant, "checkpoint", setting, how.threads, graphics_of(setting))
+    cells = [
+        Cell(variant, "checkpoint", one, how.threads, graphics_of(one))
+        for one in (replace(setting, seed=seed) for seed in range(windows))
+    ]
     return Comparison(
-        [cell],
-        limits_of(how, [cell]),
+        cells,
+        limits_of(how, cells),
         [MEASURE],
         how.statuses(),
         name=f"checkpoint-{place.stem}",

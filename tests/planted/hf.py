@@ -136,8 +136,8 @@ FAULTS = [
     Fault(
         "hf/evaluate.py",
         "a length read under its neighbour's name",
-        "            rows.append(Row(READ.name, float(found.mean()), length, case))",
-        "            rows.append(Row(READ.name, float(bits.mean()), length, case))",
+        "            rows.append(Row(READ.name, found, length, case))",
+        "            rows.append(Row(READ.name, bits, length, case))",
         f"{EVALUATE}rules_are_those_of_transformers",
     ),
     Fault(
@@ -150,8 +150,8 @@ FAULTS = [
     Fault(
         "hf/evaluate.py",
         "what was read is forgotten",
-        "            self._kept[name] = nats / self.sizes / math.log(2)",
-        "            self._kept = {name: nats / self.sizes / math.log(2)}",
+        "            self._kept[name] = nats / self.size / math.log(2)",
+        "            self._kept = {name: nats / self.size / math.log(2)}",
         f"{EVALUATE}what_was_read_is_not_read_again",
     ),
     Fault(

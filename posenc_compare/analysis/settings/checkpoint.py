@@ -29,12 +29,12 @@ class Checkpoint:
         model_sha256: hash of its files.
         lengths: of the windows that are read, in tokens, by comma.
         trained: length of its training, in tokens.
-        windows: of the longest length; shorter ones are pieces of the same tokens.
         rules: by which its rotary positions are read beyond the trained length, by
             comma; `all` for every rule there is.
         split: which held-out documents are read.
         dtype: of the weights.
-        seed: of nothing; a checkpoint is given.
+        seed: which window of the longest length is read, from 0; shorter ones are
+            pieces of its tokens. A checkpoint is given, so nothing is drawn.
         device: where it is read.
         transformers: version of the package that holds its architecture.
         corpus_sha256: hash of the corpus.
@@ -47,7 +47,6 @@ class Checkpoint:
     model_sha256: str
     lengths: str
     trained: int
-    windows: int = 1
     rules: str = "all"
     split: Split = "test"
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -69,7 +68,6 @@ class Checkpoint:
         check_text("corpus", self.corpus, STDLIB)
         check_text("test_corpus", self.test_corpus, "books/last.txt")
         check_whole("trained", self.trained, 1, LONGEST)
-        check_whole("windows", self.windows, 1, 1 << 16)
         check_whole("seed", self.seed, 0, SEEDS)
         check_choice("split", self.split, ("test", "validation"))
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
@@ -129,7 +127,7 @@ class Checkpoint:
         """
         text = load(self.corpus, self.test_corpus)
         size = BYTES * self.test_lengths[-1]
-        text.windows(self.split, size, size * self.windows)
+        text.windows(self.split, size, size * (self.seed + 1))
         return replace(self, corpus_sha256=text.sha256)
 
     @classmethod

@@ -36,6 +36,14 @@ PROBE = (
 )
 
 
+CHECKPOINT = (
+    ("model", "{}"),
+    ("trained", "trained at {} tokens"),
+    ("dtype", "{}"),
+    ("split", "read on the {} documents"),
+)
+
+
 SEVERAL = "no order: scores are of several texts"
 
 
@@ -47,7 +55,9 @@ def setting_line(records: Iterable[Record]) -> str:
     made = list(records)
     trained = [record for record in made if record.task]
     shared = shared_facts([record.spec.setting for record in trained or made])
-    names, read = NETWORK if trained else PROBE, bool(texts_of(made))
+    read = bool(texts_of(made))
+    of_checkpoint = shared.get("kind") == "checkpoint"
+    names = NETWORK if trained else CHECKPOINT if of_checkpoint else PROBE
     words = ", ".join(
         form.format(clean(str(shared[name]), 40))
         for name, form in names
@@ -55,7 +65,8 @@ def setting_line(records: Iterable[Record]) -> str:
     )
     more = _unusual(shared) if trained else []
     words = ", ".join(filter(None, [words, *more]))
-    text = shared_facts([record.corpus for record in trained]).get("name", "")
+    texts = made if of_checkpoint else trained
+    text = shared_facts([record.corpus for record in texts]).get("name", "")
     preset = preset_of(shared) if trained else ""
     parts = [f"preset {preset}: {words}" if preset else words]
     if text:

@@ -52,7 +52,11 @@ from posenc_compare.stats.intervals import LEVEL
 
 COLUMNS = 4  # quantities side by side in one displayed table
 # By kind of setting, in the order of display.
-TITLES = {"training": "Measures with training", "probe": "Measures without training"}
+TITLES = {
+    "training": "Measures with training",
+    "checkpoint": "Measures of checkpoints",
+    "probe": "Measures without training",
+}
 
 
 def display_tables(records: list[Record], columns: str = "") -> list[Table]:
@@ -75,10 +79,16 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
             for table in _tables(some, "training", chosen, task)
         ]
         trained += [t for some in tasks.values() for t in seconds_tables(some, chosen)]
-    untrained = [record for record in records if not record.task]
-    found = trained + _tables(untrained, "probe", chosen)
+    kinds: dict[str, list[Record]] = {kind: [] for kind in TITLES}
+    for record in records:
+        kind = str(record.spec.setting.get("kind"))
+        if not record.task:
+            kinds[kind if kind in kinds else "probe"].append(record)
+    rest = [
+        table for kind, own in kinds.items() for table in _tables(own, kind, chosen)
+    ]
     chosen.check()
-    return found
+    return trained + rest
 
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
@@ -161,7 +171,7 @@ def _table_of(
 ) -> Table | None:
     """Return the table that a view has of its own, or None."""
     quantity = view.quantity
-    better = quantity.better if kind == "training" else "neither"
+    better = quantity.better if kind != "probe" else "neither"
     read = _of(quantity, measure, means)
     mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
     match view:
@@ -204,8 +214,8 @@ def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Col
         and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
     ]
     failed = _failures(measure, means)
-    better = view.quantity.better if kind == "training" else "neither"
-    heading = pointed(view.quantity) if kind == "training" else view.quantity.heading
+    better = view.quantity.better if kind != "probe" else "neither"
+    heading = pointed(view.quantity) if kind != "probe" else view.quantity.heading
     return Column(heading, measure, failed + chosen, better)
 
 
