@@ -99,7 +99,7 @@ def record(
             MeasureSpec(measure, 1),
             {"kind": "training", "seed": seed, "length": 8, "task": task}
             if measure in TRAINED
-            else {"kind": "probe", "seed": seed, "length": 8},
+            else {"kind": "probe", "seed": seed, "length": 8, "trained": 8},
             threads=1,
             package="0.1.0",
             torch="2.13.0",
@@ -147,6 +147,11 @@ def full(label: str, *, lift: float = 0.0, seeds: int = 2) -> list[Record]:
                 arrays={"position_bits": [3.0 + lift + seed] * 31 + [None]},
             )
         )
+        bits += [
+            row("read_bits_per_byte", 2 + lift, 8, "static pi"),
+            row("sliding_bits_per_byte", 2.0 + lift),
+        ]
+        found.append(record("checkpoint", label, seed=seed, rows=bits))
         found.append(
             record(
                 "extrapolation",

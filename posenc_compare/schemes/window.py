@@ -5,10 +5,9 @@ and another at the whole text: the mask of a call is the same for all layers.
 
 Formula: the weights of keys `window` or more tokens away are 0, and the softmax is over
 the others.
-Source: Beltagy et al. 2020, arXiv:2004.05150, section 3.1, causal here where the call
-is. In `mix` it makes the mixtures of 2025: windows with RoPE among layers without
-positions (Yang et al. 2025, arXiv:2501.18795), `mix:first=nope;second=window`, or among
-layers of another base, as in Gemma 3,
+Source: Yang et al. 2025, arXiv:2501.18795, for windows with RoPE among layers without
+positions, `mix:first=nope;second=window`; the window itself is that of Beltagy et al.
+2020, arXiv:2004.05150. Among layers of another base, as in Gemma 3, it is
 `mix:every=6;first=(rope:base=1000000);second=window`.
 Default: a quarter of the training length is our choice.
 Convention: tokens are counted as `Mask(window=...)` counts them, which costs less where
@@ -30,7 +29,7 @@ from posenc_compare.variants import Variant
 SHARE = 4  # windows in the training length
 
 
-@register("window", family="rotary", source="Beltagy et al. 2020, arXiv:2004.05150")
+@register("window", family="rotary", source="Yang et al. 2025, arXiv:2501.18795")
 class Window(Wrapper):
     """Let the queries of any scheme see no further than a window.
 

@@ -33,7 +33,7 @@ LEVEL = "sliding windows of the trained length"
 
 @register_plot(
     "checkpoint",
-    order=15,
+    order=22,
     measure="checkpoint",
     caption="Bits per byte of a checkpoint against the test length, read under every "
     "scaling: means over windows of the text with their 95% intervals.",
