@@ -222,6 +222,26 @@ def test_flex_agrees_without_gradients(
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch")
+def test_flex_serves_one_form_after_another(normal: Callable[..., Tensor]) -> None:
+    """The queries of one are the call's own, those of another are not."""
+    torch._dynamo.reset()
+    for name, causal, segmented in [
+        ("transformer_xl", True, True),
+        ("transformer_xl", True, False),
+        ("t5_bias", True, True),
+        ("t5_bias", False, False),
+    ]:
+        given = arguments(
+            make(name, {}).requires_grad_(False), causal, (7, 40), segmented
+        )
+        q = normal(BATCH, HEADS, 7, WIDTH)
+        k, v = normal(2, BATCH, HEADS, 40, WIDTH)
+        got = attention(q, k, v, **given, path="flex")
+        expected = attention(q, k, v, **given, path="plain")
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_flex_skips_the_blocks_that_no_query_of_a_sequence_sees(
     causal: bool, monkeypatch: pytest.MonkeyPatch, normal: Callable[..., Tensor]

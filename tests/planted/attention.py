@@ -64,6 +64,12 @@ FAULTS = [
         "None if True else",
         f"{HERE}flex_skips_the_blocks_that_no_query_of_a_sequence_sees",
     ),
+    flex(
+        "flex on the call's own tensors",
+        "(x.view_as(x) for x in (request.q, request.k, request.v))",
+        "(request.q, request.k, request.v)",
+        f"{HERE}flex_serves_one_form_after_another",
+    ),
     flex("flex for float64", "if q.dtype not in DTYPES", "if False", CHOICE),
     flex("flex for small heads", "WIDTH = 16", "WIDTH = 8", CHOICE),
     flex(

@@ -49,10 +49,13 @@ def run(request: Request) -> Tensor:
         return score if bias is None else score + bias(b, h, i, j).to(score.dtype)
 
     kernel = compiled() if request.q.is_cuda else module.flex_attention
+    # Objects of their own: the mask sees the call, and where its q is the kernel's in
+    # one form and not in another, torch fails at saying why it compiles again.
+    q, k, v = (x.view_as(x) for x in (request.q, request.k, request.v))
     return kernel(
-        request.q,
-        request.k,
-        request.v,
+        q,
+        k,
+        v,
         score_mod,
         block_mask=mask,
         scale=request.scale,
