@@ -55,6 +55,7 @@ def export(folder: str | Path, key: str, out: str | Path) -> PosencForCausalLM:
             num_hidden_layers=setting["layers"],
             num_attention_heads=setting["heads"],
             norm=setting["norm"],
+            convolution=setting.get("convolution", "none"),
             max_position_embeddings=setting["length"],
             lengths=setting["lengths"],
         )

@@ -21,7 +21,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import CausalLMOutput
 
-from posenc_compare.analysis.core.settings import Norm
+from posenc_compare.analysis.core.settings import Convolution, Norm
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.training.decoder import BYTES, Decoder
@@ -43,6 +43,7 @@ class PosencConfig(PreTrainedConfig):
         num_hidden_layers: layers of the decoder.
         num_attention_heads: heads of each layer.
         norm: LayerNorm or RMSNorm, as `layer` or `rms`.
+        convolution: over the tokens before, in every layer, or `none`.
         max_position_embeddings: the training length, in tokens.
         lengths: whether numbers of positions were scaled to it, or published.
     """
@@ -55,6 +56,7 @@ class PosencConfig(PreTrainedConfig):
     num_hidden_layers: int = 2
     num_attention_heads: int = 4
     norm: Norm = "layer"
+    convolution: Convolution = "none"
     max_position_embeddings: int = 128
     lengths: Lengths = "scaled"
     tie_word_embeddings: bool = True
@@ -94,6 +96,7 @@ class PosencForCausalLM(PreTrainedModel, GenerationMixin):
                 seed=0,
                 vocabulary=config.vocab_size,
                 norm=config.norm,
+                convolution=config.convolution,
             )
         self.post_init()
 

@@ -4,6 +4,7 @@ from planted import Fault
 
 FILES = (
     "analysis/training/__init__.py",
+    "analysis/training/convolution.py",
     "analysis/training/corpus.py",
     "analysis/training/decoder.py",
     "analysis/training/evaluation.py",
@@ -17,6 +18,8 @@ FILES = (
 TESTS = "tests/training/test_training.py::test_"
 CORPUS = "tests/training/test_corpus.py::test_"
 NGRAMS = "tests/training/test_ngrams.py::test_"
+CONVOLUTION = "tests/training/test_convolution.py::test_"
+CANON = "canon_adds_a_sum_of_four_tokens_at_four_places"
 GROUPS = "parameters_of_a_scheme_train_by_what_they_act_on"
 OWN = 'own == rate],\n                "weight_decay": '
 
@@ -32,6 +35,11 @@ def forged(name: str, old: str, new: str) -> Fault:
     test = "a_checkpoint_that_does_not_fit_is_not_used"
     tests = f"tests/faults/test_trust.py::test_{test}"
     return Fault("analysis/training/trainer.py", name, old, new, tests)
+
+
+def convolved(name: str, old: str, new: str, test: str) -> Fault:
+    """Return a fault in a convolution."""
+    return Fault("analysis/training/convolution.py", name, old, new, CONVOLUTION + test)
 
 
 FAULTS = [
@@ -222,6 +230,35 @@ FAULTS = [
         'in ("out", "down")',
         'in ("out",)',
         "weights_start_as_large_as_the_document_says",
+    ),
+    # Convolutions
+    convolved(
+        "taps of queries for all",
+        "(q, k, v), self.b",
+        "(q, k, v), self.b[[0, 0, 0]]",
+        CANON,
+    ),
+    convolved(
+        "hidden channels as they are", "over_past(x, self.d, None)", "0 * x", CANON
+    ),
+    convolved(
+        "reach of one layer",
+        "2 * (TAPS - 1)",
+        "TAPS - 1",
+        "the_last_places_are_those_of_all",
+    ),
+    convolved(
+        "shares of keys for values",
+        "_shifted(v, of_values)",
+        "_shifted(v, of_keys)",
+        "a_shifted_key_is_in_part_that_of_the_token_before",
+    ),
+    Fault(
+        "analysis/training/decoder.py",
+        "layers convolve alike",
+        "part.start(others)",
+        'part.start(torch.Generator().manual_seed(stream_seed("convolution", seed)))',
+        f"{CONVOLUTION}a_convolution_leaves_the_other_weights_as_they_are",
     ),
     # Text
     fault(

@@ -13,6 +13,7 @@ from posenc_compare.registry import SETTINGS
 
 Split = Literal["test", "validation"]  # sets of documents that are not trained on
 Norm = Literal["layer", "rms"]
+Convolution = Literal["none", "canon", "canon_a", "kv_shift"]
 STDLIB = "stdlib"  # the name of the default corpus
 SEEDS = (1 << 63) - 1  # the largest seed
 LENGTHS = ("scaled", "published")

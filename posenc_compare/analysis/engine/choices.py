@@ -42,6 +42,10 @@ class SettingChoices(TypedDict, total=False):
     width: Annotated[int, "Channels of a token."]
     heads: Annotated[int, "Attention heads."]
     norm: Annotated[Literal["layer", "rms"], "LayerNorm by default, or RMSNorm."]
+    convolution: Annotated[
+        Literal["none", "canon", "canon_a", "kv_shift"],
+        "Of every layer, over the tokens before: none by default.",
+    ]
     length: Annotated[int, "Training length, bytes."]
     lengths: Annotated[
         Literal["scaled", "published"],

@@ -243,7 +243,7 @@ def _distances(model: Decoder, batch: Batch, states: list[Tensor]) -> list[Row]:
     places = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
     back = (places[:, None] - places).double()
     for number, layer in _layers(model):
-        q, k, seen = _heads(layer, states[number])
+        q, k, _, seen = layer.projected(states[number])
         logits = session.logits(number, q * layer.query_gain, k, x=seen)
         scheme = session.scheme(number)
         weights = scheme.weights(logits, session.call(number, q, k, x=seen))
@@ -255,16 +255,6 @@ def _distances(model: Decoder, batch: Batch, states: list[Tensor]) -> list[Row]:
             for head, mean in enumerate(means)
         ]
     return rows
-
-
-def _heads(layer: Layer, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries and keys `(sequence, head, seq, channel)`, and what they see."""
-    seen = layer.attention_norm(state)
-    q, k = (
-        project(seen).unflatten(-1, (layer.heads, -1)).transpose(1, 2)
-        for project in (layer.query, layer.key)
-    )
-    return q, k, seen
 
 
 def _code(model: Decoder, batch: Batch) -> Tensor | None:
@@ -306,7 +296,7 @@ def _use(model: Decoder, states: list[Tensor]) -> Tensor | None:
         angles = rotation_angles(scheme, step)
         if angles is None or not isinstance(scheme, Rotation) or angles.dim() != 2:
             return None
-        q, k, _ = _heads(layer, states[number])
+        q, k, _, _ = layer.projected(states[number])
         rotated = 2 * angles.shape[-1]
         pairs = f"b head seq {PAIRS[scheme.layout]} -> b head seq pair two"
         norms = [

@@ -9,6 +9,7 @@ from posenc_compare.analysis.core.settings import (
     LENGTHS,
     SEEDS,
     STDLIB,
+    Convolution,
     Norm,
     Split,
     Text,
@@ -35,6 +36,7 @@ class Training:
         width: channels of a token vector.
         heads: attention heads.
         norm: what precedes attention and perceptron, LayerNorm or RMSNorm.
+        convolution: over the tokens before, in every layer; `training.convolution`.
         length: tokens per training sequence, and the shortest test length.
         lengths: whether schemes scale published numbers of positions to `length`.
         steps: optimiser steps.
@@ -62,6 +64,7 @@ class Training:
     width: int = 128
     heads: int = 4
     norm: Norm = "layer"
+    convolution: Convolution = "none"
     length: int = 64
     lengths: Literal["scaled", "published"] = "scaled"
     steps: int = 300
@@ -98,6 +101,7 @@ class Training:
         check_number("weight_decay", self.weight_decay, 0, 100)
         check_number("scheme_rate", self.scheme_rate, 0, 1e6)
         check_choice("norm", self.norm, get_args(Norm))
+        check_choice("convolution", self.convolution, get_args(Convolution))
         check_choice("split", self.split, get_args(Split))
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
         check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)

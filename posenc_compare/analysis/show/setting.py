@@ -22,6 +22,7 @@ NETWORK = (
 )
 UNUSUAL = (  # said where they are not the default
     ("norm", "layer", "norm: {}"),
+    ("convolution", "none", "convolution: {}"),
     ("lengths", "scaled", "{} numbers of positions"),
     ("scheme_rate", 0.0, "rate of a scheme's own parameters {} times"),
     ("dtype", "float32", "in {}"),

@@ -14,7 +14,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.core.settings import Norm
+from posenc_compare.analysis.core.settings import Convolution, Norm
+from posenc_compare.analysis.training.convolution import CONVOLUTIONS, Still
 from posenc_compare.attention import Session
 from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
 
@@ -29,7 +30,14 @@ class Layer(nn.Module):
     by sqrt(head_dim), starts them smaller by that factor.
     """
 
-    def __init__(self, width: int, scheme: Scheme, heads: int, norm: Norm) -> None:
+    def __init__(
+        self,
+        width: int,
+        scheme: Scheme,
+        heads: int,
+        norm: Norm,
+        convolution: Convolution,
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.query_gain = scheme.query_init_gain(width // heads)
@@ -41,6 +49,7 @@ class Layer(nn.Module):
         self.mlp_norm = NORMS[norm](width)
         self.up = nn.Linear(width, 4 * width)
         self.down = nn.Linear(4 * width, width)
+        self.convolution = CONVOLUTIONS[convolution](width, heads)
 
     def forward(
         self, x: Tensor, session: Session, layer: int, first: int = 0
@@ -53,15 +62,33 @@ class Layer(nn.Module):
             layer: its number.
             first: the place from which on the result is wanted.
         """
-        seen = self.attention_norm(x)
-        q, k, v = (
-            rearrange(project(seen), "b seq (head d) -> b head seq d", head=self.heads)
-            for project in (self.query, self.key, self.value)
-        )
+        q, k, v, seen = self.projected(x)
+        near = max(0, first - self.convolution.reach)
         read = session.attend(layer, q * self.query_gain, k, v, x=seen)
-        read = rearrange(read[:, :, first:], "b head seq d -> b seq (head d)")
-        x = x[:, first:] + self.out(read)
-        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+        read = rearrange(read[:, :, near:], "b head seq d -> b seq (head d)")
+        x = x[:, near:] + self.out(read)
+        hidden = self.up(self.convolution.read(self.mlp_norm(x)))
+        x = x + self.down(F.gelu(self.convolution.hidden(hidden)))
+        return x[:, first - near :]
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, and what they are projections of.
+
+        Args:
+            x: `(batch, seq, width)`.
+
+        Returns:
+            Three of `(batch, heads, seq, head_dim)`, and `(batch, seq, width)`.
+        """
+        seen = self.convolution.attended(self.attention_norm(x))
+        made = self.convolution.projected(
+            self.query(seen), self.key(seen), self.value(seen), seen
+        )
+        q, k, v = (
+            rearrange(part, "b seq (head d) -> b head seq d", head=self.heads)
+            for part in made
+        )
+        return q, k, v, seen
 
 
 class Decoder(nn.Module):
@@ -74,6 +101,7 @@ class Decoder(nn.Module):
         seed: of the initial weights.
         vocabulary: number of different tokens.
         norm: LayerNorm or RMSNorm.
+        convolution: in every layer.
         axes: that positions may have; a scheme of one axis is always welcome.
     """
 
@@ -85,6 +113,7 @@ class Decoder(nn.Module):
         seed: int,
         vocabulary: int = BYTES,
         norm: Norm = "layer",
+        convolution: Convolution = "none",
         axes: int = 1,
     ) -> None:
         super().__init__()
@@ -104,7 +133,7 @@ class Decoder(nn.Module):
         self.schemes = nn.ModuleList(schemes)
         self.reading: Sequence[Scheme] = schemes
         self.layers = nn.ModuleList(
-            Layer(width, schemes[i % len(schemes)], geometry.heads, norm)
+            Layer(width, schemes[i % len(schemes)], geometry.heads, norm, convolution)
             for i in range(layers)
         )
         self.final_norm = NORMS[norm](width)
@@ -134,10 +163,13 @@ class Decoder(nn.Module):
         drown none.
         """
         generator = torch.Generator().manual_seed(stream_seed("weights", seed))
+        others = torch.Generator().manual_seed(stream_seed("convolution", seed))
         width = self.embedding.embedding_dim
         nn.init.normal_(self.embedding.weight, 0, width**-0.5, generator)
         for layer in self.layers:
             for name, part in layer.named_children():
+                if isinstance(part, Still):
+                    part.start(others)
                 if isinstance(part, nn.Linear):
                     std = part.in_features**-0.5
                     if name in ("out", "down"):

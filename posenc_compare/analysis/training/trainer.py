@@ -235,6 +235,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.seed,
         facts["vocabulary"],
         setting.norm,
+        setting.convolution,
         facts.get("axes", 1),
     )
     model.to(setting.device)
