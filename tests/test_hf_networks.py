@@ -111,6 +111,26 @@ def test_a_trained_network_reads_alike_everywhere(
     assert torch.allclose(loss, by_hand, rtol=0, atol=2**-20)
 
 
+@pytest.mark.parametrize("convolution", ["canon", "kv_shift"])
+def test_the_settings_of_a_network_go_with_it(
+    corpus: str, tmp_path: Path, convolution: Any
+) -> None:
+    """One that convolves, and whose learned positions were dropped."""
+    sizes = {**SIZES, "convolution": convolution, "drop": 0.25, "corpus": corpus}
+    out = tmp_path / "run"
+    compare("learned", "extrapolation", out=out, seeds=1, keep_weights=True, **sizes)
+    hf.export(out, keys(out)["learned"], tmp_path / "model")
+    read = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model").eval()
+    trainer = trainer_of(Variant("learned"), Training(**sizes).resolve(load_corpus))
+    torch.set_flush_denormal(True)
+    trainer.train(Progress())
+    torch.set_flush_denormal(False)
+    ids = torch.randint(256, (2, 24), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        wanted = trainer.model(ids, torch.arange(24))  # beyond the table of 16
+        assert torch.equal(read(ids).logits, wanted)
+
+
 def test_it_generates_the_likeliest_bytes(run: Path, tmp_path: Path) -> None:
     model: Any = hf.export(run, keys(run)["path"], tmp_path)
     ids = torch.tensor([[49, 32, 97]])

@@ -56,6 +56,7 @@ def export(folder: str | Path, key: str, out: str | Path) -> PosencForCausalLM:
             num_attention_heads=setting["heads"],
             norm=setting["norm"],
             convolution=setting.get("convolution", "none"),
+            dropped=setting.get("drop", 0.0) > 0,
             max_position_embeddings=setting["length"],
             lengths=setting["lengths"],
         )

@@ -44,6 +44,7 @@ class PosencConfig(PreTrainedConfig):
         num_attention_heads: heads of each layer.
         norm: LayerNorm or RMSNorm, as `layer` or `rms`.
         convolution: over the tokens before, in every layer, or `none`.
+        dropped: whether positions were left out in the end.
         max_position_embeddings: the training length, in tokens.
         lengths: whether numbers of positions were scaled to it, or published.
     """
@@ -57,6 +58,7 @@ class PosencConfig(PreTrainedConfig):
     num_attention_heads: int = 4
     norm: Norm = "layer"
     convolution: Convolution = "none"
+    dropped: bool = False
     max_position_embeddings: int = 128
     lengths: Lengths = "scaled"
     tie_word_embeddings: bool = True
@@ -98,6 +100,8 @@ class PosencForCausalLM(PreTrainedModel, GenerationMixin):
                 norm=config.norm,
                 convolution=config.convolution,
             )
+            if config.dropped:
+                self.decoder.drop_schemes()
         self.post_init()
 
     def get_input_embeddings(self) -> torch.nn.Module:

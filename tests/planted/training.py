@@ -42,6 +42,12 @@ def convolved(name: str, old: str, new: str, test: str) -> Fault:
     return Fault("analysis/training/convolution.py", name, old, new, CONVOLUTION + test)
 
 
+def dropped(file: str, name: str, old: str, new: str, test: str) -> Fault:
+    """Return a fault in the dropping of positions."""
+    tests = f"tests/training/test_drop.py::test_{test}"
+    return Fault(f"analysis/training/{file}.py", name, old, new, tests)
+
+
 FAULTS = [
     Fault(
         "analysis/training/pinned.py",
@@ -259,6 +265,28 @@ FAULTS = [
         "part.start(others)",
         'part.start(torch.Generator().manual_seed(stream_seed("convolution", seed)))',
         f"{CONVOLUTION}a_convolution_leaves_the_other_weights_as_they_are",
+    ),
+    # Positions that are dropped
+    dropped(
+        "trainer",
+        "dropped a step late",
+        "step >= kept",
+        "step > kept",
+        "the_first_steps_are_those_of_the_scheme",
+    ),
+    dropped(
+        "trainer",
+        "positions again after a stop at the end",
+        "        self._drop(self.recipe.steps)",
+        "        pass",
+        "a_training_goes_on_where_it_was_stopped",
+    ),
+    dropped(
+        "decoder",
+        "small products where T5 was",
+        "layer.query_gain *= before / after",
+        "pass",
+        "products_keep_their_size_where_a_scheme_does_not_divide_them",
     ),
     # Text
     fault(

@@ -60,6 +60,10 @@ class SettingChoices(TypedDict, total=False):
     scheme_rate: Annotated[
         float, "Rate of a scheme's own parameters, in rates; 0: by what they act on."
     ]
+    drop: Annotated[
+        float,
+        "Share of the steps, at their end, without positions, as all tests then are.",
+    ]
     test_bytes: Annotated[int, "Held-out bytes per test length."]
     split: Annotated[
         Literal["test", "validation"], "Documents to test on; validation, to choose by."

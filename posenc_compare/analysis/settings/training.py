@@ -45,6 +45,8 @@ class Training:
         weight_decay: weight decay of the network's matrices.
         scheme_rate: rate of a scheme's own parameters, as a multiple of the rate of
             the network; 0: by what they act on, see `training.optimiser`.
+        drop: share of the steps, the last ones, that are trained without positions, as
+            all tests are then (DroPE, Gelberg et al. 2025, arXiv:2512.12167).
         longest: the longest test length, in multiples of `length`; test lengths
             double from `length` up to it.
         test_bytes: held-out tokens that are predicted at every length.
@@ -72,6 +74,7 @@ class Training:
     learning_rate: float = 2e-3
     weight_decay: float = 0.1
     scheme_rate: float = 0.0
+    drop: float = 0.0
     longest: int = 16
     test_bytes: int = 32_768
     split: Split = "test"
@@ -100,6 +103,7 @@ class Training:
         check_number("learning_rate", self.learning_rate, 1e-12, 100)
         check_number("weight_decay", self.weight_decay, 0, 100)
         check_number("scheme_rate", self.scheme_rate, 0, 1e6)
+        check_number("drop", self.drop, 0, 1)
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("convolution", self.convolution, get_args(Convolution))
         check_choice("split", self.split, get_args(Split))
@@ -111,7 +115,7 @@ class Training:
         check_text("corpus", self.corpus, STDLIB)
         check_text("test_corpus", self.test_corpus, "books/last.txt")
         # 1 and 1.0 are the same rate, so they must give the same key.
-        for name in ("learning_rate", "weight_decay", "scheme_rate"):
+        for name in ("learning_rate", "weight_decay", "scheme_rate", "drop"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @property

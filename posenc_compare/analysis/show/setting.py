@@ -25,6 +25,7 @@ UNUSUAL = (  # said where they are not the default
     ("convolution", "none", "convolution: {}"),
     ("lengths", "scaled", "{} numbers of positions"),
     ("scheme_rate", 0.0, "rate of a scheme's own parameters {} times"),
+    ("drop", 0.0, "positions dropped for the last {} of the steps"),
     ("dtype", "float32", "in {}"),
 )
 PROBE = (

@@ -129,9 +129,9 @@ class Decoder(nn.Module):
                     for layer in range(1, layers)
                 ]
         self.embedding = nn.Embedding(vocabulary, width)
-        self.own = schemes
+        self.own: Sequence[Scheme] = schemes
         self.schemes = nn.ModuleList(schemes)
-        self.reading: Sequence[Scheme] = schemes
+        self.reading = self.own
         self.layers = nn.ModuleList(
             Layer(width, schemes[i % len(schemes)], geometry.heads, norm, convolution)
             for i in range(layers)
@@ -143,6 +143,24 @@ class Decoder(nn.Module):
     def axes(self) -> int:
         """Return how many coordinates a position has."""
         return self.own[0].facts.axes
+
+    def drop_schemes(self) -> None:
+        """Go on without positions, for good: `nope` takes the place of every scheme.
+
+        Products of query and key keep their size.
+        """
+        nope = Variant("nope")
+        dropped = [nope.build(scheme.geometry) for scheme in self.own]
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            before, after = (
+                schemes[number % len(schemes)].scale(
+                    layer.query.out_features // layer.heads
+                )
+                for schemes in (self.own, dropped)
+            )
+            layer.query_gain *= before / after
+        self.own = self.reading = dropped
 
     @contextmanager
     def use_schemes(self, schemes: Sequence[Scheme]) -> Iterator[None]:

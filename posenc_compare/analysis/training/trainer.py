@@ -40,6 +40,7 @@ class Recipe:
             the network; 0: by what they act on.
         autocast: run the network in bfloat16 where torch's autocast does.
         compiled: compile the network with `torch.compile`.
+        drop: share of the steps, the last ones, that are trained without positions.
     """
 
     steps: int
@@ -49,6 +50,7 @@ class Recipe:
     scheme_rate: float
     autocast: bool
     compiled: bool
+    drop: float = 0.0
 
 
 class Trainer:
@@ -73,6 +75,7 @@ class Trainer:
         )
         self.device = model.embedding.weight.device
         self.done = 0  # steps
+        self.dropped = False  # whether the network goes without positions by now
         # Nats of every step, in one block: many small ones that stay would lie among
         # the large ones that come and go, and no block as large would fit there again.
         self.losses = torch.zeros(recipe.steps, device=self.device)
@@ -92,11 +95,20 @@ class Trainer:
         run = torch.compile(self.model) if self.recipe.compiled else self.model
         self.model.train()
         for step in range(self.done, self.recipe.steps):
+            self._drop(step)
             self._step(run, step)
             progress(1)
             if not self.norms and progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
+        self._drop(self.recipe.steps)  # it may have been done when it was stopped
         return (self.losses.cpu() / math.log(2)).tolist()
+
+    def _drop(self, step: int) -> None:
+        """Leave positions out from their step on, and do so once."""
+        kept = self.recipe.steps - round(self.recipe.drop * self.recipe.steps)
+        if self.recipe.drop and step >= kept and not self.dropped:
+            self.model.drop_schemes()
+            self.dropped = True
 
     def _step(self, run: Callable[..., Tensor], step: int) -> None:
         recipe = self.recipe
@@ -247,6 +259,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.scheme_rate,
         setting.dtype == "bfloat16",
         setting.compiled,
+        setting.drop,
     )
     return Trainer(model, task, recipe, setting.seed)
 
