@@ -115,6 +115,22 @@ def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -
     assert few == ("no order: 5 seeds, 6 are needed",)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "head"),
+    [("convolution", "canon", ["none", "canon"]), ("drop", 0.25, ["0", "0.25"])],
+)
+def test_a_record_from_before_a_setting_has_its_default(
+    name: str, value: Any, head: list[str], tmp_path: Path
+) -> None:
+    records = [
+        trained("a", seed, 2.0 + seed / 10, **given)
+        for seed in range(6)
+        for given in ({}, {name: value})
+    ]
+    table = tables(stored(tmp_path / "run", records), name)["bits at 8"]
+    assert table.head == ["scheme", *head, "change"]
+
+
 def test_of_many_values_the_best_of_each_scheme_is_shown(tmp_path: Path) -> None:
     bits = {
         "a": {1e-3: 2.0, 2e-3: 1.5, 4e-3: 1.8},

@@ -1,5 +1,6 @@
 """Inside a trained network: probes, token sizes, distances and rotary pairs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,9 +44,11 @@ def measured(scheme: str, **more: Any) -> dict[tuple[str, float | None, str], An
     }
 
 
-def network(scheme: str) -> tuple[Any, Batch, list[torch.Tensor]]:
+def network(
+    scheme: str, convolution: Any = "none"
+) -> tuple[Any, Batch, list[torch.Tensor]]:
     (variant,) = parse_variants(scheme)
-    trainer = trainer_of(variant, SETTING)
+    trainer = trainer_of(variant, replace(SETTING, convolution=convolution))
     batch = trainer.task.test(16)
     batch = Batch(batch.tokens[:8], batch.targets[:8])
     with torch.no_grad():
@@ -84,9 +87,18 @@ def test_the_states_are_those_of_the_network() -> None:
     torch.testing.assert_close(last, logits)
 
 
-@pytest.mark.parametrize("scheme", ["alibi", "rope", "nope", "fox", "shaw"])
-def test_attention_distance_is_that_of_slow_attention(scheme: str) -> None:
-    model, batch, states = network(scheme)
+@pytest.mark.parametrize(
+    ("scheme", "convolution"),
+    [
+        *((name, "none") for name in ("alibi", "rope", "nope", "fox", "shaw")),
+        ("rope", "canon"),
+        ("nope", "kv_shift"),
+    ],
+)
+def test_attention_distance_is_that_of_slow_attention(
+    scheme: str, convolution: str
+) -> None:
+    model, batch, states = network(scheme, convolution)
     with torch.no_grad():
         rows: dict[Any, Any] = {
             (r.x, r.case): r.value for r in _distances(model, batch, states)
@@ -94,10 +106,14 @@ def test_attention_distance_is_that_of_slow_attention(scheme: str) -> None:
         session = _session(model, batch)
         session.embed(states[0])
         for number, layer in enumerate(model.layers):
-            seen = layer.attention_norm(states[number])
-            split = (8, 16, 2, 16)
-            q = layer.query(seen).reshape(split).transpose(1, 2) * layer.query_gain
-            k = layer.key(seen).reshape(split).transpose(1, 2)
+            mixed = layer.convolution
+            seen = mixed.attended(layer.attention_norm(states[number]))
+            made = (part(seen) for part in (layer.query, layer.key, layer.value))
+            q, k, _ = (
+                part.reshape(8, 16, 2, 16).transpose(1, 2)
+                for part in mixed.projected(*made, seen)
+            )
+            q = q * layer.query_gain
             logits = session.logits(number, q, k, x=seen).double()
             for head in range(2):
                 total = 0.0

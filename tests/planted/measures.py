@@ -292,6 +292,25 @@ FAULTS = [
     ),
     fault(
         "analysis/measures/inside",
+        "inside before the convolution",
+        "q, k, _, seen = layer.projected(states[number])",
+        """seen = layer.attention_norm(states[number])
+        q, k = (
+            part(seen).unflatten(-1, (layer.heads, -1)).transpose(1, 2)
+            for part in (layer.query, layer.key)
+        )""",
+        "tests/measures/test_inside.py"
+        "::test_attention_distance_is_that_of_slow_attention",
+    ),
+    fault(
+        "analysis/measures/cost",
+        "cost of a step without positions",
+        "steps=WARM + TIMED, drop=0.0",
+        "steps=WARM + TIMED",
+        "tests/training/test_drop.py::test_the_cost_of_a_step_is_that_of_the_scheme",
+    ),
+    fault(
+        "analysis/measures/inside",
         "a probe tested on what it was fitted to",
         "fit, test = slice(0, count // 2), slice(count // 2, None)",
         "fit, test = slice(0, count // 2), slice(0, count // 2)",

@@ -240,13 +240,11 @@ FAULTS = [
     # Convolutions
     convolved(
         "taps of queries for all",
-        "(q, k, v), self.b",
-        "(q, k, v), self.b[[0, 0, 0]]",
+        "of_q, of_k, of_v = self.b",
+        "of_q = of_k = of_v = self.b[0]",
         CANON,
     ),
-    convolved(
-        "hidden channels as they are", "over_past(x, self.d, None)", "0 * x", CANON
-    ),
+    convolved("hidden channels as they are", "_summed(x, self.d)", "x", CANON),
     convolved(
         "reach of one layer",
         "2 * (TAPS - 1)",

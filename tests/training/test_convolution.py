@@ -35,7 +35,7 @@ def slow(x: torch.Tensor, taps: torch.Tensor) -> list[list[float]]:
         [
             float(x[t, c])
             + math.fsum(
-                float(taps[c, back]) * float(x[t - back, c])
+                float(taps[c, -1 - back]) * float(x[t - back, c])
                 for back in range(min(TAPS, t + 1))
             )
             for c in range(x.shape[1])

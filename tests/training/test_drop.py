@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.measures.cost import cost
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.decoder import Decoder
@@ -104,6 +106,48 @@ def test_products_keep_their_size_where_a_scheme_does_not_divide_them() -> None:
     assert first.query_gain == 0.25
     model.drop_schemes()
     assert first.query_gain == 1.0
+
+
+@pytest.mark.parametrize("label", ["learned", "fire", "fox"])
+def test_what_is_dropped_stays_as_it_was(label: str, setting: Training) -> None:
+    trainer = trained(label, setting, KEPT)
+    own = dict(trainer.model.schemes.named_parameters())
+    before = {name: value.detach().clone() for name, value in own.items()}
+    assert before
+    trainer.train(Progress(lambda _: None))
+    for name, value in own.items():
+        assert torch.equal(value, before[name])  # neither moved nor decayed
+
+
+@pytest.mark.parametrize("scheme", ["rope_2d", "rope"])
+def test_positions_of_two_axes_are_dropped(scheme: str) -> None:
+    sizes = {"task": "grid_lookup", "length": 36, "longest": 1, "steps": 4, "width": 32}
+    setting = Training(**sizes, drop=1.0)
+    nope = trained("nope", replace(setting, drop=0.0), 4)
+    assert torch.equal(trained(scheme, setting, 4).losses, nope.losses)
+
+
+def test_the_cost_of_a_step_is_that_of_the_scheme(setting: Training) -> None:
+    """Also where most steps are without it."""
+    asked = (Variant("t5_bias"), replace(setting, drop=0.75), Progress(lambda _: None))
+    rows = {row.quantity: row.value for row in cost(*asked).rows}
+    kept = cost(asked[0], replace(setting, drop=0.0), asked[2]).rows
+    assert rows["step_memory"] == {r.quantity: r.value for r in kept}["step_memory"]
+    assert rows["scheme_parameters"]
+
+
+def test_minus_zero_is_zero(setting: Training) -> None:
+    for name in ("drop", "scheme_rate", "weight_decay"):
+        spec = replace(setting, **{name: -0.0}).spec()
+        assert canonical(spec) == canonical(replace(setting, **{name: 0.0}).spec())
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.04])
+def test_a_share_of_less_than_a_step_is_refused(
+    share: float, setting: Training
+) -> None:
+    with pytest.raises(ConfigError, match="drop must be 0 or a step of 12 at least"):
+        replace(setting, drop=share)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])

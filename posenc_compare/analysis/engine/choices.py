@@ -233,8 +233,6 @@ def settle(chosen: Body, device: str) -> Settings:
             "test_corpus must be left out with --split validation, whose documents are "
             f"of the corpus, got {str(chosen['test_corpus'])[:80]!r}"
         )
-    if chosen.get("scheme_rate") == 0:
-        chosen["scheme_rate"] = 0.0  # -0.0 would be another setting
     tasks, left_out = _tasks(**{n: chosen[n] for n in TEXTS & chosen.keys()})
     chosen.pop("tasks", None)
     probe = ProbeSetting(

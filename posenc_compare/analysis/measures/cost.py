@@ -62,7 +62,8 @@ def cost(variant: Variant, setting: Training, progress: Progress) -> Result:
 
     Args:
         variant: the scheme under test.
-        setting: network, training and task; a few of the steps are taken.
+        setting: network, training and task; a few of the steps are taken, before any
+            that drop positions.
         progress: called after every step.
 
     Returns:
@@ -70,14 +71,14 @@ def cost(variant: Variant, setting: Training, progress: Progress) -> Result:
         and the most memory that a step holds beyond weights and batch, with gradients
         and the moments of the optimiser. Memory is that of tensors on the device.
     """
-    some = replace(setting, steps=WARM + TIMED)
+    some = replace(setting, steps=WARM + TIMED, drop=0.0)
     trainer = trainer_of(variant, some)
     own = {
         id(parameter): parameter.numel()
         for scheme in trainer.model.own
         for parameter in scheme.parameters()
     }
-    peak = _peak(variant, replace(setting, steps=1))
+    peak = _peak(variant, replace(some, steps=1))
     ends: list[float] = []
 
     def end(units: int) -> None:

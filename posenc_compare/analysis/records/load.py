@@ -33,6 +33,11 @@ MADE = {
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
 }
+# Settings of records from before there were such settings, by kind.
+BEFORE: dict[str, dict[str, Scalar]] = {
+    "probe": {"grid": ""},
+    "training": {"convolution": "none", "drop": 0.0},
+}
 CPU = ("arithmetic", "unknown")
 TOLD = {
     "source": "several versions of a scheme",
@@ -115,7 +120,9 @@ def load_by(
             f"by {','.join(names)}: must have two values or more in the records of "
             f"trainings, got {found}"
         )
-    order = sorted(groups, key=lambda value: [(isinstance(v, str), v) for v in value])
+    order = sorted(
+        groups, key=lambda value: [(isinstance(v, str), v != "none", v) for v in value]
+    )
     return {_words(value): groups[value] for value in order}
 
 
@@ -129,7 +136,8 @@ def _value(record: Record, name: str, several: Collection[Scalar]) -> Scalar:
     if name in HASHED:
         text, sha256 = _text(record), record.spec.setting.get(HASHED[name], "")
         return f"{text} {str(sha256)[:8]}" if text in several else text
-    return record.spec.setting.get(name, "")
+    spec = record.spec
+    return spec.setting.get(name, BEFORE.get(spec.kind, {}).get(name, ""))
 
 
 def _words(value: Iterable[Scalar]) -> str:
@@ -294,6 +302,7 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
     spec, made = record.spec, record.provenance
     settings: Facts = {
+        **BEFORE.get(spec.kind, {}),
         **spec.setting,
         "threads": spec.threads,
         "package": spec.package,
@@ -308,8 +317,6 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     }
     del settings["seed"]
     settings.pop("task", None)
-    if spec.kind == "probe":
-        settings.setdefault("grid", "")
     if settings.get("grid"):  # says as much as these
         settings |= {"positions": "", "tokens": ""}
     scheme = [spec.scheme.name, record.family, spec.scheme.options]

@@ -15,6 +15,7 @@ from posenc_compare.analysis.core.settings import (
     Text,
     register_setting,
 )
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
 from posenc_compare.validate import (
     check_choice,
@@ -116,7 +117,11 @@ class Training:
         check_text("test_corpus", self.test_corpus, "books/last.txt")
         # 1 and 1.0 are the same rate, so they must give the same key.
         for name in ("learning_rate", "weight_decay", "scheme_rate", "drop"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+            object.__setattr__(self, name, float(getattr(self, name)) + 0.0)  # no -0
+        if self.drop and not self.dropped_steps:
+            raise ConfigError(
+                f"drop must be 0 or a step of {self.steps} at least, got {self.drop}"
+            )
 
     @property
     def work(self) -> int:
@@ -124,12 +129,17 @@ class Training:
         return self.steps
 
     @property
+    def dropped_steps(self) -> int:
+        """Return how many steps, the last ones, are trained without positions."""
+        return round(self.drop * self.steps)
+
+    @property
     def memory(self) -> int:
         """Return a lower bound of the bytes of training and testing.
 
         It counts weights, gradients and AdamW's two moments. For a step it adds the
         saved activations of each layer and the logits, or for a test one layer and the
-        logits, if these are more.
+        logits, if these are more. Convolutions are not counted.
         """
         tokens = TASKS.entry(self.task).facts["vocabulary"]
         weights = self.layers * 12 * self.width**2 + tokens * self.width

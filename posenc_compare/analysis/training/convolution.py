@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.analysis.core.settings import Convolution
-from posenc_compare.schemes.shared.convolution import over_past
 
 TAPS = 4  # tokens that a Canon layer sees
 
@@ -81,7 +80,7 @@ class CanonA(Still):
 
     def attended(self, x: Tensor) -> Tensor:
         """Return the input of attention, `(batch, seq, width)`."""
-        return x + over_past(x, self.a, None)
+        return _summed(x, self.a)
 
 
 class Canon(CanonA):
@@ -99,19 +98,16 @@ class Canon(CanonA):
         self, q: Tensor, k: Tensor, v: Tensor, x: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, `(batch, seq, width)` each."""
-        q, k, v = (
-            part + over_past(part, taps, None)
-            for part, taps in zip((q, k, v), self.b, strict=True)
-        )
-        return q, k, v
+        of_q, of_k, of_v = self.b
+        return _summed(q, of_q), _summed(k, of_k), _summed(v, of_v)
 
     def read(self, x: Tensor) -> Tensor:
         """Return the input of the perceptron, `(batch, seq, width)`."""
-        return x + over_past(x, self.c, None)
+        return _summed(x, self.c)
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the perceptron's hidden channels, `(batch, seq, 4 width)`."""
-        return x + over_past(x, self.d, None)
+        return _summed(x, self.d)
 
 
 class KVShift(Still):
@@ -131,7 +127,7 @@ class KVShift(Still):
         """Return queries, keys and values, `(batch, seq, width)` each."""
         scores = F.linear(x, self.shares)
         wide = torch.promote_types(scores.dtype, torch.float32)
-        shares = scores.to(wide).sigmoid().to(k.dtype)
+        shares = scores.to(wide).sigmoid()
         of_keys, of_values = (
             part.repeat_interleave(k.shape[-1] // part.shape[-1], dim=-1)
             for part in shares.chunk(2, dim=-1)
@@ -139,10 +135,21 @@ class KVShift(Still):
         return q, _shifted(k, of_keys), _shifted(v, of_values)
 
 
+def _summed(x: Tensor, taps: Tensor) -> Tensor:
+    """Add to every channel a weighted sum of its last values.
+
+    Args:
+        x: `(batch, seq, channel)`.
+        taps: `(channel, tap)`; the last tap is the token's own.
+    """
+    padded = F.pad(x.mT, (taps.shape[1] - 1, 0))
+    return x + F.conv1d(padded, taps[:, None], groups=len(taps)).mT
+
+
 def _shifted(x: Tensor, share: Tensor) -> Tensor:
-    """Return each token's part, and the share of it that is the token's before."""
+    """Mix each token with the one before, by the share of that; zero is before all."""
     before = F.pad(x, (0, 0, 1, 0))[:, :-1]
-    return (1 - share) * x + share * before
+    return ((1 - share) * x + share * before).to(x.dtype)
 
 
 CONVOLUTIONS: dict[Convolution, type[Still]] = {

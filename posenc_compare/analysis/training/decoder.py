@@ -131,7 +131,7 @@ class Decoder(nn.Module):
         self.embedding = nn.Embedding(vocabulary, width)
         self.own: Sequence[Scheme] = schemes
         self.schemes = nn.ModuleList(schemes)
-        self.reading = self.own
+        self.reading: Sequence[Scheme] = schemes
         self.layers = nn.ModuleList(
             Layer(width, schemes[i % len(schemes)], geometry.heads, norm, convolution)
             for i in range(layers)
@@ -147,7 +147,8 @@ class Decoder(nn.Module):
     def drop_schemes(self) -> None:
         """Go on without positions, for good: `nope` takes the place of every scheme.
 
-        Products of query and key keep their size.
+        Where a scheme has another `scale` than `nope`, queries take it over. What it
+        multiplies at other doors, as the temperature of YaRN, goes with it.
         """
         nope = Variant("nope")
         dropped = [nope.build(scheme.geometry) for scheme in self.own]

@@ -40,7 +40,7 @@ class Recipe:
             the network; 0: by what they act on.
         autocast: run the network in bfloat16 where torch's autocast does.
         compiled: compile the network with `torch.compile`.
-        drop: share of the steps, the last ones, that are trained without positions.
+        drop: steps, the last ones, that are trained without positions.
     """
 
     steps: int
@@ -50,7 +50,7 @@ class Recipe:
     scheme_rate: float
     autocast: bool
     compiled: bool
-    drop: float = 0.0
+    drop: int = 0
 
 
 class Trainer:
@@ -105,7 +105,7 @@ class Trainer:
 
     def _drop(self, step: int) -> None:
         """Leave positions out from their step on, and do so once."""
-        kept = self.recipe.steps - round(self.recipe.drop * self.recipe.steps)
+        kept = self.recipe.steps - self.recipe.drop
         if self.recipe.drop and step >= kept and not self.dropped:
             self.model.drop_schemes()
             self.dropped = True
@@ -259,7 +259,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.scheme_rate,
         setting.dtype == "bfloat16",
         setting.compiled,
-        setting.drop,
+        setting.dropped_steps,
     )
     return Trainer(model, task, recipe, setting.seed)
 
