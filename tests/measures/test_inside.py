@@ -177,6 +177,7 @@ def test_maps_are_those_of_the_trained_scheme() -> None:
     start = trainer_of(variant, SETTING).model.own[0]
     with torch.no_grad():
         offsets = start.offset_bias(torch.tensor([0]))
+    assert offsets is not None
     assert (trained[:, 0, 0] - offsets[:, 0]).abs().min() > 1e-4
 
 
