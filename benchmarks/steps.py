@@ -28,7 +28,7 @@ ROUNDS = 21
 def trained(name: str, setting: Training) -> Run:
     """Return what takes the next step of training a scheme."""
     trainer, steps = trainer_of(Variant(name), setting), count()
-    return lambda: trainer._step(trainer.model, next(steps))
+    return lambda: trainer.step(next(steps))
 
 
 def stepped(model: nn.Module, logits: Logits) -> Run:

@@ -9,7 +9,12 @@ from conftest import Command
 from scipy import stats
 from support.records import HOSTILE, curve, fact, record, row, stored
 
-from posenc_compare.analysis.records.load import load_by, sound, tell_apart
+from posenc_compare.analysis.records.load import (
+    load_by,
+    load_records,
+    sound,
+    tell_apart,
+)
 from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.seconds import seconds_tables
@@ -113,6 +118,13 @@ def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -
     assert lines[2] == "no pair is undecided, of 1 that differ under some value"
     few = tables(stored(tmp_path / "few", made(5)))["bits at 8"].lines
     assert few == ("no order: 5 seeds, 6 are needed",)
+
+
+def test_a_label_says_what_a_record_from_before_a_setting_had(tmp_path: Path) -> None:
+    old = trained("a", 0, 2.0)
+    dropped = trained("a", 0, 2.0, convolution="none", captured=False, drop=0.25)
+    labels = {r.label for r in load_records(stored(tmp_path / "run", [old, dropped]))}
+    assert labels == {"a [drop=0.0]", "a [drop=0.25]"}
 
 
 @pytest.mark.parametrize(

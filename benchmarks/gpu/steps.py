@@ -1,7 +1,7 @@
-"""Milliseconds and memory of a step of training, as it is and compiled."""
+"""Milliseconds and memory of a step of training: plain, compiled and captured."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -10,10 +10,12 @@ import torch
 
 from benchmarks.gpu.common import Options, fault, median_ms, shown, wait_for
 from posenc_compare.analysis.settings.presets import PRESETS
+from posenc_compare.analysis.training.captured import WARM
 from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.analysis.training.trainer import trainer_of
+from posenc_compare.analysis.training.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
+WAYS = ("plain", "compiled", "captured")
 SCHEMES = ("nope", "rope", "alibi", "t5_bias", "fox", "path")
 
 
@@ -22,11 +24,10 @@ def run(options: Options) -> None:
     rows: list[dict[str, Any]] = []
     for preset in ("quick",) if options.small else ("quick", "gpu"):
         for name in options.schemes or SCHEMES:
-            for compiled in (False,) if options.small else (False, True):
-                row: dict[str, Any] = {"preset": preset, "scheme": name}
-                row["compiled"] = compiled
+            for way in ("plain",) if options.small else WAYS:
+                row: dict[str, Any] = {"preset": preset, "scheme": name, "way": way}
                 try:
-                    row |= _timed(name, preset, options, compiled=compiled)
+                    row |= _timed(name, preset, options, way)
                 except Exception as error:
                     row |= fault(error)
                 rows.append(row)
@@ -34,36 +35,43 @@ def run(options: Options) -> None:
                 print(shown(row), flush=True)
 
 
-def stepper(
-    name: str, preset: str, device: str, *, compiled: bool
-) -> tuple[Callable[[int], None], int]:
-    """Return what takes a step of training, and how many tokens it reads."""
+def started(name: str, preset: str, device: str, way: str) -> Trainer:
+    """Return a trainer whose steps run in one of the ways."""
     (variant,) = parse_variants(name)
-    setting = replace(PRESETS[preset].training, device=device, compiled=compiled)
-    setting = setting.resolve(load_corpus)
+    setting = replace(
+        PRESETS[preset].training,
+        device=device,
+        compiled=way == "compiled",
+        captured=way == "captured",
+    ).resolve(load_corpus)
     trainer = trainer_of(variant, setting)
     trainer.model.train()
-    network = torch.compile(trainer.model) if compiled else trainer.model
-    return lambda step: trainer._step(network, step), setting.batch * setting.length
+    return trainer
 
 
-def _timed(
-    name: str, preset: str, options: Options, *, compiled: bool
-) -> dict[str, float]:
-    """Return seconds of the first step, milliseconds of one, and the peak of memory."""
+def _timed(name: str, preset: str, options: Options, way: str) -> dict[str, Any]:
+    """Return seconds of the first steps, milliseconds of one, and the peak of memory.
+
+    The first ones are those before a step is recorded, and the first replay.
+    """
     torch.compiler.reset()
     gpu = options.device == "cuda"
     if gpu:
         torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
-    step, tokens = stepper(name, preset, options.device, compiled=compiled)
+    trainer = started(name, preset, options.device, way)
+    setting = PRESETS[preset].training
     steps: Iterator[int] = count()
-    step(next(steps))
+    for _ in range(WARM + 1):
+        trainer.step(next(steps))
     wait_for(options.device)
     first = time.perf_counter() - start
     rounds = 3 if options.small else 20
-    ms = median_ms(lambda: step(next(steps)), options.device, rounds)
-    found = {"first_step_s": first, "step_ms": ms, "tokens_per_s": 1e3 * tokens / ms}
+    ms = median_ms(lambda: trainer.step(next(steps)), options.device, rounds)
+    found: dict[str, Any] = {"first_steps_s": first, "step_ms": ms}
+    found["tokens_per_s"] = 1e3 * setting.batch * setting.length / ms
+    if trainer.captured:
+        found["not_captured"] = trainer.captured.why
     if gpu:
         found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
     return found

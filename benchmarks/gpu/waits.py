@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.gpu.common import Options, fault
-from benchmarks.gpu.steps import stepper
+from benchmarks.gpu.steps import started
 
 
 def run(options: Options) -> None:
@@ -18,12 +18,12 @@ def run(options: Options) -> None:
     found: dict[str, object] = {}
     for name in options.names():
         try:
-            step, _ = stepper(name, "quick", options.device, compiled=False)
-            step(0)
+            trainer = started(name, "quick", options.device, "plain")
+            trainer.step(0)
             torch.cuda.set_sync_debug_mode("warn")
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                step(1)
+                trainer.step(1)
             found[name] = Counter(
                 f"{Path(one.filename).name}:{one.lineno}"
                 for one in caught

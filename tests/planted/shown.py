@@ -178,6 +178,14 @@ FAULTS = [
     ),
     fault(
         "analysis/records/load",
+        "settings of later are unlike none",
+        "        **BEFORE.get(spec.kind, {}),\n",
+        "",
+        "tests/test_sensitivity.py"
+        "::test_a_label_says_what_a_record_from_before_a_setting_had",
+    ),
+    fault(
+        "analysis/records/load",
         "any processor",
         "found[record.measured, *mean, ",
         "found[record.key, ",

@@ -40,7 +40,7 @@ def trained(label: str, setting: Training, steps: int = STEPS) -> Trainer:
         return trainer
     for step in range(steps):
         trainer._drop(step)
-        trainer._step(trainer.model, step)
+        trainer.step(step)
     return trainer
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypedDict
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.seeds import named_seeds
-from posenc_compare.analysis.core.settings import STDLIB
+from posenc_compare.analysis.core.settings import STDLIB, Convolution, Norm
 from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.settings.probe import ProbeSetting, sides_of
@@ -41,10 +41,9 @@ class SettingChoices(TypedDict, total=False):
     layers: Annotated[int, "Layers of the decoder."]
     width: Annotated[int, "Channels of a token."]
     heads: Annotated[int, "Attention heads."]
-    norm: Annotated[Literal["layer", "rms"], "LayerNorm by default, or RMSNorm."]
+    norm: Annotated[Norm, "LayerNorm by default, or RMSNorm."]
     convolution: Annotated[
-        Literal["none", "canon", "canon_a", "kv_shift"],
-        "Of every layer, over the tokens before: none by default.",
+        Convolution, "Of every layer, over the tokens before: none by default."
     ]
     length: Annotated[int, "Training length, bytes."]
     lengths: Annotated[
@@ -70,6 +69,7 @@ class SettingChoices(TypedDict, total=False):
     ]
     dtype: Annotated[str, "Of training: float32 or bfloat16 (autocast)."]
     compiled: Annotated[bool, "Use torch.compile."]
+    captured: Annotated[bool, "Launch steps as CUDA graphs, where that can be done."]
     positions: Annotated[int, "Positions that codes are measured over."]
     probe_dtype: Annotated[
         str, "Without training: float64, float32, bfloat16 or float16."

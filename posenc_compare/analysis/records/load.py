@@ -36,7 +36,7 @@ MADE = {
 # Settings of records from before there were such settings, by kind.
 BEFORE: dict[str, dict[str, Scalar]] = {
     "probe": {"grid": ""},
-    "training": {"convolution": "none", "drop": 0.0},
+    "training": {"convolution": "none", "drop": 0.0, "captured": False},
 }
 CPU = ("arithmetic", "unknown")
 TOLD = {

@@ -55,6 +55,7 @@ class Training:
             a setting by.
         dtype: float32, or bfloat16 for autocast.
         compiled: whether to compile the network.
+        captured: whether to launch steps as CUDA graphs, where that can be done.
         seed: seed of initial weights and batches.
         device: device of the training.
         corpus_sha256: hash of the corpus; empty if the task reads none.
@@ -81,6 +82,7 @@ class Training:
     split: Split = "test"
     dtype: Literal["float32", "bfloat16"] = "float32"
     compiled: bool = False
+    captured: bool = False
     seed: int = 0
     device: str = "cpu"
     corpus_sha256: str = ""
@@ -113,6 +115,9 @@ class Training:
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
         check_choice("lengths", self.lengths, LENGTHS)
         check_choice("compiled", self.compiled, (True, False))
+        check_choice("captured", self.captured, (True, False))
+        if self.captured and self.compiled:
+            raise ConfigError("captured must be False where compiled is True, got True")
         check_text("corpus", self.corpus, STDLIB)
         check_text("test_corpus", self.test_corpus, "books/last.txt")
         # 1 and 1.0 are the same rate, so they must give the same key.

@@ -8,6 +8,7 @@ order, and a training that is stopped goes on as if it had not been.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,9 +16,10 @@ from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.settings.training import Training
+from posenc_compare.analysis.training.captured import Captured, Fed, graphs_for
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.optimiser import groups
-from posenc_compare.analysis.training.tasks.task import Batch, Task
+from posenc_compare.analysis.training.tasks.task import Task
 from posenc_compare.errors import NonFiniteError
 from posenc_compare.registry import TASKS
 from posenc_compare.schemes import Geometry, Variant
@@ -41,6 +43,7 @@ class Recipe:
         autocast: run the network in bfloat16 where torch's autocast does.
         compiled: compile the network with `torch.compile`.
         drop: steps, the last ones, that are trained without positions.
+        captured: launch steps as CUDA graphs, where that can be done.
     """
 
     steps: int
@@ -51,6 +54,7 @@ class Recipe:
     autocast: bool
     compiled: bool
     drop: int = 0
+    captured: bool = False
 
 
 class Trainer:
@@ -68,12 +72,13 @@ class Trainer:
         self.task = task
         self.recipe = recipe
         self.seed = seed
-        self.optimiser = torch.optim.AdamW(
-            groups(model, recipe.weight_decay, recipe.scheme_rate),
-            lr=recipe.learning_rate,
-            betas=(0.9, 0.95),
-        )
+        self.run: Callable[..., Tensor] = model
+        if recipe.compiled:
+            self.run = torch.compile(model)
         self.device = model.embedding.weight.device
+        graphs = graphs_for(self.device) if recipe.captured else None
+        self.captured = Captured(self, graphs) if recipe.captured else None
+        self.optimiser = self._optimiser(in_memory=graphs is not None)
         self.done = 0  # steps
         self.dropped = False  # whether the network goes without positions by now
         # Nats of every step, in one block: many small ones that stay would lie among
@@ -92,11 +97,10 @@ class Trainer:
             NonFiniteError: if a loss or a gradient is not a finite number.
             Stopped: if the run was asked to stop.
         """
-        run = torch.compile(self.model) if self.recipe.compiled else self.model
         self.model.train()
         for step in range(self.done, self.recipe.steps):
             self._drop(step)
-            self._step(run, step)
+            self.step(step)
             progress(1)
             if not self.norms and progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
@@ -109,31 +113,74 @@ class Trainer:
         if self.recipe.drop and step >= kept and not self.dropped:
             self.model.drop_schemes()
             self.dropped = True
+            if self.captured:
+                self.captured.begin()
 
-    def _step(self, run: Callable[..., Tensor], step: int) -> None:
+    def step(self, number: int) -> None:
+        """Take the step of a number.
+
+        Raises:
+            NonFiniteError: if losses are looked at, and one is no finite number.
+        """
         recipe = self.recipe
-        rate = recipe.learning_rate * _schedule(step, recipe.steps)
+        rate = recipe.learning_rate * _schedule(number, recipe.steps)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate * group["rate"]
-        batch = self.task.batch(step, self.seed)
-        tokens, positions = batch.tokens, batch.positions_for(self.model.axes)
-        ids = ids_of(self.seed, step)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=recipe.autocast):
-            logits = run(sent(tokens, self.device), positions, ids)
-        loss = _loss(logits.float(), batch)
+            _set_rate(group, rate * group["rate"])
+        steps = self.captured or self
+        loss, norm = steps.gradients(self._fed(number))
+        self.losses[number] = loss
+        self.done = number + 1
+        self.norms.append(norm)
+        if len(self.norms) == self.look or self.done == recipe.steps:
+            self._check_finite()  # clipping spreads a NaN to all gradients
+        steps.update(norm)
+
+    def gradients(self, fed: Fed) -> tuple[Tensor, Tensor]:
+        """Return the loss and the norm of all gradients, which are there then."""
+        loss = self.loss(fed)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        parameters = list(self.model.parameters())
-        norm = nn.utils.get_total_norm(
-            [p.grad for p in parameters if p.grad is not None]
-        )
-        self.losses[step] = loss.detach()
-        self.done = step + 1
-        self.norms.append(norm)
-        if len(self.norms) == self.look or step + 1 == recipe.steps:
-            self._check_finite()  # clipping spreads a NaN to all gradients
-        nn.utils.clip_grads_with_norm_(parameters, 1.0, norm)
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        return loss.detach(), nn.utils.get_total_norm(gradients)
+
+    def update(self, norm: Tensor) -> None:
+        """Clip gradients, whose norm is given, and move the parameters by them."""
+        nn.utils.clip_grads_with_norm_(self.model.parameters(), 1.0, norm)
         self.optimiser.step()
+
+    def loss(self, fed: Fed) -> Tensor:
+        """Return the mean cross-entropy in nats, each place by its weight."""
+        autocast = self.recipe.autocast
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
+            logits = self.run(fed.tokens, fed.positions, fed.ids)
+        logits = logits.float().reshape(-1, logits.shape[-1])
+        if fed.weights is None:
+            return F.cross_entropy(logits, fed.targets)
+        losses = F.cross_entropy(logits, fed.targets, reduction="none")
+        return (losses * fed.weights).sum() / fed.weights.sum()
+
+    def _fed(self, step: int) -> Fed:
+        """Return what a step is given."""
+        batch = self.task.batch(step, self.seed)
+        weights = batch.weights
+        if weights is not None:
+            weights = sent(weights.reshape(-1), self.device)
+        return Fed(
+            sent(batch.tokens, self.device),
+            sent(batch.targets.reshape(-1), self.device),
+            weights,
+            batch.positions_for(self.model.axes),
+            ids_of(self.seed, step),
+        )
+
+    def _optimiser(self, *, in_memory: bool) -> torch.optim.AdamW:
+        """Return AdamW, with its rates and its count of steps on the device or not."""
+        own = groups(self.model, self.recipe.weight_decay, self.recipe.scheme_rate)
+        rate = self.recipe.learning_rate
+        for group in own if in_memory else ():
+            group["lr"] = torch.tensor(rate, device=self.device)
+        betas = (0.9, 0.95)
+        return torch.optim.AdamW(own, rate, betas, capturable=in_memory)
 
     def _check_finite(self) -> None:
         """Look at the steps since the last look, before the last is taken.
@@ -196,6 +243,8 @@ class Trainer:
                         for part in ("exp_avg", "exp_avg_sq")
                     }
                     count = tensors[f"optimiser.step.{name}"]
+                    if self.optimiser.defaults["capturable"]:
+                        count = count.to(self.device)
                     self.optimiser.state[tensor] = {"step": count, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
@@ -260,19 +309,17 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.dtype == "bfloat16",
         setting.compiled,
         setting.dropped_steps,
+        setting.captured,
     )
     return Trainer(model, task, recipe, setting.seed)
 
 
-def _loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Return the mean cross-entropy in nats, each place by its weight."""
-    targets = sent(batch.targets.reshape(-1), logits.device)
-    logits = logits.reshape(-1, logits.shape[-1])
-    if batch.weights is None:
-        return F.cross_entropy(logits, targets)
-    weights = sent(batch.weights.reshape(-1), logits.device)
-    losses = F.cross_entropy(logits, targets, reduction="none")
-    return (losses * weights).sum() / weights.sum()
+def _set_rate(group: dict[str, Any], rate: float) -> None:
+    """Set the rate of some parameters, where it lies."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
 
 
 def _schedule(step: int, steps: int) -> float:

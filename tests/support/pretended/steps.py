@@ -75,13 +75,13 @@ def noted(name: str) -> dict[str, Any]:
             with pretended() as notes:
                 trainer = trainer_of(Variant(name, {}), setting)
                 trainer.model.train()
-                trainer._step(trainer.model, 0)
+                trainer.step(0)
                 notes.reset()
-                trainer._step(trainer.model, 1)
+                trainer.step(1)
                 found["launches"].append(notes.launches)
                 found["waits"] = listed(notes)
                 notes.reset()
-                trainer._step(trainer.model, 2)
+                trainer.step(2)
                 found["waits_of_last"] = listed(notes)
         except Exception as error:  # whatever a scheme does wrong is what is looked for
             return {"error": f"{type(error).__name__}: {error}"[:400]}
