@@ -15,6 +15,7 @@ from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.variants import Variant
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +53,14 @@ def test_two_folders_with_one_cell_keep_a_record_each(tmp_path: Path) -> None:
         assert now.rows == was.rows
         assert now.provenance.text("cpu", "") == was.provenance.text("cpu", "")
         assert now.provenance.text("refiled_from", "") == was.key
+
+
+def test_code_of_then_is_given_no_setting_of_later() -> None:
+    setting = Training(drop=0.25)
+    record = Cell(Variant("rope"), "extrapolation", setting, 1).record()
+    left = {*record.spec.setting} - {*refile.as_then(record)["setting"]}
+    assert left == {"convolution", "captured"}
+    assert Training.of(refile.as_then(record)["setting"], ("stdlib", "")) == setting
 
 
 def test_another_result_of_this_processor_is_filed_nowhere(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from posenc_compare.analysis.engine.plan import here
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell, cell_of
+from posenc_compare.analysis.records.load import BEFORE
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
@@ -93,6 +94,17 @@ def compute_now(cells: dict[str, Cell], folder: Path, plugins: list[str]) -> Sto
     return store
 
 
+def as_then(record: Record) -> dict[str, Any]:
+    """Return the spec of a record without settings of later, which it has since filed.
+
+    Code that knows such a setting gives it the same value.
+    """
+    spec = record.spec.to_json()
+    before = BEFORE.get(record.spec.kind, {}).items()
+    known = {n: v for n, v in record.spec.setting.items() if (n, v) not in before}
+    return {**spec, "setting": known}
+
+
 def compute_then(
     records: list[Record], commit: str, corpus: str
 ) -> dict[str, dict[str, Any]]:
@@ -105,7 +117,7 @@ def compute_then(
         try:
             for record in records:
                 path = specs / f"{record.key}.spec"
-                path.write_text(json.dumps(record.spec.to_json()))
+                path.write_text(json.dumps(as_then(record)))
             command = [sys.executable, "-c", THEN, str(specs), corpus]
             subprocess.run(command, check=True, cwd=tree)
             found = {path.stem: path.read_bytes() for path in specs.glob("*.json")}
