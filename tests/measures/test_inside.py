@@ -70,6 +70,21 @@ def test_a_probe_knows_what_is_linear_in_the_place_and_no_more() -> None:
     assert explained(told) == pytest.approx(0.5, abs=0.03)
 
 
+def test_a_probe_gives_one_number_wherever_its_tensors_lie() -> None:
+    # Channels that are nearly the same, as those of a trained network are.
+    generator = torch.Generator().manual_seed(2)
+    shared = torch.randn(64, 128, 4, generator=generator)
+    mixture = torch.randn(4, 128, generator=generator)
+    state = shared @ mixture + 1e-4 * torch.randn(64, 128, 128, generator=generator)
+    kept, found = [], set()
+    for size in range(30):
+        kept.append(torch.empty(97 * size + 1))  # so that the next lie elsewhere
+        found.add(explained(state))
+    assert len(found) == 1
+    # Nothing is added where a layer adds nothing.
+    assert explained(torch.zeros(8, 16, 4)) == pytest.approx(0, abs=0.05)
+
+
 def test_sinusoids_tell_the_place_at_the_input_and_nope_does_not() -> None:
     coded, without = measured("sinusoidal"), measured("nope")
     assert coded["position_probe", 0, ""] > 0.9

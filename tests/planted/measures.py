@@ -326,6 +326,14 @@ FAULTS = [
     ),
     fault(
         "analysis/measures/inside",
+        "a probe whose last digits depend on memory",
+        """    factor = torch.linalg.cholesky(gram)
+    weights = torch.cholesky_solve(features.T @ answers, factor)[:, 0]""",
+        "    weights = torch.linalg.lstsq(gram, features.T @ answers).solution[:, 0]",
+        "tests/measures/test_inside.py::test_a_probe_gives_one_number_wherever_its_tensors_lie",
+    ),
+    fault(
+        "analysis/measures/inside",
         "queries without their gain",
         "session.logits(number, q * layer.query_gain, k, x=seen)",
         "session.logits(number, q * 2, k, x=seen)",

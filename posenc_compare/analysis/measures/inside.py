@@ -48,6 +48,7 @@ from posenc_compare.schemes.wrapper import Wrapper
 SEQUENCES = 64  # held-out ones that the network reads; half of them fit the probe
 MAP = 48  # positions along each side of a map
 RIDGE = 1e-6  # of the mean square of a feature, so that equal channels can be fitted
+TINY = 1e-30  # mean square of vectors that are all alike
 
 PROBE = Quantity(
     "position_probe",
@@ -229,9 +230,12 @@ def explained(state: Tensor) -> float:
     center, middle = x[fit].flatten(0, 1).mean(dim=0), y[fit].mean()
     features = (x[fit] - center).flatten(0, 1)
     gram = features.T @ features
-    gram += RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
-    answers = (y[fit] - middle).flatten()
-    weights = torch.linalg.lstsq(gram, features.T @ answers).solution
+    size = gram.diagonal().mean().clamp(min=TINY)
+    gram += RIDGE * size * torch.eye(len(gram), dtype=gram.dtype)
+    answers = (y[fit] - middle).flatten()[:, None]
+    # Not `lstsq`, whose last digits depend on where in memory its tensors lie.
+    factor = torch.linalg.cholesky(gram)
+    weights = torch.cholesky_solve(features.T @ answers, factor)[:, 0]
     errors = (x[test] - center) @ weights + middle - y[test]
     return float(1 - errors.square().mean() / (y[test] - middle).square().mean())
 
