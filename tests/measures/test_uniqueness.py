@@ -35,12 +35,41 @@ def test_nearest_distance_equals_all_pairs(count: int, width: int) -> None:
     assert nearest_distance(codes) == pytest.approx(slow, rel=1e-12)
 
 
-def test_nearest_distance_crosses_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = torch.randn(40, 5, dtype=torch.float64)
-    codes[33] = codes[2] + 1e-6
+@pytest.mark.parametrize("left_out", [1, 1 << 20])
+@pytest.mark.parametrize("place", [33, 4, 39])
+@pytest.mark.parametrize("gap", [1e-6, 0.01])
+def test_nearest_distance_crosses_tiles(
+    monkeypatch: pytest.MonkeyPatch, left_out: int, place: int, gap: float
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randn(40, 5, dtype=torch.float64, generator=generator)
+    codes[place] = codes[2] + gap
     whole = nearest_distance(codes)
-    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.BLOCK_ENTRIES", 80)
-    assert nearest_distance(codes) == whole == pytest.approx(1e-6 * 5**0.5, rel=1e-6)
+    for name, value in (("TILE", 8), ("FEW_AXES", 2), ("LEFT_OUT", left_out)):
+        monkeypatch.setattr(
+            f"posenc_compare.analysis.measures.uniqueness.{name}", value
+        )
+    assert nearest_distance(codes) == whole == pytest.approx(gap * 5**0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned", "binary", "nope"])
+def test_nearest_codes_are_those_of_all_pairs(name: str) -> None:
+    probe = Probe(positions=1500, width=96)
+    codes = code_of(probe.build(Variant(name)), probe).values.double()
+    squares = torch.cdist(
+        codes, codes, compute_mode="donot_use_mm_for_euclid_dist"
+    ).fill_diagonal_(torch.inf)
+    assert nearest_distance(codes) == pytest.approx(squares.min().item(), rel=1e-12)
+
+
+def test_pairs_of_very_many_codes_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.COMPARED", 63)
+    result = uniqueness(Variant("sinusoidal"), PROBE, Progress())
+    notes = {row.quantity: row.note for row in result.rows if row.value is None}
+    assert set(notes) == {"nearest_distance", "nearest_distance_relative"}
+    assert set(notes.values()) == {"pairs of more than 63 codes are not compared"}
 
 
 def test_nearest_distance_is_exact_far_from_the_origin() -> None:
@@ -60,7 +89,7 @@ def test_typical_distance_is_the_root_mean_square_over_pairs() -> None:
 
 def test_distinct_rows_counts_signed_zero_once() -> None:
     codes = torch.tensor([[0.0, 1.0], [-0.0, 1.0], [0.0, 2.0]])
-    assert distinct_rows(codes) == 2
+    assert distinct_rows([codes]) == distinct_rows(codes.split(1)) == 2
 
 
 def test_integers_beyond_256_collide_in_bfloat16() -> None:

@@ -5,7 +5,7 @@ differ in float64 may fall together in the dtype a network computes in.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import torch
@@ -25,7 +25,11 @@ from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.errors import ConfigError, DoorError, NoCodeError, ShapeError
 from posenc_compare.schemes import Scheme, Variant
 
-BLOCK_ENTRIES = 1 << 26  # distances held at once
+TILE = 1024  # rows on each side of a block of distances, which stays in the cache
+FEW_AXES = 32  # along which most pairs are seen to be far apart
+LEFT_OUT = 256  # one pair of so many may be left by them
+COMPARED = 1 << 18  # codes at the most, of which all pairs are compared
+HASHED = 4096  # codes that are rounded at once
 
 DISTINCT = Quantity(
     "distinct_share",
@@ -79,7 +83,8 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
         a number added to all codes tells none apart; in bfloat16 also of two and four
         times as many, built for so many. `nearest_distance`, raw and relative;
         `depends_on_length` when more positions are asked for at once (case `call`)
-        and when the scheme is built for twice the length (case `build`).
+        and when the scheme is built for twice the length (case `build`). Of more than
+        262 144 codes no pairs are compared, and the nearest have a note instead.
     """
     scheme = probe.build(variant)
     try:
@@ -99,16 +104,26 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
         rows.append(Row(DISTINCT.name, share, case=dtype, note=note))
     rows += _counted(variant, code, probe)
     codes = code.values.double()
-    nearest, typical = nearest_distance(codes), typical_distance(codes)
-    rows.append(Row(NEAREST.name, nearest, note=note))
-    relative = nearest / typical if typical else 0.0
-    rows.append(Row(RELATIVE.name, relative, note=note))
+    rows += _nearest(codes, note)
     rows.append(_length_row("call", codes, lambda: scheme, probe))
     longer = 2 * probe.positions
     rows.append(
         _length_row("build", codes, lambda: probe.build(variant, longer), probe)
     )
     return Result(rows)
+
+
+def _nearest(codes: Tensor, note: str) -> list[Row]:
+    """Return the distance of the nearest two, and its ratio to the typical one."""
+    if len(codes) > COMPARED:
+        note = f"pairs of more than {COMPARED} codes are not compared"
+        return [Row(q.name, None, note=note) for q in (NEAREST, RELATIVE)]
+    nearest, typical = nearest_distance(codes), typical_distance(codes)
+    relative = nearest / typical if typical else 0.0
+    return [
+        Row(NEAREST.name, nearest, note=note),
+        Row(RELATIVE.name, relative, note=note),
+    ]
 
 
 def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
@@ -149,16 +164,22 @@ def _length_row(
 
 def distinct_share(code: Code, dtype: torch.dtype) -> float:
     """Return the share of codes that differ in a dtype, relative to the code of 0."""
-    codes = code.values.double()
-    return distinct_rows((codes - codes[code.origin]).to(dtype)) / len(codes)
+    origin = code.values[code.origin].double()
+    parts = ((part.double() - origin).to(dtype) for part in code.values.split(HASHED))
+    return distinct_rows(parts) / len(code.values)
 
 
-def distinct_rows(codes: Tensor) -> int:
-    """Return how many rows of `(count, channel)` differ, bit by bit; -0 equals 0."""
-    rows = (codes + 0.0).cpu().contiguous().view(torch.uint8).numpy()
-    return len(
-        {hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows}
-    )
+def distinct_rows(parts: Iterable[Tensor]) -> int:
+    """Return how many rows differ, bit by bit; -0 equals 0.
+
+    Args:
+        parts: of the rows, each `(count, channel)`.
+    """
+    found: set[bytes] = set()
+    for part in parts:
+        rows = (part + 0.0).cpu().contiguous().view(torch.uint8).numpy()
+        found |= {hashlib.blake2b(row, digest_size=16).digest() for row in rows}
+    return len(found)
 
 
 def typical_distance(codes: Tensor) -> float:
@@ -171,28 +192,54 @@ def typical_distance(codes: Tensor) -> float:
 def nearest_distance(codes: Tensor) -> float:
     """Return the smallest distance of two different rows of `(count, channel)`.
 
-    Products of blocks, in float64, find the nearest later row of every row; that
-    distance is then computed anew from the difference. Axes along which the rows do
-    not vary are dropped first, which keeps all distances.
+    Distances along the few axes on which the rows vary most are no longer than the
+    whole ones, so pairs that are further apart there than the nearest pair known so far
+    are left out. Where too many are left, products of all axes find the nearest of each
+    row. The distance of what is found is computed anew from the difference.
     """
-    count = codes.shape[0]
+    count, channels = codes.shape
     if count < 2:
         return 0.0
     centred = codes - codes.mean(dim=0)
     sizes, axes = torch.linalg.eigh(centred.mT @ centred)
-    centred = centred @ axes[:, sizes > sizes[-1] * 1e-15]
-    squares = centred.square().sum(dim=1)
-    rows = max(1, BLOCK_ENTRIES // count)
-    best = torch.inf
-    for start in range(0, count - 1, rows):
-        stop = min(start + rows, count - 1)
-        block = torch.addmm(
-            squares[start:], centred[start:stop], centred[start:].mT, alpha=-2
-        )
-        block += squares[start:stop, None]
-        here = torch.arange(stop - start, device=codes.device)
-        later = torch.arange(count - start, device=codes.device) > here[:, None]
-        nearest = block.masked_fill_(~later, torch.inf).argmin(dim=1)
-        gaps = codes[start + nearest] - codes[start:stop]
-        best = min(best, float(gaps.square().sum(dim=1).min()) ** 0.5)
-    return best
+    points = (centred @ axes[:, sizes > sizes[-1] * 1e-15]).flip(1)
+    largest = float(points.square().sum(dim=1).max())
+    rounding = 8 * (channels + 2) * torch.finfo(codes.dtype).eps * largest
+    few, whole = _factors(points[:, :FEW_AXES]), _factors(points)
+    best = float((codes[1:] - codes[:-1]).square().sum(dim=1).min())
+    for start, other in _tiles(count):
+        first, second = slice(start, start + TILE), slice(other, other + TILE)
+        near = few[0][first] @ few[1][second].mT <= best + rounding
+        if start == other:
+            near.fill_diagonal_(False)
+        left = int(near.count_nonzero())
+        if left * LEFT_OUT > near.numel():
+            squares = whole[0][first] @ whole[1][second].mT
+            if start == other:
+                squares.fill_diagonal_(torch.inf)
+            one = torch.arange(len(squares), device=codes.device)
+            two = squares.argmin(dim=1)
+        elif left:
+            one, two = near.nonzero().unbind(dim=1)
+        else:
+            continue
+        gaps = codes[second][two] - codes[first][one]
+        best = min(best, float(gaps.square().sum(dim=1).min()))
+    return best**0.5
+
+
+def _factors(points: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two tables; a product of their rows is the square of a distance."""
+    squares = points.square().sum(dim=1, keepdim=True)
+    ones = torch.ones_like(squares)
+    return (
+        torch.cat([points, squares, ones], dim=1),
+        torch.cat([-2 * points, ones, squares], dim=1),
+    )
+
+
+def _tiles(count: int) -> Iterator[tuple[int, int]]:
+    """Yield where blocks of rows, and of later rows to compare with them, begin."""
+    for start in range(0, count, TILE):
+        for other in range(start, count, TILE):
+            yield start, other
