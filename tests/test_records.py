@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from support.records import read
+from support.records import record as made
 
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute, rounded
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.load import load_records
+from posenc_compare.analysis.records.load import load_records, tell_apart
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -304,6 +306,23 @@ def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
     fill(tmp_path, [CELL, other, replace(other, variant=Variant("alibi"))])
     labels = {record.label for record in load_records(tmp_path)}
     assert labels == {"rope [width=16]", "rope [width=32]", "alibi [width=32]"}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("prose", "source"), {"corpus=prose", "corpus=source"}),
+        (("prose", "prose"), {"corpus=prose 11111111", "corpus=prose 22222222"}),
+    ],
+)
+def test_labels_name_the_text(names: tuple[str, str], said: set[str]) -> None:
+    bodies = [made(corpus_sha256=digit * 64) for digit in "12"]
+    found = [
+        read(body | {"corpus": {"name": name}})
+        for body, name in zip(bodies, names, strict=True)
+    ]
+    labels = {one.label for one in tell_apart(found)}
+    assert labels == {f"rope [{text}]" for text in said}
 
 
 def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from posenc_compare.validate import hint
 
 Warn = Callable[[str], object]
 
-HASHES = ("source", "corpus_sha256")
 HASHED = {"corpus": "corpus_sha256"}  # the setting behind a name that readers use
 # Facts of where a record was made that change its numbers: by the name of a setting,
 # where the fact stands, and what it is for records of before it was kept.
@@ -107,10 +106,7 @@ def load_by(
     for name in names:
         if HASHED.get(name, name) not in known:
             raise ConfigError(f"by {name!r}: must be a setting{hint(name, known)}")
-    texts: dict[Scalar, set[Scalar]] = defaultdict(set)
-    for record in trained:
-        texts[_text(record)].add(record.spec.setting.get("corpus_sha256", ""))
-    several = {name for name, hashes in texts.items() if len(hashes) > 1}
+    several = _several(trained)
     groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
     for record in tell_apart(trained, warn, {HASHED.get(n, n) for n in names}):
         groups[tuple(_value(record, name, several) for name in names)].append(record)
@@ -131,11 +127,19 @@ def _text(record: Record) -> str:
     return str(record.corpus.get("name", ""))
 
 
-def _value(record: Record, name: str, several: Collection[Scalar]) -> Scalar:
+def _several(records: list[Record]) -> set[str]:
+    """Return the names of texts that more than one text has."""
+    texts: dict[str, set[Scalar]] = defaultdict(set)
+    for record in records:
+        texts[_text(record)].add(record.spec.setting.get("corpus_sha256", ""))
+    return {name for name, hashes in texts.items() if len(hashes) > 1}
+
+
+def _value(record: Record, name: str, several: Collection[str]) -> Scalar:
     """Return the value of a setting; a text of a name that several have says which."""
     if name in HASHED:
         text, sha256 = _text(record), record.spec.setting.get(HASHED[name], "")
-        return f"{text} {str(sha256)[:8]}" if text in several else text
+        return f"{text} {str(sha256)[:8]}".strip() if text in several else text
     spec = record.spec
     return spec.setting.get(name, BEFORE.get(spec.kind, {}).get(name, ""))
 
@@ -237,10 +241,10 @@ def tell_apart(
     for known in settings:
         for group, value in known.items():
             values[group].add(value)
-    marked = []
+    marked, several = [], _several(records)
     for record, known in zip(records, settings, strict=True):
         differing = sorted(
-            f"{group[-1]}={value[:8] if group[-1] in HASHES else clean(value, 40)}"
+            _said(record, group[-1], value, several)
             for group, value in known.items()
             if len(values[group]) > 1 and value
         )
@@ -260,6 +264,13 @@ def tell_apart(
             f"as after Ctrl-C: they are worth as much as the folder those lay in"
         )
     return marked
+
+
+def _said(record: Record, name: str, value: str, several: Collection[str]) -> str:
+    """Return what a label says of a setting; of a text its name."""
+    if name == HASHED["corpus"]:
+        return f"corpus={clean(str(_value(record, 'corpus', several)), SHORT)}"
+    return f"{name}={value[:8] if name == 'source' else clean(value, 40)}"
 
 
 def _cpu(record: Record) -> str:
