@@ -22,11 +22,13 @@ class Sent:
         self.differs = False
         self.only = False
         self._kept: list[tuple[Tensor, Tensor]] = []
+        self._begun = False
         self._next: int | None = None  # None in the first run
 
     def begin(self) -> None:
         """Begin another run, or the first."""
-        self._next = 0 if self._kept else None
+        self._next = 0 if self._begun else None
+        self._begun = True
 
     def get(self, x: Tensor, device: torch.device) -> Tensor:
         """Return a tensor on a device, sent now or before.

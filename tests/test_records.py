@@ -313,6 +313,8 @@ def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
     [
         (("prose", "source"), {"corpus=prose", "corpus=source"}),
         (("prose", "prose"), {"corpus=prose 11111111", "corpus=prose 22222222"}),
+        (("a, tested on b", "c [d]"), {"corpus=a; tested on b", "corpus=c (d)"}),
+        (("", "source"), {"corpus=11111111", "corpus=source"}),
     ],
 )
 def test_labels_name_the_text(names: tuple[str, str], said: set[str]) -> None:
@@ -323,6 +325,9 @@ def test_labels_name_the_text(names: tuple[str, str], said: set[str]) -> None:
     ]
     labels = {one.label for one in tell_apart(found)}
     assert labels == {f"rope [{text}]" for text in said}
+    # The same text by another name is no other text.
+    again = read(made(corpus_sha256="1" * 64, seed=1) | {"corpus": {"name": "copy"}})
+    assert {one.label for one in tell_apart([*found, again])} == labels
 
 
 def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:

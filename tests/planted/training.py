@@ -88,6 +88,27 @@ FAULTS = [
     ),
     captured(
         RECORDED,
+        "a step in which the host waits is recorded",
+        "strict=last",
+        "strict=False",
+        "a_step_in_which_the_host_waits_is_not_recorded",
+    ),
+    captured(
+        RECORDED,
+        "steps that fail are taken again",
+        "            if not last:\n                raise\n",
+        "",
+        "a_step_that_fails_raises_what_it_raised",
+    ),
+    captured(
+        RECORDED,
+        "the reason of torch alone",
+        "_line(error.__context__ or error)",
+        "_line(error)",
+        "a_recording_that_ends_badly_says_what_ended_it",
+    ),
+    captured(
+        RECORDED,
         "one batch for all steps",
         "            part.copy_(new)\n",
         "            pass\n",

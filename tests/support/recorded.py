@@ -3,8 +3,9 @@
 A recording keeps every operation with the very tensors that it read and wrote. What was
 a number of Python then stays that number, what was in memory of the host stays as it
 was, and a replay writes into the memory of the first time. While it is recorded nothing
-is computed, as far as tensors from outside can tell, and no number is read from one:
-but for whole ones, as position ids are, which lie on the CPU where there is a GPU too.
+is computed, as far as tensors from outside can tell, and no number is read from one,
+but for whole ones. On a GPU reads of whole numbers that were sent there are refused
+too, which this does not see: position ids lie on the CPU where there is a GPU too.
 """
 
 from collections.abc import Callable
@@ -65,14 +66,25 @@ class Recorder(TorchDispatchMode):
                         old.detach().copy_(new)
 
 
+class Unread(TorchDispatchMode):
+    """Refuses to read a number from a tensor, for which the host would wait."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func in READS and args[0].is_floating_point():
+            raise RuntimeError("called a synchronizing CUDA operation")
+        return func(*args, **kwargs or {})
+
+
 class Recordings:
     """What records functions on the CPU."""
 
     def __init__(self) -> None:
         self.recorded = 0
 
-    def warming(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    def warming(self, *, strict: bool = False) -> AbstractContextManager[object]:
+        return Unread() if strict else nullcontext()
 
     def record(self, part: Callable[[], object]) -> Recording:
         recorder = Recorder()

@@ -136,7 +136,7 @@ def test_the_record_says_why_steps_ran_as_they_are() -> None:
     (variant,) = parse_variants("rope")
     result = extrapolation(variant, SETTING, Progress())
     (row,) = (r for r in result.rows if r.quantity == "training_bits_per_token")
-    assert row.note == "steps were not captured: a CPU has no CUDA graphs"
+    assert row.note == "not all steps were captured: a CPU has no CUDA graphs"
     plain = extrapolation(variant, replace(SETTING, captured=False), Progress())
     assert not any(row.note for row in plain.rows)
 
@@ -229,6 +229,42 @@ def test_what_is_sent_anew_while_recording_is_seen() -> None:
     )
 
 
+def test_a_step_in_which_the_host_waits_is_not_recorded() -> None:
+    def read(fed: Fed) -> Tensor:
+        return fed.tokens * float(fed.tokens.double().sum() * 0 + 1)
+
+    recordings = Recordings()
+    steps = Captured(Same(read), recordings)
+    assert losses(steps, [given(step) for step in range(8)]) == PLAIN
+    assert steps.why == (
+        "the host waits in a step: RuntimeError: called a synchronizing CUDA operation"
+    )
+    assert recordings.recorded == 0
+
+
+def test_a_step_that_fails_raises_what_it_raised() -> None:
+    def read(fed: Fed) -> Tensor:
+        raise RuntimeError("on purpose")
+
+    steps = Same(read)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        losses(Captured(steps, Recordings()), [given(0)])
+    assert steps.runs == 1
+
+
+def test_a_recording_that_ends_badly_says_what_ended_it() -> None:
+    class Bad(Recordings):
+        def record(self, part: Callable[[], object]) -> Any:
+            try:
+                raise ValueError("what ended it")
+            finally:
+                raise RuntimeError("over it")
+
+    steps = Captured(Same(lambda fed: fed.tokens), Bad())
+    assert losses(steps, [given(step) for step in range(8)]) == PLAIN
+    assert steps.why == "a step cannot be recorded: ValueError: what ended it"
+
+
 def test_a_number_of_python_that_changes_is_seen_by_the_first_replay() -> None:
     numbers = iter(range(100))
     steps = Captured(Same(lambda fed: fed.tokens + next(numbers)), Recordings())
@@ -261,3 +297,12 @@ def test_what_was_sent_is_given_back_only_if_it_is_the_same() -> None:
         assert torch.equal(sent(other, CPU), other)  # equal numbers, another dtype
     assert kept.differs
     assert sent(other, CPU) is other  # nothing is remembered any more
+
+
+def test_what_was_not_sent_in_the_first_run_differs() -> None:
+    kept = Sent()
+    with remembering(kept):
+        pass
+    with remembering(kept):
+        sent(torch.arange(3), CPU)
+    assert kept.differs

@@ -195,7 +195,8 @@ def nearest_distance(codes: Tensor) -> float:
     Distances along the few axes on which the rows vary most are no longer than the
     whole ones, so pairs that are further apart there than the nearest pair known so far
     are left out. Where too many are left, products of all axes find the nearest of each
-    row. The distance of what is found is computed anew from the difference.
+    row. The distance of what is found is computed anew from the difference. Pairs that
+    are nearer than rounding of the largest row are a draw among themselves.
     """
     count, channels = codes.shape
     if count < 2:

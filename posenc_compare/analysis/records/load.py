@@ -8,7 +8,7 @@ differs from the others of its task.
 
 import json
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from posenc_compare.validate import hint
 
 Warn = Callable[[str], object]
 
+IN_WORDS = str.maketrans(",[]", ";()")  # a label is split at commas and brackets
 HASHED = {"corpus": "corpus_sha256"}  # the setting behind a name that readers use
 # Facts of where a record was made that change its numbers: by the name of a setting,
 # where the fact stands, and what it is for records of before it was kept.
@@ -106,10 +107,10 @@ def load_by(
     for name in names:
         if HASHED.get(name, name) not in known:
             raise ConfigError(f"by {name!r}: must be a setting{hint(name, known)}")
-    several = _several(trained)
+    texts = _texts(trained)
     groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
     for record in tell_apart(trained, warn, {HASHED.get(n, n) for n in names}):
-        groups[tuple(_value(record, name, several) for name in names)].append(record)
+        groups[tuple(_value(record, name, texts) for name in names)].append(record)
     if len(groups) < 2:
         found = ", ".join(map(_words, groups)) or "none"
         raise ConfigError(
@@ -127,19 +128,22 @@ def _text(record: Record) -> str:
     return str(record.corpus.get("name", ""))
 
 
-def _several(records: list[Record]) -> set[str]:
-    """Return the names of texts that more than one text has."""
-    texts: dict[str, set[Scalar]] = defaultdict(set)
+def _texts(records: list[Record]) -> dict[Scalar, str]:
+    """Return what each text is called, by its hash; of a shared name with digits."""
+    names: dict[Scalar, str] = {}
     for record in records:
-        texts[_text(record)].add(record.spec.setting.get("corpus_sha256", ""))
-    return {name for name, hashes in texts.items() if len(hashes) > 1}
+        names.setdefault(record.spec.setting.get("corpus_sha256", ""), _text(record))
+    shared = Counter(names.values())
+    return {
+        sha256: f"{name} {str(sha256)[:8]}".strip() if shared[name] > 1 else name
+        for sha256, name in names.items()
+    }
 
 
-def _value(record: Record, name: str, several: Collection[str]) -> Scalar:
-    """Return the value of a setting; a text of a name that several have says which."""
+def _value(record: Record, name: str, texts: dict[Scalar, str]) -> Scalar:
+    """Return the value of a setting; of a text, what it is called."""
     if name in HASHED:
-        text, sha256 = _text(record), record.spec.setting.get(HASHED[name], "")
-        return f"{text} {str(sha256)[:8]}".strip() if text in several else text
+        return texts[record.spec.setting.get(HASHED[name], "")]
     spec = record.spec
     return spec.setting.get(name, BEFORE.get(spec.kind, {}).get(name, ""))
 
@@ -241,10 +245,10 @@ def tell_apart(
     for known in settings:
         for group, value in known.items():
             values[group].add(value)
-    marked, several = [], _several(records)
+    marked, texts = [], _texts(records)
     for record, known in zip(records, settings, strict=True):
         differing = sorted(
-            _said(record, group[-1], value, several)
+            _said(record, group[-1], value, texts)
             for group, value in known.items()
             if len(values[group]) > 1 and value
         )
@@ -266,10 +270,11 @@ def tell_apart(
     return marked
 
 
-def _said(record: Record, name: str, value: str, several: Collection[str]) -> str:
+def _said(record: Record, name: str, value: str, texts: dict[Scalar, str]) -> str:
     """Return what a label says of a setting; of a text its name."""
     if name == HASHED["corpus"]:
-        return f"corpus={clean(str(_value(record, 'corpus', several)), SHORT)}"
+        text = clean(str(_value(record, "corpus", texts)), SHORT) or value[:8]
+        return f"corpus={text.translate(IN_WORDS)}"
     return f"{name}={value[:8] if name == 'source' else clean(value, 40)}"
 
 

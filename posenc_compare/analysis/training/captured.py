@@ -4,9 +4,9 @@ A step of a small network is some hundreds of launches, and each costs the host 
 time than the GPU. A CUDA graph is a recording of launches. It reads and writes the same
 memory in every step, and runs no Python. So a step is recorded only if it is the same
 every time but for its batch: what it sends to the GPU besides, as position ids and the
-constants of a scheme, must be equal in the steps before, and nothing may be drawn.
-After the recording one batch is read both ways. Where any of this fails, steps run as
-they are, and the record says why.
+constants of a scheme, must be equal in the steps before, nothing may be drawn, and the
+host may not wait for the GPU. After the recording one batch is read both ways. Where
+any of this fails, steps run as they are, and a note says why.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from posenc_compare.transfer import Sent, remembering
 
 WARM = 3  # steps before a recording, as torch has them
 # Of a loss that was read both ways. The launches are the same, so a loss differs by
-# rounding at the most; one of another batch differs by more than this.
+# rounding at the most; one of another batch nearly always differs by more than this.
 TOLERANCE = 2.0**-12
 
 
@@ -103,8 +103,12 @@ class Recording:
 class Graphs(Protocol):
     """What records functions."""
 
-    def warming(self) -> AbstractContextManager[object]:
-        """Return the context in which a function runs before it is recorded."""
+    def warming(self, *, strict: bool = False) -> AbstractContextManager[object]:
+        """Return the context in which a function runs before it is recorded.
+
+        Args:
+            strict: raise a RuntimeError where the host would wait for the function.
+        """
         ...
 
     def record(self, part: Callable[[], object]) -> Recording:
@@ -117,26 +121,49 @@ class CudaGraphs:
 
     Args:
         device: of all tensors.
+
+    Attributes:
+        failed: whether a recording has failed in this process, which leaves torch's
+            memory for recordings in a state that no other can begin in.
     """
+
+    failed = False
 
     def __init__(self, device: torch.device) -> None:
         self.stream: Any = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
 
     @contextmanager
-    def warming(self) -> Any:
+    def warming(self, *, strict: bool = False) -> Any:
         """Run a function on the stream on which it will be recorded."""
         current: Any = torch.cuda.current_stream(self.stream.device)
+        before = torch.cuda.get_sync_debug_mode()
         self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
-            yield
-        current.wait_stream(self.stream)
+        try:
+            with torch.cuda.stream(self.stream):
+                torch.cuda.set_sync_debug_mode("error" if strict else before)
+                yield
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+            current.wait_stream(self.stream)
 
     def record(self, part: Callable[[], object]) -> Recording:
-        """Return the recording of a function; nothing is computed."""
+        """Return the recording of a function; nothing is computed.
+
+        Raises:
+            RuntimeError: if it cannot be recorded, or another could not before.
+        """
+        if CudaGraphs.failed:
+            raise RuntimeError("a recording has failed before in this process")
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
-            made = part()
+        current: Any = torch.cuda.current_stream(self.stream.device)
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+                made = part()
+        except Exception:
+            CudaGraphs.failed = True
+            torch.cuda.set_stream(current)  # torch may leave the other one current
+            raise
         return Recording(graph.replay, made)
 
 
@@ -210,9 +237,15 @@ class Captured:
     def _warmed(self, fed: Fed, graphs: Graphs) -> tuple[Tensor, Tensor]:
         """Take a step as it is, and see whether it is the same every time."""
         self._warm += 1
-        before = fed.ids.get_state()
-        with graphs.warming(), remembering(self._sent):
-            found = self.steps.gradients(fed)
+        before, last = fed.ids.get_state(), self._warm == WARM
+        try:
+            with graphs.warming(strict=last), remembering(self._sent):
+                found = self.steps.gradients(fed)
+        except RuntimeError as error:
+            if not last:
+                raise
+            self._refuse(f"the host waits in a step: {_line(error)}")
+            return self.steps.gradients(fed)
         if not torch.equal(before, fed.ids.get_state()):
             self._refuse("the scheme draws in every step")
         elif self._sent.differs:
@@ -230,8 +263,10 @@ class Captured:
                 first = graphs.record(lambda: self.steps.gradients(fed))
             second = graphs.record(lambda: self.steps.update(first.made[1]))
         except Exception as error:  # whatever CUDA or torch cannot record
-            line = f"{type(error).__name__}: {error}".partition("\n")[0]
-            self._refuse(f"a step cannot be recorded: {line[:200]}")
+            # Where a recording ends badly, torch raises over what ended it.
+            self._refuse(
+                f"a step cannot be recorded: {_line(error.__context__ or error)}"
+            )
             return
         self._both = first, second
 
@@ -247,3 +282,7 @@ class Captured:
     def _refuse(self, why: str) -> None:
         self.begin()
         self.why = why
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
