@@ -59,6 +59,7 @@ CASES = [
     ("precision", "precision", ""),
     ("tasks", "tasks", ""),
     ("attention_cost", "attention_cost", ""),
+    ("smollm2_prose", "checkpoint", ""),
 ]
 
 

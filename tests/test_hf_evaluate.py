@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,18 +167,34 @@ def test_readings_have_an_order_where_windows_are_enough(made: list[Record]) -> 
     assert "trained at 32 tokens, float32, read on the test" in bits.caption
 
 
-def test_a_plot_shows_factors_of_each_length_and_of_the_longest(
+def test_a_plot_of_one_longer_length_shows_the_factor_of_the_longest(
     made: list[Record],
 ) -> None:
     figure = PLOTS.get("checkpoint")(made)
+    assert isinstance(figure, Figure)
+    (longest,) = figure.axes
+    lines = [line for line in longest.lines if len(np.asarray(line.get_xdata())) == 3]
+    assert len(lines) >= 7  # rules, some of them alike, and as trained
+
+
+def test_a_plot_shows_factors_of_each_length_and_of_the_longest(
+    made: list[Record],
+) -> None:
+    longer = [
+        replace(
+            one, rows=(*one.rows, *(replace(r, x=128) for r in one.rows if r.x == 64))
+        )
+        for one in made
+    ]
+    figure = PLOTS.get("checkpoint")(longer)
     assert isinstance(figure, Figure)
     each, longest = figure.axes
     assert each.get_title(loc="right") == "factor of each length"
     lines = {str(line.get_label()): line for line in each.lines}
     held = {str(line.get_label()): line for line in longest.lines}
     points = [len(np.asarray(line.get_xdata())) for line in each.lines[:2]]
-    assert sorted(points) == [1, 3]  # a scaling at 64 alone, as trained at all
-    assert max(len(np.asarray(line.get_xdata())) for line in held.values()) == 3
+    assert sorted(points) == [2, 4]  # a scaling beyond 32 alone, as trained at all
+    assert max(len(np.asarray(line.get_xdata())) for line in held.values()) == 4
     assert lines.keys() == held.keys()
     figure.draw_without_rendering()
 

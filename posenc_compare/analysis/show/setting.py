@@ -39,7 +39,7 @@ PROBE = (
 
 
 CHECKPOINT = (
-    ("model", "{}"),
+    ("model", "checkpoint {}"),
     ("trained", "trained at {} tokens"),
     ("dtype", "{}"),
     ("split", "read on the {} documents"),

@@ -41,8 +41,9 @@ LEVEL = "sliding windows of the trained length"
 def draw_checkpoint(records: list[Record]) -> Figure | None:
     """Draw the mean over windows: factors of each length, and of the longest one.
 
-    A dotted grey line at the longest length is the level of windows of the trained
-    length that slide over the same tokens.
+    Where one length alone is longer than the trained one, both are the same there, and
+    the second panel stands alone. A dotted grey line is the level of windows of the
+    trained length that slide over the tokens of the longest one.
     """
     chosen = usable(records, "checkpoint")
     rows = means_table(chosen, looks(records)).dropna(subset="value")
@@ -60,8 +61,10 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     cases = [PLAIN, *read[~static]["case"].unique()]
     families = ["none" if case == PLAIN else "" for case in cases]  # it comes first
     colours = looks_of(dict(zip(cases, families, strict=True)))
-    shown = {TITLES[which]: cases for which in parts if which in {False, *static}}
-    figure, panels = new_panels(shown)
+    each = read[~static]["x"].nunique() > 1 or not static.any()
+    drawn = {False: each, True: static.any()}
+    parts = {which: part for which, part in parts.items() if drawn[which]}
+    figure, panels = new_panels({TITLES[which]: cases for which in parts})
     level = rows[rows["quantity"] == "sliding_bits_per_byte"]
     handles, common = [], []
     for axes, part in zip(panels, parts.values(), strict=False):
