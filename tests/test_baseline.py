@@ -148,10 +148,10 @@ def test_a_scheme_of_another_text_is_not_compared() -> None:
         if one["label"] == "nope":
             one["spec"]["setting"]["corpus_sha256"] = "2"
             one["key"] = spec_key(one["spec"])
-    (curves, _) = tables(records, "rope [corpus_sha256=1]")
+    (curves, _) = tables(records, "rope [corpus=1]")
     cells = {str(first): rest for first, *rest in curves.body}
-    assert cells["nope [corpus_sha256=2]"] == ["of another text"] * 2
-    assert "p 0.0" in cells["alibi [corpus_sha256=1]"][0]
+    assert cells["nope [corpus=2]"] == ["of another text"] * 2
+    assert "p 0.0" in cells["alibi [corpus=1]"][0]
 
 
 def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
