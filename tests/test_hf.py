@@ -3,6 +3,7 @@
 import copy
 import gc
 import importlib
+import inspect
 import io
 import json
 import weakref
@@ -19,6 +20,7 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.attention import attention  # noqa: E402
 from posenc_compare.errors import ConfigError, UndefinedPositionError  # noqa: E402
+from posenc_compare.hf.states import cache_name  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 
 SIZE: dict[str, Any] = {
@@ -409,10 +411,11 @@ def test_rows_that_end_alike_and_change_places_are_seen(llama: Any) -> None:
     ids = tokens()
     ids[:, -1] = 5
     with hf.apply(llama, "fox", layers=[0]):
-        cache = llama(ids, use_cache=True).past_key_values
+        name = cache_name(inspect.signature(llama.forward).parameters)
+        cache = llama(ids, use_cache=True)[name]
         cache.reorder_cache(torch.tensor([1, 0]))
         with pytest.raises(ConfigError, match="in one order would work"):
-            llama(ids[:, :1], past_key_values=cache)
+            llama(ids[:, :1], **{name: cache})
 
 
 def test_a_model_that_does_not_train_draws_nothing(llama: Any) -> None:
@@ -501,7 +504,8 @@ def test_nothing_of_a_pass_is_kept_and_a_trained_model_can_be_copied() -> None:
     model = model_of("Llama", GROUPED).train()
     with hf.apply(model, "path"):
         out = model(tokens(), labels=tokens(), use_cache=True)
-        cache = weakref.ref(out.past_key_values)
+        name = cache_name(inspect.signature(model.forward).parameters)
+        cache = weakref.ref(out[name])
         out.loss.backward()
         del out
         gc.collect()

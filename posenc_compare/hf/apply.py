@@ -28,7 +28,7 @@ from posenc_compare.hf.passes import Pass, masked, pass_of
 from posenc_compare.hf.places import ROTARY, Place, UnsupportedModelError, places_of
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
-from posenc_compare.hf.states import States
+from posenc_compare.hf.states import States, cache_name
 from posenc_compare.schemes import DOORS, Scheme, Variant
 from posenc_compare.variants import labelled
 
@@ -215,8 +215,7 @@ class Applied:
     ) -> Any:
         """Keep what attention is given, and make its rotary turn nothing."""
         given = _named(type(module), args) | kwargs
-        cache = given.get("past_key_values", given.get("layer_past"))
-        self._given[layer] = given["hidden_states"], cache
+        self._given[layer] = given["hidden_states"], given.get(cache_name(given))
         if self.keep_rotary:
             return None
         pair = kwargs.get(ROTARY)

@@ -1,5 +1,6 @@
 """Check a model with a scheme: what must not change its logits does not."""
 
+import inspect
 import math
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.states import cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
 
@@ -78,9 +80,10 @@ def _logits(model: PreTrainedModel, ids: Tensor, **more: Tensor) -> Tensor:
 
 def _read(model: PreTrainedModel, ids: Tensor, parts: tuple[int, ...]) -> Tensor:
     """Return logits of texts that are read in parts, with a cache."""
+    name = cache_name(inspect.signature(model.forward).parameters)
     cache, found = None, []
     for part in ids.split(list(parts), dim=1):
-        out = model(part, past_key_values=cache, use_cache=True)
-        cache = out.past_key_values
+        out = model(part, use_cache=True, **{name: cache})
+        cache = out[name]
         found.append(out.logits.float())
     return torch.cat(found, dim=1)

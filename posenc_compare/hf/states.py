@@ -5,6 +5,7 @@ next. What a scheme stored for each token goes along with it, as long as the cac
 the keys that were stored, in their order.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,6 +18,7 @@ from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme
 from posenc_compare.schemes.contract import ask_state
 
+CACHES = ("cache", "past_key_values", "layer_past")
 WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
 
 
@@ -82,6 +84,18 @@ class States:
             stored = _Stored(state.detach(), _mark(key.detach()))
             self._of.setdefault(cache, {})[layer] = stored
         return state
+
+
+def cache_name(names: Container[str]) -> str:
+    """Return which argument of a model, or of its attention, is the cache.
+
+    From transformers 5.24 on it is `cache`; before it was `past_key_values`, and
+    GPT-NeoX calls it `layer_past` in its layers.
+
+    Args:
+        names: of all arguments.
+    """
+    return next((n for n in CACHES if n in names), CACHES[0])
 
 
 def _fits(past: _Stored, key: Tensor) -> bool:
