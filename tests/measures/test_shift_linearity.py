@@ -9,6 +9,7 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import (
+    enough,
     noise_residual,
     shift_linearity,
     shift_residuals,
@@ -72,6 +73,26 @@ def test_what_a_map_misses_is_seen_beside_the_spread_around_the_mean(
         missed += math.dist(codes[p + 2], inputs[p] @ best) ** 2
         spread += math.dist(codes[p + 2], middle) ** 2
     assert residual == pytest.approx((missed / spread) ** 0.5, rel=1e-9)
+
+
+def test_of_many_positions_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_compare.analysis.measures.shift_linearity.MANY", 40)
+    torch.manual_seed(0)
+    codes = torch.randn(301, 3, dtype=torch.float64).cumsum(dim=0)
+    (residual,) = shift_residuals(codes, torch.arange(300), [1], affine=False, seed=5)
+    generator = torch.Generator().manual_seed(stream_seed("halves", 5))
+    order = torch.randperm(300, generator=generator)
+    fit, held_out = order[:40], order[150:190]
+    best = torch.linalg.lstsq(codes[fit], codes[fit + 1]).solution
+    target = codes[held_out + 1]
+    missed = (target - codes[held_out] @ best).norm()
+    expected = missed / (target - target.mean(dim=0)).norm()
+    assert residual == pytest.approx(float(expected), rel=1e-9)
+    assert enough(3) == 40
+    assert enough(6) == 48
+    rows = shift_linearity(Variant("learned"), Probe(width=8, heads=2), Progress()).rows
+    (noise,) = (row for row in rows if row.quantity == "linear_residual_of_noise")
+    assert noise.value == noise_residual(64, 8)
 
 
 def test_directions_that_hold_only_rounding_are_left_out() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of
+from posenc_compare.analysis.measures.codes import code_of, parts_of
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.uniqueness import (
     distinct_rows,
@@ -35,7 +35,7 @@ def test_nearest_distance_equals_all_pairs(count: int, width: int) -> None:
     assert nearest_distance(codes) == pytest.approx(slow, rel=1e-12)
 
 
-@pytest.mark.parametrize("left_out", [1, 1 << 20])
+@pytest.mark.parametrize("left_out", [1, 64, 1 << 20])
 @pytest.mark.parametrize("place", [33, 4, 39])
 @pytest.mark.parametrize("gap", [1e-6, 0.01])
 def test_nearest_distance_crosses_tiles(
@@ -50,6 +50,18 @@ def test_nearest_distance_crosses_tiles(
             f"posenc_compare.analysis.measures.uniqueness.{name}", value
         )
     assert nearest_distance(codes) == whole == pytest.approx(gap * 5**0.5, rel=1e-6)
+
+
+def test_a_pair_nearer_than_float32_sees_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.LEFT_OUT", 1)
+    for place in range(4, 40):
+        generator = torch.Generator().manual_seed(place)
+        codes = torch.randn(40, 5, dtype=torch.float64, generator=generator)
+        codes[1] = codes[0] + 1e-4  # neighbours, which are known from the start
+        codes[place] = codes[2] + 0.9e-4
+        assert nearest_distance(codes) == pytest.approx(0.9e-4 * 5**0.5, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "learned", "binary", "nope"])
@@ -89,7 +101,20 @@ def test_typical_distance_is_the_root_mean_square_over_pairs() -> None:
 
 def test_distinct_rows_counts_signed_zero_once() -> None:
     codes = torch.tensor([[0.0, 1.0], [-0.0, 1.0], [0.0, 2.0]])
-    assert distinct_rows([codes]) == distinct_rows(codes.split(1)) == 2
+    assert distinct_rows([codes]) == distinct_rows(codes.split(1)) == 2 / 3
+
+
+@pytest.mark.parametrize(
+    "name", ["sinusoidal", "learned", "rope", "alibi", "t5_bias", "shape", "cape"]
+)
+def test_codes_in_parts_are_those_at_once(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("posenc_compare.analysis.measures.codes.PART", 7)
+    scheme = PROBE.build(Variant(name))
+    parts = list(parts_of(scheme, PROBE))
+    assert torch.equal(torch.cat(parts), code_of(scheme, PROBE).values)
+    assert len(parts) == (1 if name in ("shape", "cape") else 10)
 
 
 def test_integers_beyond_256_collide_in_bfloat16() -> None:

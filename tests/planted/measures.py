@@ -117,6 +117,27 @@ FAULTS = [
         f"{LINEARITY}what_a_map_misses_is_seen_beside_the_spread_around_the_mean",
     ),
     fault(
+        "analysis/measures/shift_linearity",
+        "noise of a fit of all positions",
+        "min(len(starts) // 2, enough(codes.shape[1]))",
+        "len(starts) // 2",
+        f"{LINEARITY}of_many_positions_some_are_drawn",
+    ),
+    fault(
+        "analysis/measures/codes",
+        "a part that begins at 0",
+        "slice(start, start + size)",
+        "slice(size)",
+        f"{UNIQUENESS}codes_in_parts_are_those_at_once",
+    ),
+    fault(
+        "analysis/measures/uniqueness",
+        "a rounding of float64 for float32",
+        "torch.finfo(one.dtype).eps",
+        "torch.finfo(points.dtype).eps",
+        f"{UNIQUENESS}a_pair_nearer_than_float32_sees_is_found",
+    ),
+    fault(
         "analysis/measures/order_sensitivity",
         "one projection for both layers",
         'f"query {layer}"',
@@ -175,7 +196,7 @@ FAULTS = [
     fault(
         "analysis/measures/uniqueness",
         "a bound below the nearest pair that is known",
-        "<= best + rounding",
+        "<= best / largest**2 + rounding",
         "<= best / 1e6",
         f"{UNIQUENESS}nearest_distance_crosses_tiles",
     ),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import Code, code_of
+from posenc_compare.analysis.measures.codes import Code, code_of, parts_of
 from posenc_compare.analysis.measures.measure import (
     Curve,
     Headline,
@@ -25,9 +25,9 @@ from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.errors import ConfigError, DoorError, NoCodeError, ShapeError
 from posenc_compare.schemes import Scheme, Variant
 
-TILE = 1024  # rows on each side of a block of distances, which stays in the cache
+TILE = 512  # rows on each side of a block of distances, which stays in the cache
 FEW_AXES = 32  # along which most pairs are seen to be far apart
-LEFT_OUT = 256  # one pair of so many may be left by them
+LEFT_OUT = 64  # one pair of so many may be left by products in float32
 COMPARED = 1 << 18  # codes at the most, of which all pairs are compared
 HASHED = 4096  # codes that are rounded at once
 
@@ -100,7 +100,7 @@ def uniqueness(variant: Variant, probe: Probe, progress: Progress) -> Result:
     note = f"over {code.of}s"
     rows = []
     for dtype in ("float32", "bfloat16", "float16"):
-        share = distinct_share(code, getattr(torch, dtype))
+        share = _share_of(code, getattr(torch, dtype))
         rows.append(Row(DISTINCT.name, share, case=dtype, note=note))
     rows += _counted(variant, code, probe)
     codes = code.values.double()
@@ -131,13 +131,14 @@ def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
 
     Each is built for its own number of positions.
     """
-    found = [Row(COUNTED.name, distinct_share(code, torch.bfloat16), len(code.values))]
+    dtype, count = torch.bfloat16, len(code.values)
+    found = [Row(COUNTED.name, _share_of(code, dtype), count)]
     for count in () if probe.grid else (2 * probe.positions, 4 * probe.positions):
         longer = replace(probe, positions=count)
         try:
-            share = distinct_share(
-                code_of(longer.build(variant), longer), torch.bfloat16
-            )
+            scheme = longer.build(variant)
+            origin = code_of(scheme, longer, slice(1)).values[0]
+            share = distinct_share(parts_of(scheme, longer), origin, dtype)
         except DoorError:
             raise
         except (ConfigError, ShapeError) as error:
@@ -153,7 +154,7 @@ def _length_row(
     """Compare the first half of the codes with those asked for alone."""
     half = (len(codes) + 1) // 2
     try:
-        other = code_of(build(), probe, half).values.double()
+        other = code_of(build(), probe, slice(half)).values.double()
     except DoorError:
         raise
     except (ConfigError, ShapeError) as error:
@@ -162,24 +163,36 @@ def _length_row(
     return Row(LENGTH.name, float(not same), case=case)
 
 
-def distinct_share(code: Code, dtype: torch.dtype) -> float:
-    """Return the share of codes that differ in a dtype, relative to the code of 0."""
-    origin = code.values[code.origin].double()
-    parts = ((part.double() - origin).to(dtype) for part in code.values.split(HASHED))
-    return distinct_rows(parts) / len(code.values)
+def _share_of(code: Code, dtype: torch.dtype) -> float:
+    return distinct_share(code.values.split(HASHED), code.values[code.origin], dtype)
 
 
-def distinct_rows(parts: Iterable[Tensor]) -> int:
-    """Return how many rows differ, bit by bit; -0 equals 0.
+def distinct_share(
+    parts: Iterable[Tensor], origin: Tensor, dtype: torch.dtype
+) -> float:
+    """Return the share of codes that differ in a dtype, relative to that of 0.
+
+    Args:
+        parts: of the codes, each `(count, channel)`.
+        origin: the code of position or distance 0, `(channel,)`.
+        dtype: what the difference from it is rounded to.
+    """
+    return distinct_rows((part.double() - origin).to(dtype) for part in parts)
+
+
+def distinct_rows(parts: Iterable[Tensor]) -> float:
+    """Return the share of rows that differ, bit by bit; -0 equals 0.
 
     Args:
         parts: of the rows, each `(count, channel)`.
     """
     found: set[bytes] = set()
+    count = 0
     for part in parts:
         rows = (part + 0.0).cpu().contiguous().view(torch.uint8).numpy()
         found |= {hashlib.blake2b(row, digest_size=16).digest() for row in rows}
-    return len(found)
+        count += len(rows)
+    return len(found) / count
 
 
 def typical_distance(codes: Tensor) -> float:
@@ -192,40 +205,44 @@ def typical_distance(codes: Tensor) -> float:
 def nearest_distance(codes: Tensor) -> float:
     """Return the smallest distance of two different rows of `(count, channel)`.
 
-    Distances along the few axes on which the rows vary most are no longer than the
-    whole ones, so pairs that are further apart there than the nearest pair known so far
-    are left out. Where too many are left, products of all axes find the nearest of each
-    row. The distance of what is found is computed anew from the difference. Pairs that
-    are nearer than rounding of the largest row are a draw among themselves.
+    Pairs that are further apart than the nearest pair known so far are left out: first
+    along the few axes on which the rows vary most, where no distance is longer than the
+    whole one, then along all. Both are seen in float32, whose rounding is allowed for.
+    Where too many are left, products in float64 find the nearest of each row. The
+    distance of what is found is computed anew from the difference. Pairs that are
+    nearer than rounding of the largest row are a draw among themselves.
     """
-    count, channels = codes.shape
-    if count < 2:
+    if len(codes) < 2:
         return 0.0
+    best = float((codes[1:] - codes[:-1]).square().sum(dim=1).min())
     centred = codes - codes.mean(dim=0)
     sizes, axes = torch.linalg.eigh(centred.mT @ centred)
     points = (centred @ axes[:, sizes > sizes[-1] * 1e-15]).flip(1)
-    largest = float(points.square().sum(dim=1).max())
-    rounding = 8 * (channels + 2) * torch.finfo(codes.dtype).eps * largest
-    few, whole = _factors(points[:, :FEW_AXES]), _factors(points)
-    best = float((codes[1:] - codes[:-1]).square().sum(dim=1).min())
-    for start, other in _tiles(count):
+    largest = float(points.norm(dim=1).max())
+    if not best or not largest:
+        return best**0.5
+    exact = _factors(points / largest)
+    rough = [_factors((points[:, :n] / largest).float()) for n in (FEW_AXES, None)]
+    for start, other in _tiles(len(codes)):
         first, second = slice(start, start + TILE), slice(other, other + TILE)
-        near = few[0][first] @ few[1][second].mT <= best + rounding
-        if start == other:
-            near.fill_diagonal_(False)
-        left = int(near.count_nonzero())
-        if left * LEFT_OUT > near.numel():
-            squares = whole[0][first] @ whole[1][second].mT
+        for one, two in rough:
+            # Squares of at most 1 each, and twice their product, are added up.
+            rounding = 8 * one.shape[1] * torch.finfo(one.dtype).eps
+            near = one[first] @ two[second].mT <= best / largest**2 + rounding
+            if start == other:
+                near.fill_diagonal_(False)
+            if int(near.count_nonzero()) * LEFT_OUT <= near.numel():
+                rows, columns = near.nonzero().unbind(dim=1)
+                break
+        else:
+            squares = exact[0][first] @ exact[1][second].mT
             if start == other:
                 squares.fill_diagonal_(torch.inf)
-            one = torch.arange(len(squares), device=codes.device)
-            two = squares.argmin(dim=1)
-        elif left:
-            one, two = near.nonzero().unbind(dim=1)
-        else:
-            continue
-        gaps = codes[second][two] - codes[first][one]
-        best = min(best, float(gaps.square().sum(dim=1).min()))
+            rows = torch.arange(len(squares), device=codes.device)
+            columns = squares.argmin(dim=1)
+        if len(rows):
+            gaps = codes[second][columns] - codes[first][rows]
+            best = min(best, float(gaps.square().sum(dim=1).min()))
     return best**0.5
 
 
