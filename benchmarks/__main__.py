@@ -1,4 +1,7 @@
-"""Run a benchmark by name: `python -m benchmarks NAME [what it takes]`."""
+"""Run a benchmark by name: `python -m benchmarks NAME [what it takes]`.
+
+`python -m benchmarks all` runs one after the other what the aims are held against.
+"""
 
 import importlib
 import os
@@ -7,27 +10,33 @@ import sys
 from posenc_compare.analysis.engine.local import KEEP_MEMORY
 
 NAMES = {
+    "aims": "what was timed, beside what was aimed at",
     "attention": "paths of attention, as ratios to the kernel without a bias",
     "commands": "commands as whole processes",
     "gpu": "what is right and fast on a GPU, part by part",
+    "measures": "measures of very many positions",
     "models": "whole models that read a long text, as ratios to rope",
+    "reading": "models that read eight texts of 2048 bytes, as ratios to nope",
     "rotation": "rotations of queries, as ratios to a copy",
     "steps": "steps of training, as ratios to one without a scheme",
 }
+ALL = ("rotation", "attention", "models", "reading", "steps", "measures", "aims")
 
 
 def main() -> int:
     """Run the benchmark that is named, or list them."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
-    if name not in NAMES:
+    if name not in (*NAMES, "all"):
         for known, what in NAMES.items():
             print(f"{known:10s} {what}")
+        print(f"{'all':10s} {', '.join(ALL)}")
         return 2
     if not KEEP_MEMORY.items() <= os.environ.items():
         # A process reads these when it starts.
         os.environ.update(KEEP_MEMORY)
         os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]])
-    importlib.import_module(f"benchmarks.{name}").main(sys.argv[2:])
+    for one in ALL if name == "all" else (name,):
+        importlib.import_module(f"benchmarks.{one}").main(sys.argv[2:])
     return 0
 
 
