@@ -170,7 +170,7 @@ def test_distances_run_in_all_directions(grid: str) -> None:
     ]
     assert code.values[:, 0].tolist() == expected
     assert code.sides == (2 * rows - 1, 2 * columns - 1)
-    half = code_of(here.build(Variant("ahead")), here, slice(7))
+    half = code_of(here.build(Variant("ahead")), here, 7)
     assert half.values[:, 0].tolist() == expected[:7]
     turned = code_of(here.build(Variant("rope_2d")), here)
     assert len(turned.values) == len(expected)

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of, parts_of
+from posenc_compare.analysis.measures.codes import code_of
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.uniqueness import (
     distinct_rows,
     nearest_distance,
+    parts_of,
     typical_distance,
     uniqueness,
 )
@@ -105,16 +106,17 @@ def test_distinct_rows_counts_signed_zero_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sinusoidal", "learned", "rope", "alibi", "t5_bias", "shape", "cape"]
+    "name", ["sinusoidal", "learned", "integer", "rope", "alibi", "shape", "cape"]
 )
 def test_codes_in_parts_are_those_at_once(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.measures.codes.PART", 7)
+    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.PART", 7)
     scheme = PROBE.build(Variant(name))
     parts = list(parts_of(scheme, PROBE))
     assert torch.equal(torch.cat(parts), code_of(scheme, PROBE).values)
-    assert len(parts) == (1 if name in ("shape", "cape") else 10)
+    in_parts = name in ("sinusoidal", "learned", "integer")
+    assert len(parts) == (10 if in_parts else 1)
 
 
 def test_integers_beyond_256_collide_in_bfloat16() -> None:
@@ -151,6 +153,14 @@ def test_a_refused_double_length_costs_one_row_alone() -> None:
         ("", 512): "binary: the width must hold 9 bits, got 8 channels",
         ("", 1024): "binary: the width must hold 10 bits, got 8 channels",
     }
+
+
+def test_lengths_beyond_the_longest_probe_cost_their_rows_alone() -> None:
+    probe = Probe(positions=(1 << 19) + 1, width=2, heads=1)
+    rows = uniqueness(Variant("integer"), probe, Progress()).rows
+    counted = [row for row in rows if row.quantity == "distinct_share_in_bfloat16"]
+    assert [row.value is None for row in counted] == [False, True, True]
+    assert "positions must be a whole number" in counted[1].note
 
 
 def test_distinct_codes_are_counted_at_three_lengths() -> None:

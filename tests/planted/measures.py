@@ -124,10 +124,10 @@ FAULTS = [
         f"{LINEARITY}of_many_positions_some_are_drawn",
     ),
     fault(
-        "analysis/measures/codes",
+        "analysis/measures/uniqueness",
         "a part that begins at 0",
-        "slice(start, start + size)",
-        "slice(size)",
+        "probe.session(scheme, ids)",
+        "probe.session(scheme, probe.arange(len(ids)))",
         f"{UNIQUENESS}codes_in_parts_are_those_at_once",
     ),
     fault(

@@ -7,7 +7,6 @@ the past; a grid, where every cell sees every other, those in all directions.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,14 +19,10 @@ from posenc_compare.errors import NoCodeError
 from posenc_compare.schemes import DOORS, Scheme
 from posenc_compare.schemes.contract import ask, ask_offsets
 
-PART = 4096  # codes that are asked for at once where all are not kept
-
-ALL = slice(None)
-
 
 @dataclass(frozen=True)
 class Code:
-    """The codes of `0 ... count - 1`, or of a part of them.
+    """The codes of `0 ... count - 1`.
 
     Attributes:
         values: `(count, channel)` in the probe's dtype.
@@ -46,10 +41,10 @@ class Code:
         return math.prod(self.sides) // 2 if all_directions else 0
 
 
-def code_of(scheme: Scheme, probe: Probe, part: slice = ALL) -> Code:
+def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     """Return the codes of all positions of the probe, or of all distances in it.
 
-    If a part is given, only those are asked for.
+    If `count` is given, only so many are asked for, the first ones.
 
     A scheme that acts nowhere has one code for all, the number 0.
 
@@ -59,19 +54,19 @@ def code_of(scheme: Scheme, probe: Probe, part: slice = ALL) -> Code:
         UndefinedPositionError: if it does not define so many positions.
     """
     if scheme.acts_at("embed"):
-        session = probe.session(scheme, probe.arange(probe.positions)[part])
+        session = probe.session(scheme, probe.arange(count or probe.positions))
         zeros = probe.zeros(1, session.length, probe.width)
         return Code(session.embed(zeros)[0], "position", probe.sides)
     sides = probe.sides
     if probe.grid:
         sides = tuple(2 * side - 1 for side in sides)
-    session = probe.session(scheme, probe.raster(sides)[part])
+    session = probe.session(scheme, probe.raster(sides)[:count])
     call, parts = probe.call_of_ones(session), []
     if scheme.acts_at("key"):
         turned = ask(scheme, "key", call.k, call.k_positions, call)
         parts.append(rearrange(turned, "1 head step d -> step (head d)"))
     if probe.grid:
-        bias = _grid_bias(scheme, probe, part)
+        bias = _grid_bias(scheme, probe, session.length)
     else:
         bias = ask_offsets(scheme, -session.ids, probe.heads, call)
     if bias is not None:
@@ -81,19 +76,6 @@ def code_of(scheme: Scheme, probe: Probe, part: slice = ALL) -> Code:
     if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)
-
-
-def parts_of(scheme: Scheme, probe: Probe) -> Iterator[Tensor]:
-    """Yield the codes of a sequence in parts, which stay in the cache of a core.
-
-    A scheme that maps all positions in one, as one that draws them, is asked at once.
-
-    Yields:
-        `(position or distance, channel)`, as `code_of` gives them.
-    """
-    size = probe.positions if scheme.acts_at("positions") else PART
-    for start in range(0, probe.positions, size):
-        yield code_of(scheme, probe, slice(start, start + size)).values
 
 
 def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
@@ -109,8 +91,8 @@ def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
     return code.values.double()
 
 
-def _grid_bias(scheme: Scheme, probe: Probe, part: slice) -> Tensor | None:
-    """Return the bias `(head, distance)` of some distances, if of those alone.
+def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
+    """Return the bias `(head, distance)` of so many distances, if of those alone.
 
     Each is read off a pair of cells that are so far apart.
     """
@@ -121,7 +103,7 @@ def _grid_bias(scheme: Scheme, probe: Probe, part: slice) -> Tensor | None:
     logits = probe.zero_logits(scheme, probe.arange(probe.positions))
     sides = torch.tensor(probe.sides, device=probe.device)
     offsets = probe.raster(tuple(2 * side - 1 for side in probe.sides)) - (sides - 1)
-    offsets = offsets[part]
+    offsets = offsets[:count]
     row = sides.flip(0).cumprod(0).flip(0) // sides  # indices from cell to cell
     query, key = (((sign * offsets).clamp(min=0) * row).sum(-1) for sign in (-1, 1))
     return logits[:, query, key]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import Code, code_of, parts_of
+from posenc_compare.analysis.measures.codes import Code, code_of
 from posenc_compare.analysis.measures.measure import (
     Curve,
     Headline,
@@ -29,7 +29,7 @@ TILE = 512  # rows on each side of a block of distances, which stays in the cach
 FEW_AXES = 32  # along which most pairs are seen to be far apart
 LEFT_OUT = 64  # one pair of so many may be left by products in float32
 COMPARED = 1 << 18  # codes at the most, of which all pairs are compared
-HASHED = 4096  # codes that are rounded at once
+PART = 4096  # codes that are made, or rounded, at once
 
 DISTINCT = Quantity(
     "distinct_share",
@@ -134,10 +134,10 @@ def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
     dtype, count = torch.bfloat16, len(code.values)
     found = [Row(COUNTED.name, _share_of(code, dtype), count)]
     for count in () if probe.grid else (2 * probe.positions, 4 * probe.positions):
-        longer = replace(probe, positions=count)
         try:
+            longer = replace(probe, positions=count)
             scheme = longer.build(variant)
-            origin = code_of(scheme, longer, slice(1)).values[0]
+            origin = code_of(scheme, longer, 1).values[0]
             share = distinct_share(parts_of(scheme, longer), origin, dtype)
         except DoorError:
             raise
@@ -148,13 +148,30 @@ def _counted(variant: Variant, code: Code, probe: Probe) -> list[Row]:
     return found
 
 
+def parts_of(scheme: Scheme, probe: Probe) -> Iterator[Tensor]:
+    """Yield the codes of a sequence, those of an absolute scheme in parts.
+
+    Parts stay in the cache of a core. A scheme that maps all positions in one, as one
+    that draws them, is asked at once.
+
+    Yields:
+        `(position or distance, channel)`, as `code_of` gives them.
+    """
+    if not scheme.acts_at("embed") or scheme.acts_at("positions"):
+        yield code_of(scheme, probe).values
+        return
+    for ids in probe.arange(probe.positions).split(PART):
+        session = probe.session(scheme, ids)
+        yield session.embed(probe.zeros(1, len(ids), probe.width))[0]
+
+
 def _length_row(
     case: str, codes: Tensor, build: Callable[[], Scheme], probe: Probe
 ) -> Row:
     """Compare the first half of the codes with those asked for alone."""
     half = (len(codes) + 1) // 2
     try:
-        other = code_of(build(), probe, slice(half)).values.double()
+        other = code_of(build(), probe, half).values.double()
     except DoorError:
         raise
     except (ConfigError, ShapeError) as error:
@@ -164,7 +181,7 @@ def _length_row(
 
 
 def _share_of(code: Code, dtype: torch.dtype) -> float:
-    return distinct_share(code.values.split(HASHED), code.values[code.origin], dtype)
+    return distinct_share(code.values.split(PART), code.values[code.origin], dtype)
 
 
 def distinct_share(
