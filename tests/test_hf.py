@@ -146,6 +146,54 @@ def test_generation_with_a_cache_is_token_by_token_that_without(
         assert torch.equal(got, ids)
 
 
+@pytest.mark.parametrize(("name", "more"), [m[:2] for m in MODELS], ids=str)
+def test_every_architecture_generates_token_by_token(
+    name: str, more: dict[str, Any]
+) -> None:
+    model = model_of(name, more)
+    with hf.apply(model, "rope:base=700;layout=half"):
+        ids = tokens(length=12)
+        got = model.generate(ids, max_new_tokens=12, do_sample=False, eos_token_id=None)
+        for _ in range(12):
+            new = read(model, ids)[:, -1].argmax(dim=-1)
+            ids = torch.cat([ids, new[:, None]], dim=1)
+        assert torch.equal(got, ids)
+
+
+@pytest.mark.parametrize("scheme", ["rope:layout=half", "alibi", "path", "sinusoidal"])
+def test_a_compiled_model_is_the_model(llama: Any, scheme: str) -> None:
+    ids = tokens(length=12)
+    with hf.apply(llama, scheme):
+        compiled: Any = torch.compile(llama, backend="eager")
+        assert torch.equal(read(compiled, ids), read(llama, ids))
+        plain = llama.generate(ids, max_new_tokens=4, do_sample=False)
+        # What transformers does by itself where there is a GPU.
+        how = transformers.CompileConfig(backend="eager", fullgraph=False)
+        how._compile_all_devices = True
+        got = llama.generate(
+            ids,
+            max_new_tokens=4,
+            do_sample=False,
+            cache_implementation="static",
+            compile_config=how,
+        )
+        assert torch.equal(got, plain)
+
+
+def test_attention_whose_forward_was_replaced_is_refused(llama: Any) -> None:
+    attention = llama.model.layers[1].self_attn
+
+    def forward(*given: Any, **more: Any) -> Any:
+        return type(attention).forward(attention, *given, **more)
+
+    attention.forward = forward
+    with pytest.raises(hf.UnsupportedModelError, match="forward was replaced by"):
+        hf.apply(llama, "alibi")
+    attention._hf_hook = None  # what accelerate leaves calls what was there
+    with hf.apply(llama, "alibi"):
+        read(llama, tokens())
+
+
 def test_what_came_of_the_wrong_order_of_a_cache_is_refused(llama: Any) -> None:
     with hf.apply(llama, "fox"), pytest.raises(ConfigError, match="in one order"):
         llama.generate(tokens(length=12), max_new_tokens=8, num_beams=3)
@@ -285,6 +333,11 @@ def test_models_with_positions_of_their_own_are_refused_by_name(name: str) -> No
         ({"scheme": "rope_2d"}, "positions of 2 axes"),
         ({"scheme": "alibi", "layers": [3]}, "layers must be from 0 to 2"),
         ({"scheme": "alibi", "layers": []}, "at least one"),
+        ({"scheme": "alibi", "layers": 1}, "layers must be from 0 to 2"),
+        ({"scheme": "alibi", "layers": [True]}, "layers must be from 0 to 2"),
+        ({"scheme": "alibi", "length": 0}, "length must be a whole number"),
+        ({"scheme": "alibi", "generator": 5}, "generator must be a torch.Generator"),
+        ({"scheme": 5}, "scheme must be a label, a variant or a scheme, got int"),
         ({"scheme": "sinusoidal", "layers": [1]}, "all layers must have it"),
         ({"scheme": create("path", model_dim=48, heads=4)}, "given by its label"),
     ],
@@ -587,6 +640,58 @@ def test_rotary_positions_are_described_as_a_rope_that_gives_the_same_logits(
     own = read(model, tokens())
     with hf.apply(model, found.variant):
         alike(read(model, tokens()), own)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{**YARN, "attention_factor": 2.0}, {**YARN, "truncate": False}],
+)
+def test_a_rope_that_is_none_here_is_described_as_none(
+    parameters: dict[str, Any],
+) -> None:
+    model = model_of("Qwen3", {**GROUPED, "rope_parameters": parameters})
+    (found,) = hf.rotary_of(model.config)
+    assert (found.variant, found.apart) == (None, None)
+
+
+def test_a_model_that_holds_no_frequencies_is_refused() -> None:
+    config = transformers.GPTJConfig(n_embd=48, n_layer=2, n_head=4, rotary_dim=4)
+    with pytest.raises(hf.UnsupportedModelError):
+        hf.rotary_of(config)
+
+
+def test_a_repository_with_code_of_its_own_is_asked_for_nothing(
+    posenc: Any, tmp_path: Path
+) -> None:
+    model_of("Llama", GROUPED).config.save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    given = json.loads(path.read_text())
+    given["model_type"] = "unheard_of"
+    given["auto_map"] = {"AutoConfig": "own.Own"}
+    path.write_text(json.dumps(given))
+    (tmp_path / "own.py").write_text("raise SystemExit(3)\n")
+    done = posenc("hf", "describe", tmp_path)
+    assert done.returncode == 2
+    assert "y/N" not in done.stdout + done.stderr
+
+
+def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from posenc_compare.hf import planned
+
+    asked: dict[str, Any] = {}
+
+    def fetched(name: str, **more: Any) -> str:
+        asked[name] = more["allow_patterns"]
+        return str(tmp_path)
+
+    monkeypatch.setattr(planned, "snapshot_download", fetched)
+    assert planned.local_place("some/model", planned.DESCRIBED) == tmp_path
+    planned.local_place("other/model", planned.READ)
+    assert asked["some/model"] == ["*.json"]
+    assert "*.safetensors" in asked["other/model"]
+    assert not {"*", "*.py", "*.bin"} & {*asked["other/model"]}
 
 
 def test_every_kind_of_layer_is_described(posenc: Any, tmp_path: Path) -> None:

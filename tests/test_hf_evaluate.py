@@ -25,6 +25,7 @@ from posenc_compare.analysis.settings.checkpoint import Checkpoint  # noqa: E402
 from posenc_compare.analysis.show.means import means_of  # noqa: E402
 from posenc_compare.analysis.show.tables import display_tables  # noqa: E402
 from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
+from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts, window_of  # noqa: E402
 from posenc_compare.hf.files import sha256_of  # noqa: E402
 from posenc_compare.hf.planned import evaluation  # noqa: E402
@@ -247,6 +248,7 @@ def test_windows_are_spread_and_stay_where_they_are_as_more_are_read() -> None:
         (["--dtype", "float16"], "dtype must be float32 or bfloat16"),
         (["--rules", "nkt", "--lengths", "16,64"], "rules must be all, or of "),
         (["--rules", "pi,nkt", "--lengths", "16,32"], "rules must be all, or of "),
+        (["--rules", ",", "--lengths", "16,64"], "rules must be all, or of "),
         (["--windows", "0"], "windows must be a whole number from 1"),
         (["--lengths", "999999"], "must hold out"),
     ],
@@ -258,6 +260,95 @@ def test_wrong_input_has_one_line(
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def changed(place: Path, folder: Path, **fields: Any) -> Path:
+    """Return a copy of a checkpoint with other fields in its configuration."""
+    shutil.copytree(place, folder)
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    return folder
+
+
+def scaled(**more: Any) -> dict[str, Any]:
+    rope = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0}
+    return {"rope_parameters": {**rope, "original_max_position_embeddings": 16, **more}}
+
+
+def test_it_is_said_why_nothing_is_read_under_a_rule(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    given = {"lengths": "16,32", "corpus": corpus}
+    (line,) = evaluation(str(place), given, {}).remarks
+    assert "no length is above 32, which it was trained at; --lengths 32,64" in line
+    assert not evaluation(str(place), {**given, "lengths": "16,64"}, {}).remarks
+    other = str(changed(place, tmp_path / "scaled", **scaled()))
+    (line,) = evaluation(other, {**given, "lengths": "16,64"}, {}).remarks
+    assert "its rope is scaled already (yarn)" in line
+    with pytest.raises(ConfigError, match="rules must be all of a rope that is scaled"):
+        evaluation(other, {**given, "rules": "pi"}, {})
+
+
+def test_a_rope_that_is_none_here_is_not_read(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    given = {"lengths": "16,32", "corpus": corpus}
+    other = changed(place, tmp_path / "hot", **scaled(attention_factor=2.0))
+    with pytest.raises(ConfigError, match=r"must have one kind .* got yarn \(all\)"):
+        evaluation(str(other), given, {})
+
+
+def test_frequencies_that_are_built_otherwise_are_not_read(
+    place: Path, corpus: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding
+    right = kind.compute_default_rope_parameters
+
+    def wrong(config: Any, **more: Any) -> Any:
+        inv_freq, factor = right(config, **more)
+        return 1.01 * inv_freq, factor
+
+    monkeypatch.setattr(kind, "compute_default_rope_parameters", staticmethod(wrong))
+    with pytest.raises(ConfigError, match=r"got some that are off by 1\.0e-02"):
+        evaluation(str(place), {"lengths": "16,32", "corpus": corpus}, {})
+
+
+def test_a_model_that_reads_otherwise_by_itself_is_refused(place: Path) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
+    tokens = torch.randint(256, (65,), generator=torch.Generator().manual_seed(0))
+    reader = Reader(model, tokens, 64, Progress())
+    given: dict[str, Any] = {"model_dim": 32, "heads": 4, "length": TRAINED}
+    reader.check_own(create("rope", options={"layout": "half"}, **given))
+    with pytest.raises(ConfigError, match="must read with rope as it does by itself"):
+        reader.check_own(create("rope", **given))
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    other = tmp_path / "model"
+    shutil.copytree(place, other)
+    path = other / "model.safetensors"
+    weights = load_file(path)
+    del weights["model.layers.0.self_attn.q_proj.weight"]
+    save_file(weights, path, {"format": "pt"})
+    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
+    record = compute(cell, Progress())
+    assert record.status != "ok"
+    assert "must have all weights, lacks 1, the first of them model.l" in record.error
+
+
+def test_a_folder_without_a_tokenizer_is_refused_before_it_is_read(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "model"
+    shutil.copytree(place, other)
+    for path in other.glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(ConfigError, match="must have its tokenizer beside it"):
+        evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {})
 
 
 def test_a_model_without_one_kind_of_rope_is_refused(

@@ -158,6 +158,19 @@ def test_padding_may_follow_a_text_and_not_precede(run: Path, tmp_path: Path) ->
         model(ids, output_hidden_states=True)
 
 
+def test_rows_are_filled_up_behind_their_end(run: Path, tmp_path: Path) -> None:
+    model = hf.export(run, keys(run)["path"], tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    rows = tokenizer(["1 ab", "2 "], padding=True, return_tensors="pt")
+    assert rows["input_ids"][1].tolist() == [50, 32, 0, 0]
+    with torch.no_grad():
+        beside = model(**{n: rows[n] for n in ("input_ids", "attention_mask")}).logits
+        alone = model(rows["input_ids"][1:, :2]).logits
+    assert torch.allclose(beside[1:, :2], alone, rtol=0, atol=2**-18)
+    assert tokenizer.decode([tokenizer.eos_token_id], skip_special_tokens=True) == ""
+    assert tokenizer.vocab_size == len(tokenizer) == 256
+
+
 def test_a_text_beyond_a_table_is_refused(run: Path, tmp_path: Path) -> None:
     model = hf.export(run, keys(run)["learned"], tmp_path)
     with pytest.raises(UndefinedPositionError):
@@ -327,3 +340,6 @@ def test_other_folders_and_models_are_refused(tmp_path: Path) -> None:
         hf.from_scratch(transformers.GPT2Config(**small), "alibi")
     with pytest.raises(ConfigError, match="unknown scheme 'alibo'"):
         hf.from_scratch(config, "alibo")
+    for given in (("llama", "alibi"), (config, None)):
+        with pytest.raises(ConfigError, match="must be a"):
+            hf.from_scratch(*given)  # type: ignore[arg-type]

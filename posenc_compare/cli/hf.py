@@ -85,9 +85,9 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     is the factor of cosines and sines. `off by` is the largest relative difference of
     a frequency, as built, from the scheme in the last column, the same rope here.
     """
-    from posenc_compare.hf.planned import local_place, rotary_in
+    from posenc_compare.hf.planned import DESCRIBED, local_place, rotary_in
 
-    _, found = rotary_in(local_place(model))
+    _, found = rotary_in(local_place(model, DESCRIBED))
     body = [
         [
             one.layers,

@@ -134,7 +134,7 @@ def _check_time(time: str) -> None:
 
 def _threads(asked: list[str]) -> int:
     """Return the threads of a worker that are asked for, or 1."""
-    for word, after in zip(asked, [*asked[1:], ""], strict=True):
+    for word, after in zip(asked, [*asked, ""][1:], strict=True):
         name, _, value = word.partition("=")
         if name == "--threads" and (value or after).isdecimal():
             return max(1, int(value or after))

@@ -24,12 +24,13 @@ from posenc_compare.attention import Session
 from posenc_compare.attention.session import attend
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.check import check
-from posenc_compare.hf.passes import Pass, masked, pass_of
+from posenc_compare.hf.passes import Pass, masked, pass_of, uncompiled
 from posenc_compare.hf.places import ROTARY, Place, UnsupportedModelError, places_of
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
 from posenc_compare.hf.states import States, cache_name
 from posenc_compare.schemes import DOORS, Scheme, Variant
+from posenc_compare.validate import check_whole
 from posenc_compare.variants import labelled
 
 # `flash`, `sdpa` or a slash in it would mean something to transformers.
@@ -135,6 +136,8 @@ class Applied:
         """
         return check(self.model, tokens)
 
+    # Sessions are looked up and compared, which is no work for a compiler.
+    @uncompiled
     def attend(
         self,
         module: nn.Module,
@@ -193,6 +196,7 @@ class Applied:
             hooks.append(on.register_forward_pre_hook(prepare, with_kwargs=True))
         return hooks
 
+    @uncompiled
     def _enter(
         self, place: Place, block: nn.Module, args: Any, kwargs: dict[str, Any]
     ) -> Any:
@@ -210,6 +214,7 @@ class Applied:
             return (x, *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": x}
 
+    @uncompiled
     def _prepare(
         self, layer: int, module: nn.Module, args: Any, kwargs: dict[str, Any]
     ) -> Any:
@@ -272,6 +277,9 @@ def apply(
         UnsupportedModelError: if the model leaves a scheme no place to act.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
+    _check_kinds(scheme, generator)
+    if length is not None:
+        check_whole("length", length, 1, 1 << 24)
     return Applied(model, scheme, layers, keep_rotary, length, generator)
 
 
@@ -317,6 +325,24 @@ def attention(
     return out.transpose(1, 2).contiguous(), None
 
 
+def _check_kinds(scheme: object, generator: object) -> None:
+    """Refuse what is none of the kinds that `apply` takes.
+
+    Raises:
+        ConfigError: if it is one of others.
+    """
+    if not isinstance(scheme, str | Variant | Scheme):
+        raise ConfigError(
+            f"scheme must be a label, a variant or a scheme, got "
+            f"{type(scheme).__name__}; 'alibi' would work"
+        )
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise ConfigError(
+            f"generator must be a torch.Generator or None, got "
+            f"{type(generator).__name__}"
+        )
+
+
 def _check_free(model: PreTrainedModel, places: Sequence[Place]) -> None:
     """Refuse a model that has a scheme, or shares its configuration with one."""
     name = type(model).__name__
@@ -333,12 +359,15 @@ def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place
     """Return the places of the layers that are asked for."""
     if layers is None:
         return list(places)
-    wanted, known = sorted(set(layers)), {place.layer: place for place in places}
-    if not wanted or not known.keys() >= set(wanted):
+    known = {place.layer: place for place in places}
+    wanted = list(layers) if isinstance(layers, Iterable) else [layers]
+    whole = isinstance(layers, Iterable) and all(type(one) is int for one in wanted)
+    if not wanted or not whole or not known.keys() >= set(wanted):
         raise ConfigError(
-            f"layers must be from 0 to {max(known)}, at least one, got {wanted}"
+            f"layers must be from 0 to {max(known)}, at least one, got {layers!r}; "
+            f"[0] would work"
         )
-    return [known[layer] for layer in wanted]
+    return [known[layer] for layer in sorted(set(wanted))]
 
 
 def _made(

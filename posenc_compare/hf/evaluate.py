@@ -37,7 +37,8 @@ from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.schemes import Scheme, Variant
 
 ROWS = 512  # positions whose logits are held at once
-TOLERANCE = 2.0**-10  # of logits by parts, in parts of the largest
+TOLERANCE = 2.0**-10  # of logits that should be the same, in parts of the largest
+CHECKED = 64  # tokens that are read with the model's own positions and with ours
 
 BITS = Quantity(
     "bits_per_byte",
@@ -87,7 +88,8 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
         length that slide, if longer ones are read.
 
     Raises:
-        ConfigError: if the checkpoint is none, or another than was planned.
+        ConfigError: if the checkpoint is none, or another than was planned, or does
+            not read with its scheme as it reads by itself.
         CorpusError: if the text is too small, or has what the tokenizer does not know.
     """
     model, tokenizer = loaded(setting.place, setting.dtype)
@@ -98,6 +100,7 @@ def checkpoint(variant: Variant, setting: Checkpoint, progress: Progress) -> Res
     geometry = geometry_of(model.config.get_text_config(), setting.trained)
     own: Scheme = variant.build(geometry)
     reader = Reader(model, tokens, size, progress)
+    reader.check_own(own)
     rows: list[Row] = []
     lengths = setting.test_lengths
     longest = rules_for(own, lengths[-1], setting.rules)
@@ -126,22 +129,35 @@ def loaded(place: str, dtype: str) -> tuple[Any, Any]:
         dtype: of the weights.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is none, or it lacks weights.
     """
     path = Path(place)
     given = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     source = str(path.parent) if given else place
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=getattr(torch, dtype), **given
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=getattr(torch, dtype),
+            output_loading_info=True,
+            trust_remote_code=False,
+            **given,
         )
-        tokenizer = AutoTokenizer.from_pretrained(source, **given)
+        model, found = read
+        tokenizer = AutoTokenizer.from_pretrained(
+            source, trust_remote_code=False, **given
+        )
     except Exception as error:  # whatever a file makes transformers raise
         reason = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
         raise ConfigError(
             f"model must be a folder, a name on the hub or a GGUF file of a causal "
             f"model with its tokenizer, got {place[:200]!r}: {reason}"
         ) from error
+    lacking = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))
+    if lacking:  # transformers draws such weights at random
+        raise ConfigError(
+            f"model {path.name}: must have all weights, lacks {len(lacking)}, the "
+            f"first of them {lacking[0][:120]}"
+        )
     return model, tokenizer
 
 
@@ -214,6 +230,29 @@ class Reader:
             raise ConfigError(
                 f"{type(self.model).__name__}: logits must be the head of the last "
                 f"states, and are changed after it"
+            )
+
+    def check_own(self, own: Scheme) -> None:
+        """Refuse a scheme under which the model reads otherwise than by itself.
+
+        Args:
+            own: the scheme that its rotary positions are said to be.
+
+        Raises:
+            ConfigError: if logits differ by more than rounding.
+        """
+        ids = self.tokens[None, :CHECKED].to(self.model.device)
+        with torch.inference_mode():
+            alone = self.model(input_ids=ids, use_cache=False).logits.float()
+            with apply(self.model, own):
+                found = self.model(input_ids=ids, use_cache=False).logits.float()
+        # Another frequency or temperature moves logits by a tenth and more.
+        share = max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps)
+        apart = float((found - alone).abs().max() / alone.abs().max())
+        if not apart <= share:
+            raise ConfigError(
+                f"{type(self.model).__name__}: must read with {own.name} as it does by "
+                f"itself, up to {share:.1e} of its largest logit, got {apart:.1e}"
             )
 
     def _restore(self, step: int, tensors: dict[str, Tensor]) -> None:

@@ -172,7 +172,15 @@ class PosencForCausalLM(PreTrainedModel, GenerationMixin):
 
 
 class ByteTokenizer(PreTrainedTokenizer):
-    """Bytes as tokens: the number of a token is that of its byte in UTF-8."""
+    """Bytes as tokens: the number of a token is that of its byte in UTF-8.
+
+    The byte 0 is no text, so it fills rows up behind their end, and ends a text.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        zero = chr(0)
+        given = {"pad_token": zero, "eos_token": zero, "padding_side": "right"}
+        super().__init__(**{**given, **more})
 
     @property
     def vocab_size(self) -> int:

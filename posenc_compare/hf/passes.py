@@ -6,9 +6,9 @@ with all of that attached, and attention finds it there. A `Session` states the 
 mask in our words, and is compared with it before it is used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme
 
 ATTACHED = "posenc_compare_pass"
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass
@@ -166,6 +167,13 @@ class Pass:
             )
 
 
+def uncompiled(function: F) -> F:
+    """Return a function that `torch.compile` leaves as it is."""
+    plain: Any = torch.compiler.disable(function)
+    return plain
+
+
+@uncompiled
 def masked(
     batch_size: int,
     q_length: int,

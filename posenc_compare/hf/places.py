@@ -65,10 +65,14 @@ def places_of(model: nn.Module) -> list[Place]:
         if ROTARY not in inspect.signature(kind.forward).parameters:
             own[kind.__name__] = None
             continue
-        if kind.forward.__module__ != kind.__module__:
+        own_forward = vars(module).get("forward")
+        if hasattr(module, "_hf_hook"):  # of accelerate, which calls what was there
+            own_forward = None
+        replaced = kind.forward if own_forward is None else own_forward
+        if replaced.__module__ != kind.__module__:
             raise UnsupportedModelError(
                 f"{name}: {kind.__name__}.forward was replaced by "
-                f"{kind.forward.__module__}, which calls no other attention"
+                f"{replaced.__module__}, which calls no other attention"
             )
         block = modules[path.rpartition(".")[0]]
         found.append(Place(layer, module, block))

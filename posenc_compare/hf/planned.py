@@ -1,12 +1,13 @@
 """The plan of an evaluation of a checkpoint."""
 
 import importlib.metadata
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.engine.choices import Work
@@ -26,6 +27,9 @@ from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.registry import add_plugin
 from posenc_compare.validate import check_whole
 
+DESCRIBED = ("*.json",)  # files that say what a model is, without its weights
+READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
+APART = 1e-4  # of frequencies: bfloat16 tables are off by more, float32 ones by 1e-6
 MEASURE = "posenc_compare.hf.evaluate"  # where the measure `checkpoint` stands
 
 
@@ -46,7 +50,7 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
     add_plugin(MEASURE)
     how = Work(**{"device": "auto", **work})
     check_whole("windows", windows, 1, 1 << 16)
-    place = local_place(model)
+    place = local_place(model, READ)
     config, kinds = rotary_in(place)
     rotary = _one(kinds)
     setting = Checkpoint(
@@ -63,7 +67,8 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
     assert variant is not None
     own = variant.build(geometry_of(config.get_text_config(), setting.trained))
     beyond = max(setting.test_lengths[-1], 2 * setting.trained)
-    rules_for(own, beyond, setting.rules)
+    read = rules_for(own, beyond, setting.rules)
+    _check_tokenizer(place)
     cells = [
         Cell(variant, "checkpoint", one, how.threads, graphics_of(one))
         for one in (replace(setting, seed=seed) for seed in range(windows))
@@ -75,11 +80,38 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
         how.statuses(),
         name=f"checkpoint-{place.stem}",
         work=how,
+        remarks=_remarks(rotary, setting, bool(read)),
     )
 
 
-def local_place(model: str) -> Path:
+def _remarks(rotary: Rotary, setting: Checkpoint, scales: bool) -> tuple[str, ...]:
+    """Return why nothing is read under a rule, if nothing is.
+
+    Raises:
+        ConfigError: if rules are named, and there are none.
+    """
+    if not scales and setting.rules != "all":
+        raise ConfigError(
+            f"rules must be all of a rope that is scaled already "
+            f"({rotary.rope_type}), got {setting.rules[:40]!r}"
+        )
+    if not scales:
+        why = f"its rope is scaled already ({rotary.rope_type})"
+    elif setting.test_lengths[-1] > setting.trained:
+        return ()
+    else:
+        longer = 2 * setting.trained
+        why = f"no length is above {setting.trained}, which it was trained at; "
+        why += f"--lengths {setting.trained},{longer} would work"
+    return (f"{setting.model}: is read as trained, under no rule: {why}",)
+
+
+def local_place(model: str, patterns: Sequence[str]) -> Path:
     """Return where a checkpoint lies here; one of the hub is fetched.
+
+    Args:
+        model: a folder, a name on the hub, or a GGUF file.
+        patterns: of the files that are fetched.
 
     Raises:
         ConfigError: if there is none.
@@ -88,7 +120,7 @@ def local_place(model: str) -> Path:
     if path.exists():
         return path
     try:
-        return Path(snapshot_download(model))
+        return Path(snapshot_download(model, allow_patterns=[*patterns]))
     except Exception as error:  # no name, no such name, no network
         raise _no_model(model, error) from error
 
@@ -103,7 +135,7 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
     given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
     try:
         folder = place.parent if given else place
-        config = AutoConfig.from_pretrained(folder, **given)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
         return config, rotary_of(config)
     except PosencError:
         raise
@@ -112,11 +144,14 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
 
 
 def _no_model(model: str, error: Exception) -> ConfigError:
-    reason = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     return ConfigError(
         f"model must be a folder with a config.json, a name on the hub or a GGUF file, "
-        f"got {model[:200]!r}: {reason[:300]}"
+        f"got {model[:200]!r}: {_reason(error)}"
     )
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".strip().partition("\n")[0][:300]
 
 
 def _one(kinds: list[Rotary]) -> Rotary:
@@ -131,4 +166,26 @@ def _one(kinds: list[Rotary]) -> Rotary:
             f"model must have one kind of rotary positions, which `rope` has too, got "
             f"{found}"
         )
+    if kinds[0].apart is None or kinds[0].apart > APART:
+        raise UnsupportedModelError(
+            f"model must build the frequencies that its configuration states, got "
+            f"some that are off by {kinds[0].apart:.1e}; `hf describe` shows them"
+        )
     return kinds[0]
+
+
+def _check_tokenizer(place: Path) -> None:
+    """Refuse a folder without a tokenizer before anything is computed.
+
+    Raises:
+        ConfigError: if it is one.
+    """
+    if not place.is_dir():
+        return
+    try:
+        AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    except Exception as error:  # whatever its files make transformers raise
+        raise ConfigError(
+            f"model must have its tokenizer beside it, got {place.name!r}: "
+            f"{_reason(error)}"
+        ) from error

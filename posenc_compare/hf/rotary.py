@@ -44,11 +44,12 @@ class Rotary:
     Attributes:
         layers: the kind, as the configuration names it; all, if there is one.
         rope_type: of transformers.
-        variant: the scheme of this package that it is; None if there is none.
+        variant: the scheme of this package that it is; None if there is none, as for
+            a temperature or a number of pairs that ours has not.
         apart: largest relative difference of a frequency, as built, from that of the
             variant; None without one.
         attention_factor: of cosines and sines, as built.
-        pairs: of channels, that are rotated.
+        pairs: of channels that are rotated.
         slow: pairs that do not finish a turn within the length the model is for.
         length: positions that the model is for.
     """
@@ -93,7 +94,10 @@ def _built(kind: Callable[..., nn.Module], config: Any) -> list[Rotary]:
         layers = head.removesuffix("_")
         given = config.rope_parameters
         given = given[layers] if layers else given
+        factor = float(getattr(made, f"{head}attention_scaling"))
         variant = _variant(given, config, _layout(kind))
+        if variant is not None and not _alike(variant, factor, frequencies, config):
+            variant = None
         turns = config.max_position_embeddings * frequencies / (2 * math.pi)
         found.append(
             Rotary(
@@ -101,11 +105,15 @@ def _built(kind: Callable[..., nn.Module], config: Any) -> list[Rotary]:
                 given["rope_type"],
                 variant,
                 None if variant is None else _apart(variant, frequencies, config),
-                float(getattr(made, f"{head}attention_scaling")),
+                factor,
                 len(frequencies),
                 int((turns < 1).sum()),
                 config.max_position_embeddings,
             )
+        )
+    if not found:
+        raise UnsupportedModelError(
+            f"{kind.__name__}: must hold its frequencies, and holds none"
         )
     return found
 
@@ -121,7 +129,8 @@ def _layout(kind: Callable[..., nn.Module]) -> str:
 
 def _variant(given: dict[str, Any], config: Any, layout: str) -> Variant | None:
     """Return our scheme of some rope parameters, if there is one."""
-    if given["rope_type"] not in RULES:
+    # Frequencies that are not rounded to whole pairs: the ramp of yarn here is.
+    if given["rope_type"] not in RULES or given.get("truncate") is False:
         return None
     rule, names = RULES[given["rope_type"]]
     options = {"base": float(given["rope_theta"]), "layout": layout, "scaling": rule}
@@ -136,10 +145,15 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _alike(variant: Variant, factor: float, frequencies: Tensor, config: Any) -> bool:
+    """Return whether a scheme has the factor and the number of pairs of a model."""
+    scheme: Rotation = variant.build(geometry_of(config))
+    same = math.isclose(scheme.attention_factor, factor, rel_tol=1e-6)
+    return same and scheme.angles(torch.ones(1)).shape[1] == len(frequencies)
+
+
 def _apart(variant: Variant, frequencies: Tensor, config: Any) -> float:
     """Return the largest relative difference of a frequency from our own."""
     scheme: Rotation = variant.build(geometry_of(config))
     own = scheme.angles(torch.ones(1))[0]
-    if own.shape != frequencies.shape:
-        return math.inf
     return float((frequencies.double() / own - 1).abs().max())

@@ -14,13 +14,13 @@ def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
         rules: names by comma, or `all`.
 
     Raises:
-        ConfigError: if a rule is unknown.
+        ConfigError: if a rule is unknown, or none is named.
     """
     every = {n: s for n, (s,) in schemes_for_length([own], length).items()}
-    if rules == "all" or not every:
-        return every
     asked = [rule.strip() for rule in rules.split(",") if rule.strip()]
-    for rule in asked:
+    if asked == ["all"] or (asked and not every):
+        return every
+    for rule in asked or [rules]:
         if rule not in every:
             raise ConfigError(
                 f"rules must be all, or of {', '.join(every)}, got {rule[:40]!r}"

@@ -34,6 +34,16 @@ def from_scratch(config: PreTrainedConfig, scheme: str) -> Any:
         UnsupportedModelError: if the model leaves a scheme no place to act.
         ConfigError: if there is no such scheme, or it cannot be used.
     """
+    if not isinstance(config, PreTrainedConfig):
+        raise ConfigError(
+            f"config must be a configuration of transformers, got "
+            f"{type(config).__name__}; LlamaConfig() would work"
+        )
+    if not isinstance(scheme, str):
+        raise ConfigError(
+            f"scheme must be a label, which is saved with the model, got "
+            f"{type(scheme).__name__}; 'alibi' would work"
+        )
     fields = config.to_dict()
     for name in ("model_type", "transformers_version", "architectures"):
         fields.pop(name, None)

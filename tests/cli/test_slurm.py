@@ -109,6 +109,10 @@ def test_a_job_whose_time_is_up_is_queued_again(
         assert job.returncode == 130
 
 
+def test_a_run_without_options_is_printed(posenc: Any) -> None:
+    assert "posenc_compare run --shard" in printed(posenc).replace("-m ", "")
+
+
 def test_it_prints_what_slurm_reads(posenc: Any) -> None:
     words = ("--jobs", 32, "--time", "1-0", "--partition", "gpu.a", "--gpus", 1)
     text = printed(posenc, "--schemes", "rope:base=5;layout=half", *words, "--cpus", 3)
