@@ -280,6 +280,33 @@ def test_the_command_writes_a_folder(posenc: Any, run: Path, tmp_path: Path) -> 
     assert (tmp_path / "out" / "config.json").exists()
 
 
+def test_it_is_a_model_of_the_evaluation_harness(run: Path, tmp_path: Path) -> None:
+    instance = pytest.importorskip("lm_eval.api.instance").Instance
+    from posenc_compare.hf.lm_eval import PosencLM
+
+    model: Any = hf.export(run, keys(run)["path"], tmp_path).eval()
+    harness = PosencLM(str(tmp_path), device="cpu", batch_size=2)
+    texts = [("1 and", " 2"), ("4 and 5", " ab")]
+    asked = [instance("loglikelihood", {}, text, i) for i, text in enumerate(texts)]
+    for (context, rest), (found, _) in zip(
+        texts, harness.loglikelihood(asked), strict=True
+    ):
+        ids = torch.tensor([[*(context + rest).encode()]])
+        with torch.no_grad():
+            logs = model(ids[:, :-1]).logits.log_softmax(-1)
+        nats = logs.gather(-1, ids[:, 1:, None])[0, -len(rest) :].sum()
+        assert found == pytest.approx(float(nats), rel=1e-4)
+    how = {"until": ["\n"], "max_gen_toks": 4}
+    asked = [
+        instance("generate_until", {}, (t, how), i) for i, (t, _) in enumerate(texts)
+    ]
+    for (context, _), found in zip(texts, harness.generate_until(asked), strict=True):
+        ids = torch.tensor([[*context.encode()]])
+        made = model.generate(ids, max_new_tokens=4, do_sample=False)[0, ids.shape[1] :]
+        whole = bytes(made.tolist()).decode(errors="replace")
+        assert found == whole.partition("\n")[0]
+
+
 # --- Fresh models -------------------------------------------------------------------
 
 

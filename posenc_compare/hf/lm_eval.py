@@ -46,3 +46,14 @@ class PosencLM(HFLM):
             prefix_token_id=NEWLINE,
             **more,
         )
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
+        """Return the texts that follow, one after the other.
+
+        The harness fills rows of a batch up on the left, which this network refuses.
+        """
+        before, self.batch_size_per_gpu = self.batch_size_per_gpu, 1
+        try:
+            return super().generate_until(requests, disable_tqdm)
+        finally:
+            self.batch_size_per_gpu = before

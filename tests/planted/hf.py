@@ -168,4 +168,32 @@ FAULTS = [
         "        if False:",
         f"{EVALUATE}wrong_input_has_one_line",
     ),
+    Fault(
+        "hf/evaluate.py",
+        "weights that are drawn at random",
+        "    if lacking:",
+        "    if False:",
+        f"{EVALUATE}a_checkpoint_that_lacks_weights_is_refused",
+    ),
+    Fault(
+        "hf/evaluate.py",
+        "another rope than the model's own",
+        "        if not apart <= share:",
+        "        if False:",
+        f"{EVALUATE}a_model_that_reads_otherwise_by_itself_is_refused",
+    ),
+    Fault(
+        "hf/planned.py",
+        "frequencies that are off",
+        "kinds[0].apart > APART",
+        "False",
+        f"{EVALUATE}frequencies_that_are_built_otherwise_are_not_read",
+    ),
+    fault(
+        "rotary",
+        "a temperature that is passed over",
+        "    same = math.isclose(scheme.attention_factor, factor, rel_tol=1e-6)",
+        "    same = True",
+        "a_rope_that_is_none_here_is_described_as_none",
+    ),
 ]
