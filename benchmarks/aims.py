@@ -26,7 +26,7 @@ class Aim:
         case: of that column.
         most: what was aimed at.
         unit: of that.
-        peers: cases of the same column to stand beside it.
+        peers: cases of the same column to stand beside it, where they were timed.
     """
 
     operation: str
@@ -179,10 +179,11 @@ def table() -> str:
         # What rounds to the aim has met it: quartiles are wider than its last digit.
         over = round(got, digits) / aim.most - 1
         missed = f"{over:.0%}" if over > 0 else ""
-        peers = ", ".join(f"{peer} {reached(aim, peer):.2f}" for peer in aim.peers)
+        timed = columns[aim.benchmark, aim.column]
+        peers = [f"{p} {reached(aim, p):.2f}" for p in aim.peers if p in timed]
         lines.append(
             f"| {aim.operation} | {aim.most:g}{unit} | {got:.{digits}f}{unit} "
-            f"| {missed} | {peers} |"
+            f"| {missed} | {', '.join(peers)} |"
         )
     return "\n".join(lines)
 

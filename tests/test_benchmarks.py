@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import attention, models, rotation, rounds  # noqa: E402
+from benchmarks import aims, attention, models, rotation, rounds  # noqa: E402
 from benchmarks.gpu.correct import is_wrong  # noqa: E402
 
 
@@ -123,7 +123,9 @@ def test_what_was_timed_is_kept_with_the_machine(
     assert all(timing["low"] <= timing["ratio"] <= timing["high"] for timing in timings)
 
 
-@pytest.mark.parametrize("name", ["rotation", "attention", "models", "steps"])
+@pytest.mark.parametrize(
+    "name", ["rotation", "attention", "models", "reading", "steps", "measures"]
+)
 def test_tables_of_the_readme_are_those_of_the_records(name: str) -> None:
     kept = json.loads((rounds.RECORDS / f"{name}.json").read_text())
     columns = {
@@ -132,6 +134,38 @@ def test_tables_of_the_readme_are_those_of_the_records(name: str) -> None:
     }
     readme = (ROOT / "benchmarks" / "README.md").read_text()
     assert rounds.shown(columns) in readme
+
+
+def test_aims_of_the_readme_are_held_against_the_records() -> None:
+    assert aims.table() in (ROOT / "benchmarks" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("unit", "most", "ends"),
+    [
+        ("ratio", 1.5, "| 1.5 | 1.50 |  | peer 3.00 |"),
+        ("ratio", 1.2, "| 1.2 | 1.50 | 25% | peer 3.00 |"),
+        ("s", 0.02, "| 0.02 s | 0.03 s | 50% | peer 0.06 |"),
+        ("MiB", 8.0, "| 8 MiB | 7 MiB |  | peer 9.00 |"),
+    ],
+)
+def test_an_aim_says_by_how_much_it_is_missed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unit: aims.Unit,
+    most: float,
+    ends: str,
+) -> None:
+    rows = [
+        rounds.Timing("own", ms=30.0, ratio=1.501, low=1, high=2, mib=7.2),
+        rounds.Timing("peer", ms=60.0, ratio=3.0, low=1, high=2, mib=9.0),
+    ]
+    body = {"columns": {"column": [vars(row) for row in rows]}}
+    (tmp_path / "some.json").write_text(json.dumps(body))
+    monkeypatch.setattr(rounds, "RECORDS", tmp_path)
+    aim = aims.Aim("it", "some", "column", "own", most, unit, ("peer",))
+    monkeypatch.setattr(aims, "aims", lambda: [aim])
+    assert aims.table().splitlines()[-1] == f"| it {ends}"
 
 
 def _absent(length: int, dtype: torch.dtype) -> rotation.Rotate:
