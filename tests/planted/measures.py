@@ -112,8 +112,8 @@ FAULTS = [
     fault(
         "analysis/measures/shift_linearity",
         "scored on what was fitted",
-        "fit, held_out = starts",
-        "held_out, fit = starts",
+        "fit, held_out = (half",
+        "held_out, fit = (half",
         f"{LINEARITY}what_a_map_misses_is_seen_beside_the_spread_around_the_mean",
     ),
     fault(
