@@ -58,7 +58,7 @@ CASES = [
     ("sensitivity", "sensitivity", ""),
     ("precision", "precision", ""),
     ("tasks", "tasks", ""),
-    ("attention_cost", "attention_cost", ""),
+    *(("attention_cost", "attention_cost", schemes) for schemes in (EIGHT, ROTARY)),
     ("smollm2_prose", "checkpoint", ""),
 ]
 
@@ -118,9 +118,12 @@ def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) 
     expect_room(figure, {"column": 3.4, "page": 7.0}[size])
 
 
-@pytest.mark.parametrize("name", sorted(LONG))
-def test_a_figure_of_all_schemes_fits_a_page(name: str) -> None:
-    figure = drawn(name, records_of("quick", ""))
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [*(("quick", name) for name in sorted(LONG)), ("attention_cost", "attention_cost")],
+)
+def test_a_figure_of_all_schemes_fits_a_page(folder: str, name: str) -> None:
+    figure = drawn(name, records_of(folder, ""))
     assert figure is not None
     expect_room(figure, 7.0)
 
