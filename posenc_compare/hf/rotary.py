@@ -96,15 +96,14 @@ def _built(kind: Callable[..., nn.Module], config: Any) -> list[Rotary]:
         given = given[layers] if layers else given
         factor = float(getattr(made, f"{head}attention_scaling"))
         variant = _variant(given, config, _layout(kind))
-        if variant is not None and not _alike(variant, factor, frequencies, config):
-            variant = None
+        apart = variant and _apart(variant, factor, frequencies, config)
         turns = config.max_position_embeddings * frequencies / (2 * math.pi)
         found.append(
             Rotary(
                 layers or "all",
                 given["rope_type"],
-                variant,
-                None if variant is None else _apart(variant, frequencies, config),
+                None if apart is None else variant,
+                apart,
                 factor,
                 len(frequencies),
                 int((turns < 1).sum()),
@@ -145,15 +144,16 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _alike(variant: Variant, factor: float, frequencies: Tensor, config: Any) -> bool:
-    """Return whether a scheme has the factor and the number of pairs of a model."""
-    scheme: Rotation = variant.build(geometry_of(config))
-    same = math.isclose(scheme.attention_factor, factor, rel_tol=1e-6)
-    return same and scheme.angles(torch.ones(1)).shape[1] == len(frequencies)
+def _apart(
+    variant: Variant, factor: float, frequencies: Tensor, config: Any
+) -> float | None:
+    """Return the largest relative difference of a frequency from our own.
 
-
-def _apart(variant: Variant, frequencies: Tensor, config: Any) -> float:
-    """Return the largest relative difference of a frequency from our own."""
+    None if the scheme has another factor of cosines, or another number of pairs.
+    """
     scheme: Rotation = variant.build(geometry_of(config))
     own = scheme.angles(torch.ones(1))[0]
+    same = math.isclose(scheme.attention_factor, factor, rel_tol=1e-6)
+    if not same or own.shape != frequencies.shape:
+        return None
     return float((frequencies.double() / own - 1).abs().max())
