@@ -1,6 +1,7 @@
 """Schemes in Hugging Face models: tiny random ones of several architectures."""
 
 import copy
+import functools
 import gc
 import importlib
 import inspect
@@ -189,7 +190,14 @@ def test_attention_whose_forward_was_replaced_is_refused(llama: Any) -> None:
     attention.forward = forward
     with pytest.raises(hf.UnsupportedModelError, match="forward was replaced by"):
         hf.apply(llama, "alibi")
-    attention._hf_hook = None  # what accelerate leaves calls what was there
+    attention.forward = functools.wraps(type(attention).forward)(forward)
+    with pytest.raises(hf.UnsupportedModelError, match="forward was replaced by"):
+        hf.apply(llama, "alibi")
+    attention._hf_hook, attention._old_forward = None, forward
+    with pytest.raises(hf.UnsupportedModelError, match="forward was replaced by"):
+        hf.apply(llama, "alibi")
+    plain = type(attention).forward.__get__(attention)
+    attention._old_forward = plain  # what accelerate leaves calls what was there
     with hf.apply(llama, "alibi"):
         read(llama, tokens())
 
@@ -271,6 +279,11 @@ def test_some_layers_have_the_scheme_and_the_others_their_rotary(llama: Any) -> 
         }
         assert (read(llama, tokens()) - own).abs().max() > 1e-4
         applied.check()
+
+
+def test_layers_are_whole_numbers_of_any_kind(llama: Any) -> None:
+    with hf.apply(llama, "alibi", layers=torch.arange(2)) as applied:
+        assert applied.report()["layers"] == [0, 1]
 
 
 def test_a_scheme_can_stand_beside_the_rotary(llama: Any) -> None:

@@ -340,6 +340,16 @@ def test_a_checkpoint_that_lacks_weights_is_refused(
     assert "must have all weights, lacks 1, the first of them model.l" in record.error
 
 
+def test_a_checkpoint_with_weights_that_nothing_reads_is_refused(
+    place: Path, corpus: str, tmp_path: Path
+) -> None:
+    other = changed(place, tmp_path / "model", num_hidden_layers=1)
+    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
+    record = compute(cell, Progress())
+    assert record.status != "ok"
+    assert "must have a place for all its weights, has none for 9" in record.error
+
+
 def test_a_folder_without_a_tokenizer_is_refused_before_it_is_read(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:

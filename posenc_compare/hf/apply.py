@@ -8,6 +8,7 @@ module belongs to which scheme is known to the modules, and never to a name.
 import functools
 import inspect
 import math
+import operator
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -361,7 +362,10 @@ def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place
         return list(places)
     known = {place.layer: place for place in places}
     wanted = list(layers) if isinstance(layers, Iterable) else [layers]
-    whole = isinstance(layers, Iterable) and all(type(one) is int for one in wanted)
+    whole = isinstance(layers, Iterable) and not any(
+        isinstance(one, bool) or not hasattr(one, "__index__") for one in wanted
+    )
+    wanted = [operator.index(one) for one in wanted] if whole else wanted
     if not wanted or not whole or not known.keys() >= set(wanted):
         raise ConfigError(
             f"layers must be from 0 to {max(known)}, at least one, got {layers!r}; "

@@ -158,6 +158,14 @@ def loaded(place: str, dtype: str) -> tuple[Any, Any]:
             f"model {path.name}: must have all weights, lacks {len(lacking)}, the "
             f"first of them {lacking[0][:120]}"
         )
+    # Transformers leaves these out, as layers that the configuration does not count.
+    left_out = sorted(map(str, found["unexpected_keys"]))
+    left_out = [key for key in left_out if not key.endswith("rotary_emb.inv_freq")]
+    if left_out:
+        raise ConfigError(
+            f"model {path.name}: must have a place for all its weights, has none for "
+            f"{len(left_out)}, the first of them {left_out[0][:120]}"
+        )
     return model, tokenizer
 
 

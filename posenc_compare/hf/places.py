@@ -54,7 +54,7 @@ def places_of(model: nn.Module) -> list[Place]:
             f"that is one of Llama, Qwen, Mistral, Gemma, GPT-NeoX or OLMo"
         )
     modules, found = dict(model.named_modules()), []
-    own: dict[str, None] = {}
+    placing: dict[str, None] = {}
     for path, module in modules.items():
         kind = type(module)
         layer = getattr(module, "layer_idx", None)
@@ -63,21 +63,23 @@ def places_of(model: nn.Module) -> list[Place]:
         if not kind.__name__.endswith("Attention"):
             continue
         if ROTARY not in inspect.signature(kind.forward).parameters:
-            own[kind.__name__] = None
+            placing[kind.__name__] = None
             continue
-        own_forward = vars(module).get("forward")
-        if hasattr(module, "_hf_hook"):  # of accelerate, which calls what was there
-            own_forward = None
-        replaced = kind.forward if own_forward is None else own_forward
-        if replaced.__module__ != kind.__module__:
+        # A hook of accelerate keeps what was there, and calls it.
+        hooked = "_old_forward" if hasattr(module, "_hf_hook") else "forward"
+        own = getattr(module, hooked, module.forward)
+        runs = getattr(own, "__func__", own)
+        if kind.forward.__module__ != kind.__module__ or runs is not kind.forward:
+            other = kind.forward if runs is kind.forward else runs
             raise UnsupportedModelError(
                 f"{name}: {kind.__name__}.forward was replaced by "
-                f"{replaced.__module__}, which calls no other attention"
+                f"{getattr(other, '__module__', other)}, which may call no other "
+                f"attention"
             )
         block = modules[path.rpartition(".")[0]]
         found.append(Place(layer, module, block))
-    if own or not found:
-        kinds = " and ".join(own) or "attention"
+    if placing or not found:
+        kinds = " and ".join(placing) or "attention"
         raise UnsupportedModelError(
             f"{name}: its {kinds} takes no {ROTARY}, so it places tokens by code of "
             f"its own; {WOULD_WORK}"

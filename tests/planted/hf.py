@@ -177,6 +177,20 @@ FAULTS = [
     ),
     Fault(
         "hf/evaluate.py",
+        "weights that nothing reads",
+        "    if left_out:",
+        "    if False:",
+        f"{EVALUATE}a_checkpoint_with_weights_that_nothing_reads_is_refused",
+    ),
+    fault(
+        "places",
+        "a forward that says it is another",
+        " or runs is not kind.forward:",
+        ":",
+        "attention_whose_forward_was_replaced_is_refused",
+    ),
+    Fault(
+        "hf/evaluate.py",
         "another rope than the model's own",
         "        if not apart <= share:",
         "        if False:",
