@@ -160,13 +160,13 @@ def _one(kinds: list[Rotary]) -> Rotary:
     Raises:
         UnsupportedModelError: if it has several, or those are of no scheme here.
     """
-    if len(kinds) != 1 or kinds[0].variant is None:
+    if len(kinds) != 1 or kinds[0].apart is None:
         found = ", ".join(f"{one.rope_type} ({one.layers})" for one in kinds)
         raise UnsupportedModelError(
             f"model must have one kind of rotary positions, which `rope` has too, got "
             f"{found}"
         )
-    if kinds[0].apart is None or kinds[0].apart > APART:
+    if kinds[0].apart > APART:
         raise UnsupportedModelError(
             f"model must build the frequencies that its configuration states, got "
             f"some that are off by {kinds[0].apart:.1e}; `hf describe` shows them"

@@ -199,8 +199,8 @@ FAULTS = [
     Fault(
         "hf/planned.py",
         "frequencies that are off",
-        "kinds[0].apart > APART",
-        "False",
+        "if kinds[0].apart > APART:",
+        "if False:",
         f"{EVALUATE}frequencies_that_are_built_otherwise_are_not_read",
     ),
     fault(
