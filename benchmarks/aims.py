@@ -72,9 +72,9 @@ def _biases() -> list[Aim]:
             f"{length}, {column}",
             f"{name}, strided",
             most,
-            peers=(f"{name}, dense",) if name != "kerple_log" else (),
+            peers=(f"{name}, dense",),
         )
-        for name in ("alibi", "t5_bias", "kerple_log")
+        for name in ("alibi", "t5_bias", "kerple_log", "sandwich")
         for column, most in (("forward", 1.1), ("with gradient", 1.2))
         for length in (512, 2048, 8192)
     ]
