@@ -546,6 +546,32 @@ def test_scalings_are_drawn_beside_the_network_as_trained() -> None:
     assert PLOTS.get("scalings")(plain) is None
 
 
+@pytest.mark.parametrize(("level", "above"), [(0.5, True), (1.5, False)])
+def test_bits_of_a_checkpoint_count_from_sliding_windows_below_all(
+    level: float, above: bool
+) -> None:
+    made = [one for one in full("rope") if one.spec.measure.name == "checkpoint"]
+    slid = [
+        replace(
+            one,
+            rows=tuple(
+                replace(row, value=level) if row.quantity.startswith("sliding") else row
+                for row in one.rows
+            ),
+        )
+        for one in made
+    ]
+    figure = PLOTS.get("checkpoint")(slid)
+    assert isinstance(figure, Figure)
+    axes = figure.axes[0]
+    assert axes.get_ylabel().startswith("bits per byte above") == above
+    heights = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+    trained = 3.05 - (level if above else 0)  # the mean of both seeds
+    assert any(len(h) == 3 and np.allclose(h, trained) for h in heights)
+    flat = [h for h in heights if np.allclose(h, level)]
+    assert bool(flat) != above  # intervals of `pi` reach below 1.5
+
+
 def test_many_schemes_have_a_panel_for_each_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     records = [

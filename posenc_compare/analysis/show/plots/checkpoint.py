@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.alike import drawn_once
@@ -36,14 +37,16 @@ LEVEL = "sliding windows of the trained length"
     order=22,
     measure="checkpoint",
     caption="Bits per byte of a checkpoint against the test length, read under every "
-    "scaling: means over windows of the text with their 95% intervals.",
+    "scaling: means over windows of the text with their 95% intervals. Where the axis "
+    "says so, those of windows of the trained length that slide are taken off.",
 )
 def draw_checkpoint(records: list[Record]) -> Figure | None:
     """Draw the mean over windows: factors of each length, and of the longest one.
 
     Where one length alone is longer than the trained one, both are the same there, and
-    the second panel stands alone. A dotted grey line is the level of windows of the
-    trained length that slide over the tokens of the longest one.
+    the second panel stands alone. Windows of the trained length that slide over the
+    tokens of the longest one are where heights count from, on a logarithmic axis; where
+    a curve comes down to them, they are a dotted grey line instead.
     """
     chosen = usable(records, "checkpoint")
     rows = means_table(chosen, looks(records)).dropna(subset="value")
@@ -66,13 +69,17 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     parts = {which: part for which, part in parts.items() if drawn[which]}
     figure, panels = new_panels({TITLES[which]: cases for which in parts})
     level = rows[rows["quantity"] == "sliding_bits_per_byte"]
+    curved = pd.concat(parts.values())
+    floor = level["value"].mean()  # nan where nothing slides
+    above = (curved["value"] - curved["half_width"].fillna(0)).min() > floor
     handles, common = [], []
     for axes, part in zip(panels, parts.values(), strict=False):
         curves = part.assign(scheme=part["case"]).drop(columns=["quantity", "case"])
+        curves["value"] -= floor if above else 0
         own, curves = drawn_once(colours, curves)
         handles.append(draw_lines(axes, curves, own, markers=True))
-        common = _named(axes, rows, chosen, level)
-    bits = wide_axis(panels[0])
+        common = _named(axes, rows, chosen, level.head(0) if above else level)
+    bits = _excess_axis(panels[0]) if above else wide_axis(panels[0])
     add_legends(figure, panels, handles, [*common, *shade(rows)])
     outer_labels(panels, "test length (tokens)", bits)
     say_setting(figure, chosen)
@@ -92,3 +99,12 @@ def _named(axes: Axes, rows: Frame, chosen: list[Record], level: Frame) -> list[
         axes.axhline(float(level["value"].mean()), zorder=1, **line)
         found.append(Line2D([], [], label=LEVEL, **line))
     return found
+
+
+def _excess_axis(axes: Axes) -> str:
+    """Make the axis logarithmic, with two or three ticks a decade; return its label."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    return f"bits per byte above\n{LEVEL}"
