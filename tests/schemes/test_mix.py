@@ -1,7 +1,10 @@
 """A mixture against its two schemes, each computed apart."""
 
 import cmath
+import math
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +20,27 @@ from schemes.tools import (
 from torch import Tensor
 
 from posenc_compare.analysis.training.decoder import Decoder
-from posenc_compare.attention import Path, attention, attention_logits
+from posenc_compare.attention import Path as Way
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
+from posenc_compare.variants import labelled
 
 GEOMETRY = Geometry(model_dim=32, heads=4, length=64)
+PAGE = Path(__file__).parents[2] / "docs" / "schemes.md"
+SWAN = "mix:first=(log_length:scheme=nope;rule=log);second=window"
+BY_NAME = {  # every so-many-th layer has the first of the two, the others the second
+    "mix": (4, "nope", "rope"),
+    "mix:second=window": (4, "nope", "window"),
+    SWAN: (4, "log_length:scheme=nope;rule=log", "window"),
+    "mix:every=6;first=(rope:base=1000000);second=window": (
+        *(6, "rope:base=1000000", "window"),
+    ),
+    "mix:first=(log_length:scheme=nope;rule=llama4)": (
+        *(4, "log_length:scheme=nope;rule=llama4", "rope"),
+    ),
+}
 
 
 def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
@@ -101,7 +119,7 @@ def test_by_heads_rope_and_alibi_pair_by_pair() -> None:
 
 
 @pytest.mark.parametrize("path", ["dense", "plain"])
-def test_all_paths_agree(path: Path) -> None:
+def test_all_paths_agree(path: Way) -> None:
     q = normal(2, 4, 7, 8)
     for first, second in (("alibi", "fire"), ("rope", "kerple_log")):
         scheme = build("mix", first=first, second=second, by="heads")
@@ -142,6 +160,36 @@ def test_by_layers_every_so_many_th_has_the_first(every: int, chosen: str) -> No
     assert len(model.schemes) == 7
     found = [s.acts_at("offset_bias") for s in model.schemes if isinstance(s, Scheme)]
     assert found == [str(layer) not in chosen for layer in range(7)]
+
+
+def test_the_page_names_these_mixtures() -> None:
+    rows = PAGE.read_text().split("## Mixtures of layers by name")[1].split("##")[0]
+    assert re.findall(r"\| `(mix[^`]*)` \|", rows) == [*BY_NAME]
+
+
+@pytest.mark.parametrize("text", BY_NAME)
+def test_a_mixture_by_name_has_its_parts_where_they_belong(text: str) -> None:
+    every, *parts = BY_NAME[text]
+    q, positions = normal(2, 4, 200, 8), torch.arange(200)  # 64 were trained
+    for layer in range(12):
+        geometry = replace(GEOMETRY, layer=layer, layers=12)
+        part = labelled(parts[bool((layer + 1) % every)]).build(geometry)
+        mixed = labelled(text).build(geometry)
+        got, wanted = (
+            attention(q, q, q, scheme=one.double(), positions=positions)
+            for one in (mixed, part)
+        )
+        close(got, wanted, 1e-14)
+
+
+def test_swan_scales_its_layers_without_positions_beyond_the_length_alone() -> None:
+    scheme = labelled(SWAN).build(replace(GEOMETRY, layer=3, layers=4)).double()
+    q, k = normal(1, 4, 200, 8), normal(1, 4, 200, 8)
+    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(200))
+    plain = q @ k.mT / 8**0.5
+    growth = (torch.arange(1.0, 201, dtype=torch.float64).log() / math.log(64)).clamp(1)
+    close(got.tril(), (plain * growth[:, None]).tril())
+    assert growth[63] == 1 < growth[64]
 
 
 def test_facts_follow_the_parts() -> None:
