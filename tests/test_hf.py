@@ -282,7 +282,8 @@ def test_some_layers_have_the_scheme_and_the_others_their_rotary(llama: Any) -> 
 
 
 def test_layers_are_whole_numbers_of_any_kind(llama: Any) -> None:
-    with hf.apply(llama, "alibi", layers=torch.arange(2)) as applied:
+    layers: Any = torch.arange(2)  # a tensor gives its numbers one by one
+    with hf.apply(llama, "alibi", layers=layers) as applied:
         assert applied.report()["layers"] == [0, 1]
 
 
