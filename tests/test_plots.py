@@ -572,6 +572,24 @@ def test_bits_of_a_checkpoint_count_from_sliding_windows_below_all(
     assert bool(flat) != above  # intervals of `pi` reach below 1.5
 
 
+def test_several_checkpoints_do_not_count_from_the_mean_of_their_levels() -> None:
+    made = [
+        replace(
+            one,
+            rows=tuple(
+                replace(r, value=0.5 + lift) if r.quantity.startswith("sliding") else r
+                for r in one.rows
+            ),
+        )
+        for label, lift in (("rope", 0.0), ("xpos", 0.2))
+        for one in full(label)
+        if one.spec.measure.name == "checkpoint"
+    ]
+    figure = PLOTS.get("checkpoint")(made)
+    assert isinstance(figure, Figure)
+    assert "above" not in figure.axes[0].get_ylabel()
+
+
 def test_many_schemes_have_a_panel_for_each_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     records = [

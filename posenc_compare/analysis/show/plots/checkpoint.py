@@ -46,7 +46,8 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     Where one length alone is longer than the trained one, both are the same there, and
     the second panel stands alone. Windows of the trained length that slide over the
     tokens of the longest one are where heights count from, on a logarithmic axis; where
-    a curve comes down to them, they are a dotted grey line instead.
+    a curve comes down to them, or there are several checkpoints, their mean is a dotted
+    grey line instead.
     """
     chosen = usable(records, "checkpoint")
     rows = means_table(chosen, looks(records)).dropna(subset="value")
@@ -71,7 +72,8 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     level = rows[rows["quantity"] == "sliding_bits_per_byte"]
     curved = pd.concat(parts.values())
     floor = level["value"].mean()  # nan where nothing slides
-    above = (curved["value"] - curved["half_width"].fillna(0)).min() > floor
+    ends = curved["value"] - curved["half_width"].fillna(0)
+    above = len(level) == 1 and ends.min() > floor  # several have no level in common
     handles, common = [], []
     for axes, part in zip(panels, parts.values(), strict=False):
         curves = part.assign(scheme=part["case"]).drop(columns=["quantity", "case"])
