@@ -572,12 +572,17 @@ def test_bits_of_a_checkpoint_count_from_sliding_windows_below_all(
     assert bool(flat) != above  # intervals of `pi` reach below 1.5
 
 
-def test_several_checkpoints_do_not_count_from_the_mean_of_their_levels() -> None:
+@pytest.mark.parametrize(("level", "above"), [(0.5, True), (1.5, False)])
+def test_each_of_several_checkpoints_has_panels_and_counts_from_its_own_level(
+    level: float, above: bool
+) -> None:
     made = [
         replace(
             one,
             rows=tuple(
-                replace(r, value=0.5 + lift) if r.quantity.startswith("sliding") else r
+                replace(r, value=level + lift)
+                if r.quantity.startswith("sliding")
+                else r
                 for r in one.rows
             ),
         )
@@ -587,7 +592,20 @@ def test_several_checkpoints_do_not_count_from_the_mean_of_their_levels() -> Non
     ]
     figure = PLOTS.get("checkpoint")(made)
     assert isinstance(figure, Figure)
-    assert "above" not in figure.axes[0].get_ylabel()
+    titles = [axes.get_title(loc="right") for axes in figure.axes]
+    factors = ("factor of each length", "factor of the longest")
+    assert titles == [f"{label}\n{x}" for label in ("rope", "xpos") for x in factors]
+    assert ("above" in figure.axes[0].get_ylabel()) == above
+    for title, axes in zip(titles, figure.axes, strict=True):
+        own = level + 0.2 * title.startswith("xpos")
+        heights = [np.asarray(line.get_ydata(), float) for line in axes.lines]
+        trained = 3.05 - (own if above else 0)  # the mean of both seeds
+        assert any(len(h) == 3 and np.allclose(h, trained) for h in heights)
+        assert any(np.allclose(h, own) for h in heights) != above
+        curves = [line for line in axes.lines if line.get_marker() not in ("None", "")]
+        for line in curves:  # one text each: no length comes twice
+            at = np.asarray(line.get_xdata(), float)
+            assert len(set(at)) == len(at)
 
 
 def test_many_schemes_have_a_panel_for_each_family() -> None:

@@ -1,5 +1,8 @@
 """Checkpoint: a trained model, read at each length under every scaling it has."""
 
+import textwrap
+from collections.abc import Sequence
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,10 +28,13 @@ from posenc_compare.analysis.show.plots.style import (
     looks_of,
     mark_training,
     power_ticks,
+    safe,
 )
 
 STATIC = "static "  # before the rules that take the factor of the longest length
-TITLES = {False: "factor of each length", True: "factor of the longest"}
+EACH, LONGEST = "factor of each length", "factor of the longest"
+PLAIN_BITS, READ_BITS = CURVES = ("bits_per_byte", "read_bits_per_byte")
+NAME = 34  # characters of a line of the name of a checkpoint
 LEVEL = "sliding windows of the trained length"
 
 
@@ -44,43 +50,36 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     """Draw the mean over windows: factors of each length, and of the longest one.
 
     Where one length alone is longer than the trained one, both are the same there, and
-    the second panel stands alone. Windows of the trained length that slide over the
-    tokens of the longest one are where heights count from, on a logarithmic axis; where
-    a curve comes down to them, or there are several checkpoints, their mean is a dotted
-    grey line instead.
+    the second panel stands alone. Each checkpoint, and each text it is read on, has
+    panels of its own. Windows of the trained length that slide over the tokens of the
+    longest one are where heights count from, on a logarithmic axis; where a curve
+    comes down to its own, they are a dotted grey line instead.
     """
+    styles = looks(records)
     chosen = usable(records, "checkpoint")
-    rows = means_table(chosen, looks(records)).dropna(subset="value")
-    plain = rows[rows["quantity"] == "bits_per_byte"].assign(case=PLAIN)
-    read = rows[rows["quantity"] == "read_bits_per_byte"]
-    if plain.empty:
+    rows = means_table(chosen, styles).dropna(subset="value")
+    slides = rows["quantity"] == "sliding_bits_per_byte"
+    levels = rows[slides].groupby("scheme")["value"].first()
+    curved = rows[rows["quantity"].isin(CURVES)]
+    if PLAIN_BITS not in curved["quantity"].values:
         return None
-    static = read["case"].str.startswith(STATIC)
-    longest = read[read["x"] == plain["x"].max()]
-    held = read[static].assign(case=read["case"].str.removeprefix(STATIC))
-    parts: dict[bool, Frame] = {
-        False: pd.concat([plain, read[~static]]),
-        True: pd.concat([plain, held, longest]),
-    }
-    cases = [PLAIN, *read[~static]["case"].unique()]
+    floors = curved["scheme"].map(levels)  # nan where nothing slides
+    above = (curved["value"] - curved["half_width"].fillna(0) > floors).all()
+    if above:
+        curved = curved.assign(value=curved["value"] - floors)
+    parts = _parts(curved, {look.text: label for label, look in styles.items()})
+    cases = [PLAIN, *_moving(curved)["case"].unique()]
     families = ["none" if case == PLAIN else "" for case in cases]  # it comes first
     colours = looks_of(dict(zip(cases, families, strict=True)))
-    each = read[~static]["x"].nunique() > 1 or not static.any()
-    drawn = {False: each, True: static.any()}
-    parts = {which: part for which, part in parts.items() if drawn[which]}
-    figure, panels = new_panels({TITLES[which]: cases for which in parts})
-    level = rows[rows["quantity"] == "sliding_bits_per_byte"]
-    curved = pd.concat(parts.values())
-    floor = level["value"].mean()  # nan where nothing slides
-    ends = curved["value"] - curved["half_width"].fillna(0)
-    above = len(level) == 1 and ends.min() > floor  # several have no level in common
-    handles, common = [], []
-    for axes, part in zip(panels, parts.values(), strict=False):
+    figure, panels = new_panels(dict.fromkeys(parts, cases))
+    handles: list[list[Line2D]] = []
+    common: list[Line2D] = []
+    for axes, part in zip(panels, parts.values(), strict=True):
         curves = part.assign(scheme=part["case"]).drop(columns=["quantity", "case"])
-        curves["value"] -= floor if above else 0
         own, curves = drawn_once(colours, curves)
         handles.append(draw_lines(axes, curves, own, markers=True))
-        common = _named(axes, rows, chosen, level.head(0) if above else level)
+        level = [] if above else levels[levels.index.isin(part["scheme"])]
+        common = max(common, _named(axes, rows, chosen, level), key=len)
     bits = _excess_axis(panels[0]) if above else wide_axis(panels[0])
     add_legends(figure, panels, handles, [*common, *shade(rows)])
     outer_labels(panels, "test length (tokens)", bits)
@@ -88,7 +87,43 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     return figure
 
 
-def _named(axes: Axes, rows: Frame, chosen: list[Record], level: Frame) -> list[Line2D]:
+def _parts(curved: Frame, labels: dict[str, str]) -> dict[str, Frame]:
+    """Return the curves of each panel by its title.
+
+    Args:
+        curved: of all checkpoints.
+        labels: of each, by its text.
+    """
+    found: dict[str, Frame] = {}
+    texts = curved["scheme"].unique()
+    for text in texts:
+        own = curved[curved["scheme"] == text]
+        plain = own[own["quantity"] == PLAIN_BITS].assign(case=PLAIN)
+        read = own[own["quantity"] == READ_BITS]
+        static, moving = read[read["case"].str.startswith(STATIC)], _moving(own)
+        longest = read[read["x"] == plain["x"].max()]
+        held = static.assign(case=static["case"].str.removeprefix(STATIC))
+        parts: dict[str, Frame] = {}
+        if moving["x"].nunique() > 1 or static.empty:
+            parts[EACH] = pd.concat([plain, moving])
+        if not static.empty:
+            parts[LONGEST] = pd.concat([plain, held, longest])
+        name = textwrap.fill(safe(labels[text], NAME * 3), NAME)
+        for title, part in parts.items():
+            words = [name] * (len(texts) > 1) + [title] * (len(parts) > 1)
+            found["\n".join(words)] = part
+    return found
+
+
+def _moving(curved: Frame) -> Frame:
+    """Return the rows of scalings that take the factor of each length."""
+    read = curved[curved["quantity"] == READ_BITS]
+    return read[~read["case"].str.startswith(STATIC)]
+
+
+def _named(
+    axes: Axes, rows: Frame, chosen: list[Record], level: Sequence[float]
+) -> list[Line2D]:
     """Give the axes their scale; return legend entries of what is no curve."""
     lengths = rows["x"].dropna()
     power_ticks(axes, lengths.min(), lengths.max())
@@ -96,9 +131,9 @@ def _named(axes: Axes, rows: Frame, chosen: list[Record], level: Frame) -> list[
     axes.set_axisbelow(True)
     trained = {float(str(r.spec.setting["trained"])) for r in chosen}
     found = [mark_training(axes, trained)]
-    if not level.empty:
+    for value in level:
         line = {"color": MIDDLE, "linestyle": ":", "linewidth": 1.0}
-        axes.axhline(float(level["value"].mean()), zorder=1, **line)
+        axes.axhline(float(value), zorder=1, **line)
         found.append(Line2D([], [], label=LEVEL, **line))
     return found
 
