@@ -608,6 +608,18 @@ def test_each_of_several_checkpoints_has_panels_and_counts_from_its_own_level(
             assert len(set(at)) == len(at)
 
 
+def test_checkpoints_whose_long_names_begin_alike_have_panels_each() -> None:
+    made = [
+        one
+        for end in ("first", "second")
+        for one in full("rope:" + "x" * 200 + end)
+        if one.spec.measure.name == "checkpoint"
+    ]
+    figure = PLOTS.get("checkpoint")(made)
+    assert isinstance(figure, Figure)
+    assert len({axes.get_title(loc="right") for axes in figure.axes}) == 4
+
+
 def test_many_schemes_have_a_panel_for_each_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     records = [

@@ -108,7 +108,9 @@ def _parts(curved: Frame, labels: dict[str, str]) -> dict[str, Frame]:
             parts[EACH] = pd.concat([plain, moving])
         if not static.empty:
             parts[LONGEST] = pd.concat([plain, held, longest])
-        name = textwrap.fill(safe(labels[text], NAME * 3), NAME)
+        label = labels[text]
+        whole = len(label) <= NAME * 3  # texts tell apart labels that begin alike
+        name = textwrap.fill(safe(label, NAME * 3) if whole else text, NAME)
         for title, part in parts.items():
             words = [name] * (len(texts) > 1) + [title] * (len(parts) > 1)
             found["\n".join(words)] = part
