@@ -287,7 +287,7 @@ def _one_segment(segments: Tensor) -> Tensor:
 
 
 def check_not_traced(who: str) -> None:
-    """Raise `ConfigError` while torch.jit.trace runs, which would keep ids and sizes."""
+    """Raise `ConfigError` while torch.jit.trace runs."""
     if torch.jit.is_tracing():
         raise ConfigError(
             f"{who}: torch.jit.trace must not record it, since a trace keeps the sizes "

@@ -48,10 +48,12 @@ class Explanation:
     Attributes:
         path: that is taken.
         others: why not, in a sentence, for each other path; the fastest path first.
+        faster: those of the others that are faster on the device.
     """
 
     path: Path
     others: dict[Path, str]
+    faster: tuple[Path, ...] = ()
 
 
 class Session:
@@ -312,8 +314,14 @@ def attend(
 ) -> Tensor:
     """Return the output of one layer; `Session.attend` says what comes in."""
     with _as_given(q):
-        request = _request(plan, scheme, layer, q, k, v, state)
-        return _where_seen(choose(request, path).run(request), request.call, 0.0)
+        try:
+            request = _request(plan, scheme, layer, q, k, v, state)
+            out = choose(request, path).run(request)
+        except RuntimeError as error:
+            if torch.compiler.is_exporting():
+                _check_exported(scheme, error)
+            raise
+        return _where_seen(out, request.call, 0.0)
 
 
 def explained(
@@ -330,9 +338,11 @@ def explained(
         request = _request(plan, scheme, layer, q, k, v, state)
     why: dict[Path, str] = {n: BACKENDS[n].serves(request) for n in order(request)}
     taken: Path = next(name for name in why if not why[name])
+    faster = tuple(why)[: list(why).index(taken)]
     del why[taken]
     first = f"{taken} comes first"
-    return Explanation(taken, {name: reason or first for name, reason in why.items()})
+    others = {name: reason or first for name, reason in why.items()}
+    return Explanation(taken, others, faster)
 
 
 def logits(plan: Plan, call: Call, scheme: Scheme) -> Tensor:
@@ -346,6 +356,17 @@ def _as_given(q: Tensor) -> torch.autocast:
     """Return a context that leaves dtypes as they are."""
     check_not_meta("q", q)
     return torch.autocast(q.device.type, enabled=False)
+
+
+def _check_exported(scheme: Scheme, error: RuntimeError) -> None:
+    """Refuse what torch.export cannot record, since it has no numbers to look at."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    if isinstance(error, GuardOnDataDependentSymNode):
+        raise ConfigError(
+            f"{scheme.name}: must read position ids as numbers, got those of "
+            f"torch.export, which has none; torch.compile would work"
+        ) from error
 
 
 def _where_seen(rows: Tensor, call: Call, otherwise: float) -> Tensor:
