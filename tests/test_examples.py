@@ -49,6 +49,7 @@ def test_there_are_examples():
 def test_example_is_short(path):
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
     things = 4 if path.stem in ("everything", "nanogpt", "fire_readings") else 1
+    things = 3 if path.stem == "encoder_decoder" else things
     assert len(lines) < 20 * things
 
 
@@ -96,6 +97,70 @@ def test_a_small_gpt_learns_and_its_cache_is_exact(
 
 def test_the_small_gpt_runs_as_it_says() -> None:
     assert re.match(r"\d\.\d\d bits per byte\n", run(EXAMPLES / "nanogpt.py"))
+
+
+def in_torch(model: Any, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Return the logits of the encoder-decoder, written in torch alone."""
+
+    def attended(layer: Any, x: torch.Tensor, text: torch.Tensor, hide: bool) -> Any:
+        q, k, v = (
+            part.unflatten(2, (4, -1)).transpose(1, 2)
+            for part in (layer.q(x), *layer.kv(text).chunk(2, dim=2))
+        )
+        apart = torch.arange(6) - torch.arange(6)[:, None]
+        bias = torch.zeros(4, 6, 6)
+        if layer.scheme.name == "alibi":
+            bias = (
+                -torch.tensor([0.25, 0.0625, 2**-6, 2**-8])[:, None, None] * apart.abs()
+            )
+        if hide:
+            bias = bias.masked_fill(apart > 0, -torch.inf)
+        kernel = torch.nn.functional.scaled_dot_product_attention
+        read = kernel(q, k, v, attn_mask=bias).transpose(1, 2).flatten(2)
+        return torch.nn.functional.layer_norm(x + read, (32,))
+
+    x, y = model.tokens(source), model.tokens(target)
+    memory, y = attended(model.encoder, x, x, False), attended(model.own, y, y, True)
+    return model.logits(attended(model.between, y, memory, False))
+
+
+@pytest.mark.parametrize("scheme", ["nope", "alibi"])
+def test_an_encoder_decoder_is_that_of_torch(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = importlib.import_module("encoder_decoder")
+    torch.manual_seed(0)
+    model = example.Model(scheme, scheme, scheme)
+    source, target = torch.randint(10, (2, 8, 6))
+    got = model(target, *model.read(source))
+    wanted = in_torch(model, source, target)
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-5)
+    slopes, others = (
+        torch.autograd.grad(out.cos().sum(), list(model.parameters()))
+        for out in (got, wanted)
+    )
+    torch.testing.assert_close(slopes, others, rtol=0, atol=1e-4)
+
+
+def test_an_encoder_decoder_learns_to_reverse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = importlib.import_module("encoder_decoder")
+    torch.manual_seed(0)
+    model = example.Model("learned", "rope", "nope")
+    example.train(model, steps=150)
+    source = torch.randint(10, (200, 6))
+    with torch.no_grad():
+        found = example.reverse(model, source)
+        assert (found == source.flip(1)).float().mean() > 0.7  # chance is 0.1
+        begin = torch.full((200, 1), example.BEGIN)
+        whole = model(torch.cat([begin, found[:, :-1]], 1), *model.read(source))
+    assert torch.equal(whole.argmax(2), found)  # its cache is exact
+
+
+def test_the_encoder_decoder_runs_as_it_says() -> None:
+    said = run(EXAMPLES / "encoder_decoder.py")
+    assert re.fullmatch(r"(0\.9\d|1\.00) of the digits are right\n", said)
 
 
 def test_notebook_compares_without_a_guard():

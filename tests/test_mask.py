@@ -30,6 +30,8 @@ MASKS = {
     "window": Mask(window=3),
     "window both ways": Mask(causal=False, window=4),
     "window of one": Mask(window=1),
+    "window of all but one": Mask(window=KEYS - 1),
+    "window of all but one both ways": Mask(causal=False, window=KEYS - 1),
     "window of all": Mask(window=KEYS),
     "prefix": Mask(prefix=4),
     "prefixes": Mask(prefix=torch.tensor([2, 6])),

@@ -416,6 +416,31 @@ def test_decoding_equals_one_pass(name: str, steps: list[int], cache: bool) -> N
     torch.testing.assert_close(run(steps), run([LENGTH]), rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("window", [1, 3, LENGTH - 1])
+@pytest.mark.parametrize("name", ["rope", "alibi", "shaw", "fox"])
+def test_padded_rows_decode_in_a_window_as_they_do_alone(
+    name: str, window: int
+) -> None:
+    scheme, x = make(name), normal(2, LENGTH, HEADS * WIDTH, seed=4)
+    (q, k, v), padding = heads(), torch.tensor([4, 0])
+    ids = (IDS - padding[:, None]).clamp(min=0)
+    mask = Mask(window=window, segments=(padding[:, None] <= IDS).long())
+    session = Session(scheme, ids, mask=mask, fed=0, cache=True)
+    parts: list[Tensor] = []
+    for step in (3, 3, 1, 1, 1):
+        session.extend(step)
+        new = slice(session.start, session.end)
+        given = (part[:, :, new] for part in (q, k, v))
+        parts.append(session.attend(0, *given, x=x[:, new]))
+    found = torch.cat(parts, dim=2)
+    for row, first in enumerate(padding.tolist()):
+        own = (slice(row, row + 1), slice(None), slice(first, None))
+        alone = Session(scheme, IDS[: LENGTH - first], mask=Mask(window=window))
+        given = (part[own] for part in (q, k, v))
+        expected = alone.attend(0, *given, x=x[row : row + 1, first:])
+        torch.testing.assert_close(found[own], expected, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("steps", [[4, 5], [6, 1, 2], [9]])
 @pytest.mark.parametrize("prefix", [4, torch.tensor([4, 1])])
 def test_decoding_after_the_prefix_equals_one_pass(

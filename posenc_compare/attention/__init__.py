@@ -55,10 +55,13 @@ def attention(
     While decoding, queries are the last of the keys: pass the keys as they were
     before the hook, with `key_positions`, and the state of all keys.
 
+    Keys are another text where `mask` has `query_segments`, or where the positions of
+    the queries are not those of the last keys.
+
     Args:
         q: `(batch, heads, query, head_dim)` queries, as projected.
-        k: `(batch, key_heads, key, head_dim)` keys, as projected; key >= query. Fewer
-            heads than queries have must divide those: a group shares a head.
+        k: `(batch, key_heads, key, head_dim)` keys, as projected. Fewer heads than
+            queries have must divide those: a group shares a head.
         v: `(batch, key_heads, key, value_dim)` values.
         scheme: the positional scheme.
         positions: `(query,)` or `(batch, query)` int64 position of each query.
@@ -69,11 +72,13 @@ def attention(
         path: force a path; `auto` takes the fastest that serves.
 
     Returns:
-        `(batch, heads, query, value_dim)` in the dtype of `v`.
+        `(batch, heads, query, value_dim)` in the dtype of `v`; 0 where a query sees no
+        key.
 
     Raises:
         ShapeError: if sizes or position ids do not fit together.
-        ConfigError: if the scheme needs a causal mask, or the path cannot serve it.
+        ConfigError: if the scheme needs a causal mask, or the path cannot serve it, or
+            scheme or mask have no meaning where keys are another text.
 
     Example:
         >>> import torch
@@ -93,6 +98,7 @@ def attention_logits(
     *,
     scheme: Scheme,
     positions: Tensor,
+    key_positions: Tensor | None = None,
     mask: Mask = CAUSAL,
     state: Tensor | None = None,
 ) -> Tensor:
@@ -103,7 +109,7 @@ def attention_logits(
     Returns:
         `(batch, heads, query, key)`, -inf where a query may not look.
     """
-    plan = Plan(positions, None, mask)
+    plan = Plan(positions, key_positions, mask)
     return logits(plan, plan.call(scheme, 0, q, k, state), scheme)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
@@ -14,7 +15,9 @@ class Mask:
     """Which keys a query may look at, in all layers of a forward pass.
 
     A query sees the keys that `causal` and `window` leave it and those of the prefix,
-    as far as they are of its own segment.
+    as far as they are of its own segment. Keys of another text, as in cross-attention,
+    have no place among the queries: their mask is `Mask(causal=False)`, with or without
+    segments. A query that sees no key has an output of 0.
 
     Attributes:
         causal: hide the keys after a query's own index.
@@ -24,9 +27,13 @@ class Mask:
         prefix: how many first keys all queries see; one number, or `(batch,)`.
         segments: `(batch, key)` whole numbers; a query sees its own segment only.
             Packed documents get a number each, and so does padding.
+        query_segments: `(batch, query)` whole numbers, where keys are another text.
+            None: queries have the segments of their own keys. Of another text they see
+            all keys but those numbered 0, the padding, if the others are one segment.
 
     Raises:
-        ConfigError: if a window is below 1, or a prefix below 0.
+        ConfigError: if a window is below 1, or a prefix below 0, or segments of queries
+            come without those of keys.
         ShapeError: if segments, or the prefixes of a batch, are no whole numbers.
 
     Example:
@@ -38,6 +45,7 @@ class Mask:
     window: int | Sequence[int | None] | None = None
     prefix: int | Tensor = 0
     segments: Tensor | None = None
+    query_segments: Tensor | None = None
 
     def __post_init__(self) -> None:
         for window in self._windows:
@@ -52,13 +60,29 @@ class Mask:
             object.__setattr__(self, "prefix", prefix)
         elif not _whole(self.prefix, 0):
             raise ConfigError(f"mask: prefix must be at least 0, got {self.prefix!r}")
-        if self.segments is not None:
-            segments = whole_numbers("mask: segments", self.segments)
-            object.__setattr__(self, "segments", segments)
+        for name in ("segments", "query_segments"):
+            if getattr(self, name) is not None:
+                numbers = whole_numbers(f"mask: {name}", getattr(self, name))
+                object.__setattr__(self, name, numbers)
+        if self.query_segments is not None and self.segments is None:
+            raise ConfigError(
+                "mask: query_segments must come with segments of the keys, got none; "
+                "segments=torch.ones(batch, keys).long() would work"
+            )
 
     def window_of(self, layer: int) -> int | None:
         """Return the window of a layer, counted from 0."""
         return self._windows[layer % len(self._windows)]
+
+    @property
+    def within_one_text(self) -> str:
+        """Return the limits that go by index within one text, or nothing."""
+        limits = ["causal=True"] if self.causal else []
+        if any(window is not None for window in self._windows):
+            limits.append(f"window={self.window}")
+        if isinstance(self.prefix, Tensor) or self.prefix:
+            limits.append(f"prefix={self.prefix}")
+        return " and ".join(limits)
 
     @property
     def _windows(self) -> Sequence[int | None]:
@@ -67,11 +91,17 @@ class Mask:
 
 def check_mask(who: str, mask: object) -> None:
     """Raise `ConfigError` unless `mask` is a `Mask`."""
-    if not isinstance(mask, Mask):
-        raise ConfigError(
-            f"{who}: mask must be a Mask, got {str(mask)[:40]}; Mask(causal=False) "
-            f"would hide nothing"
-        )
+    if isinstance(mask, Mask):
+        return
+    found, cure = str(mask)[:40], "Mask(causal=False) would hide nothing"
+    if isinstance(mask, Tensor):
+        found = f"{tuple(mask.shape)} of {mask.dtype}"
+        if mask.dim() == 2 and not mask.is_floating_point():
+            long = "mask.long()" if mask.dtype == torch.bool else "mask"
+            cure = f"Mask(segments={long}) would set padding, False or 0, apart"
+        else:
+            cure = "Mask(causal=..., window=..., prefix=..., segments=...) would work"
+    raise ConfigError(f"{who}: mask must be a Mask, got {found}; {cure}")
 
 
 def _whole(got: object, least: int) -> bool:

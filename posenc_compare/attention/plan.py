@@ -39,9 +39,10 @@ class Plan:
         key_positions: the same for keys; None if queries and keys are the same.
         mask: of all layers; its segments are those of the keys.
         drawn: what the door `draw` returned.
+        crosses: whether keys are another text, whatever the ids.
 
     Raises:
-        ConfigError: if the mask is none.
+        ConfigError: if the mask is none, or torch.jit.trace runs.
     """
 
     def __init__(
@@ -50,12 +51,18 @@ class Plan:
         key_positions: Tensor | None,
         mask: Mask,
         drawn: Tensor | None = None,
+        crosses: bool = False,
     ) -> None:
         check_mask("attention", mask)
+        check_not_traced("attention")
+        for ids in (positions, key_positions):
+            if isinstance(ids, Tensor):
+                check_not_meta("positions", ids)
         self.positions = positions
         self.key_positions = key_positions
         self.mask = mask
         self.drawn = drawn
+        self.crosses = crosses
         self.shared: dict[Hashable, tuple[Any, Any]] = {}
         self._known: dict[Hashable, Any] = {}
 
@@ -81,10 +88,10 @@ class Plan:
             )
         batch, heads, queries, head_dim = q.shape
         fits = k.dim() == 4 and k.shape[0] == batch and k.shape[3] == head_dim
-        if not fits or heads % max(1, k.shape[1]) or k.shape[2] < queries:
+        if not fits or heads % max(1, k.shape[1]) or not k.shape[2]:
             raise ShapeError(
-                f"attention: k must be ({batch}, {heads}, key, {head_dim}) with key at "
-                f"least {queries}, or fewer heads that divide {heads}, "
+                f"attention: k must be ({batch}, {heads}, key, {head_dim}) with at "
+                f"least one key, or fewer heads that divide {heads}, "
                 f"got {tuple(k.shape)}"
             )
         if k.shape[1] != heads and not serves_groups(scheme):
@@ -95,13 +102,16 @@ class Plan:
             (id(scheme), heads, head_dim),
             lambda: check_sizes(scheme, heads, head_dim),
         )
-        if scheme.facts.causal_only and not mask.causal:
-            raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
-        if mask.segments is not None and mask.segments.shape != (batch, keys):
-            raise ShapeError(
-                f"attention: segments must be ({batch}, {keys}), one for each key, "
-                f"got {tuple(mask.segments.shape)}"
-            )
+        for name, one, count in (
+            ("segments", "key", keys),
+            ("query_segments", "query", queries),
+        ):
+            segments: Tensor | None = getattr(mask, name)
+            if segments is not None and segments.shape != (batch, count):
+                raise ShapeError(
+                    f"attention: {name} must be ({batch}, {count}), one for each "
+                    f"{one}, got {tuple(segments.shape)}"
+                )
         if state is not None and state.shape[:2] != (batch, keys):
             raise ShapeError(
                 f"attention: state must be ({batch}, {keys}, ...), one for each key, "
@@ -109,11 +119,20 @@ class Plan:
             )
         if queries == 0:
             raise ShapeError("attention: q must hold at least one query, got none")
-        window, prefix = mask.window_of(layer), self._prefix(scheme, batch, q.device)
-        q_positions, k_positions = self.once(
+        q_positions, k_positions, why = self.once(
             ("ids", batch, queries, keys, scheme.facts.axes, q.device),
             lambda: self._placed(batch, queries, keys, scheme.facts.axes, q.device),
         )
+        query_segments, blind = None, None
+        if why:
+            check_crosses(scheme, mask, why)
+            query_segments, blind = self.once(
+                ("query segments", q.device),
+                lambda: self._query_segments(queries, q.device),
+            )
+        if scheme.facts.causal_only and not mask.causal:
+            raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
+        window, prefix = mask.window_of(layer), self._prefix(scheme, batch, q.device)
         return Call(
             q,
             k,
@@ -126,6 +145,9 @@ class Plan:
             prefix,
             self._on(q.device, "drawn", self.drawn),
             self.shared,
+            query_segments=query_segments,
+            blind=blind,
+            crosses=why and f"{scheme.name}: {ONE_TEXT}, since {why}",
         )
 
     @property
@@ -171,17 +193,115 @@ class Plan:
 
     def _placed(
         self, batch: int, queries: int, keys: int, axes: int, device: torch.device
-    ) -> tuple[Tensor, Tensor]:
-        """Return ids of queries and keys, checked and on the device."""
+    ) -> tuple[Tensor, Tensor, str]:
+        """Return ids of queries and keys, and why keys are another text, or nothing.
+
+        Ids are checked, and on the device.
+        """
         own = checked_ids(self.positions, batch, queries, axes, "positions")
-        own = sent(own, device)
+        here = sent(own, device)
         if self.key_positions is not None:
             others, who = self.key_positions, "key_positions"
         elif keys == queries:
-            return own, own
+            return here, here, self._why_another(own, own)
         else:
             others, who = self.positions, "positions without key_positions"
-        return own, sent(checked_ids(others, batch, keys, axes, who), device)
+        others = checked_ids(others, batch, keys, axes, who)
+        return here, sent(others, device), self._why_another(own, others)
+
+    def _why_another(self, own: Tensor, others: Tensor) -> str:
+        """Return why keys are another text than queries, or nothing if they are not."""
+        if self.crosses:
+            return "the session has key_positions"
+        if self.mask.query_segments is not None:
+            return "the mask has query_segments"
+        before = others.shape[1] - own.shape[1]
+        if before < 0:
+            return "there are more queries than keys"
+        if own is others:
+            return ""
+        fails_alone = self.mask.causal or self.mask.segments is None
+        if torch.compiler.is_compiling() and fails_alone:
+            return ""  # a graph reads no ids, unless the output depends on the answer
+        alike = (own == others[:, before:].to(own.device)).all()
+        return "" if alike else "positions are not those of the last keys"
+
+    def _query_segments(
+        self, queries: int, device: torch.device
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return `(batch, query)` segments of queries, and where one sees no key.
+
+        A query that sees no key is given the segment of the first one, so that all
+        logits and gradients are finite; its output is made 0 in the end.
+        """
+        segments, own = self.mask.segments, self.mask.query_segments
+        if segments is None:
+            return None, None
+        if own is None:
+            own = _one_segment(segments).expand(-1, queries)
+        segments, own = sent(segments, device), sent(own.contiguous(), device)
+        known = segments.sort(dim=1).values
+        place = torch.searchsorted(known, own).clamp(max=known.shape[1] - 1)
+        blind = known.gather(1, place) != own
+        return segments[:, :1].where(blind, own), blind
+
+
+ONE_TEXT = "needs keys of the queries' own text, got those of another"
+
+
+def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
+    """Refuse a scheme or a mask that has no meaning where keys are another text.
+
+    Raises:
+        ConfigError: if the scheme sees no later keys or has a token state, or the mask
+            goes by index within one text.
+    """
+    if scheme.facts.causal_only or scheme.acts_at("token_state"):
+        raise ConfigError(f"{scheme.name}: {ONE_TEXT}, since {why}; rope would work")
+    if mask.within_one_text:
+        raise ConfigError(
+            f"attention: mask must go by segments alone where keys are another text, "
+            f"got {mask.within_one_text}, and {why}; Mask(causal=False) would work"
+        )
+
+
+def _one_segment(segments: Tensor) -> Tensor:
+    """Return the one number besides 0 of each sequence, `(batch, 1)`.
+
+    Raises:
+        ConfigError: if there is none, or a sequence has several.
+    """
+    real = segments != 0
+    number = segments.gather(1, real.long().argmax(dim=1, keepdim=True))
+    if torch.compiler.is_compiling():
+        return number.where(number != 0, 1)
+    found = "" if real.any() else "0 alone"
+    if not (~real | (segments == number)).all():
+        found = "several"
+    if found:
+        raise ConfigError(
+            f"attention: segments must have one number besides 0, the padding, where "
+            f"keys are another text, got {found}; query_segments would work"
+        )
+    return number.where(number != 0, 1)
+
+
+def check_not_traced(who: str) -> None:
+    """Raise `ConfigError` while torch.jit.trace runs."""
+    if torch.jit.is_tracing():
+        raise ConfigError(
+            f"{who}: torch.jit.trace must not record it, since a trace keeps the sizes "
+            f"and ids of its example; torch.compile would work"
+        )
+
+
+def check_not_meta(name: str, x: Tensor) -> None:
+    """Raise `ShapeError` if a tensor is on the meta device, where it has no numbers."""
+    if x.device.type == "meta":
+        raise ShapeError(
+            f"attention: {name} must hold numbers, got a tensor on the meta device; "
+            f"one on the CPU would work"
+        )
 
 
 def _check_order(q: Tensor, positions: Tensor, axes: int) -> None:

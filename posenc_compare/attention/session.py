@@ -7,6 +7,13 @@
 
 While decoding, positions are those of the whole planned text, `extend` brings the next
 tokens in, and the queries of a pass are the last of its keys.
+
+A session with `key_positions` attends to the keys of another text, as a decoder does to
+those of its encoder. Both texts have sessions of their own, which place the tokens:
+
+    crossed = Session(
+        schemes, own.ids, key_positions=encoder.ids, mask=Mask(causal=False)
+    )
 """
 
 from collections.abc import Iterable
@@ -18,7 +25,12 @@ from torch import Tensor
 
 from posenc_compare.attention.backends import BACKENDS, Path, choose, order, plain
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
-from posenc_compare.attention.plan import Plan
+from posenc_compare.attention.plan import (
+    Plan,
+    check_crosses,
+    check_not_meta,
+    check_not_traced,
+)
 from posenc_compare.attention.request import Request
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.call import Call, whole_numbers
@@ -36,10 +48,12 @@ class Explanation:
     Attributes:
         path: that is taken.
         others: why not, in a sentence, for each other path; the fastest path first.
+        faster: those of the others that are faster on the device.
     """
 
     path: Path
     others: dict[Path, str]
+    faster: tuple[Path, ...] = ()
 
 
 class Session:
@@ -53,18 +67,24 @@ class Session:
         positions: `(seq,)` or `(batch, seq)` whole numbers, of all tokens that will be
             fed; schemes of several axes have a last axis more. They may lie on the
             CPU, whatever the model is on.
-        mask: which keys a query may look at; segments are those of all tokens. None:
-            `CAUSAL`, which torch.compile cannot take as a default.
+        key_positions: `(key,)` or `(batch, key)` whole numbers of another text, whose
+            keys all passes see. Both are ids as `ids` of the texts' own sessions have
+            them: such a session places and embeds no tokens. None: keys are the tokens.
+        mask: which keys a query may look at; segments are those of all keys, and
+            query_segments those of all tokens. None: `CAUSAL`, which torch.compile
+            cannot take as a default.
         generator: of what schemes draw; on the CPU. None: they draw nothing.
         batch: place so many sequences, each on its own, where the scheme places
             tokens; 0: all sequences alike, as `positions` are given.
         fed: how many tokens the first pass has; None means all.
-        cache: keep keys and values, so that later passes are given the new ones only.
+        cache: keep keys and values, so that later passes are given the new ones only,
+            and none of another text.
 
     Raises:
         ShapeError: if positions are no whole numbers, or too few, or segments are not
             those of all tokens.
-        ConfigError: if there is no scheme, or the mask cannot be kept in passes.
+        ConfigError: if there is no scheme, or the mask cannot be kept in passes, or
+            scheme or mask have no meaning where keys are another text.
         UndefinedPositionError: if the scheme places no tokens there.
     """
 
@@ -73,6 +93,7 @@ class Session:
         schemes: Scheme | Iterable[Scheme],
         positions: Tensor,
         *,
+        key_positions: Tensor | None = None,
         mask: Mask | None = None,
         generator: torch.Generator | None = None,
         batch: int = 0,
@@ -87,21 +108,35 @@ class Session:
             )
         self.mask = CAUSAL if mask is None else mask
         check_mask("session", self.mask)
+        check_not_traced("session")
         self.cache = cache
         first, given = self.schemes[0], whole_numbers("session: positions", positions)
         self._axis = -1 if first.facts.axes == 1 else -2
         each = batch and given.dim() == -self._axis and first.acts_at("positions")
         ids = given.expand(batch, *given.shape) if each else given
-        self.places = ask_positions(first, ids, generator)
-        self.ids = given if self.places.is_floating_point() else self.places
-        self.drawn = ask_draw(first, self.ids, generator)
         self.length = ids.shape[self._axis]
-        segments = self.mask.segments
-        if segments is not None and segments.shape[-1:] != (self.length,):
-            raise ShapeError(
-                f"session: segments must be (batch, {self.length}), one for each "
-                f"token, got {tuple(segments.shape)}"
-            )
+        self.crosses = key_positions is not None
+        if key_positions is None:
+            self.places = ask_positions(first, ids, generator)
+            self.ids = given if self.places.is_floating_point() else self.places
+            self._keys, drawn_for = self.ids, self.ids
+        else:
+            for scheme in self.schemes:
+                check_crosses(scheme, self.mask, "the session has key_positions")
+            self._keys = whole_numbers("session: key_positions", key_positions)
+            self.places = self.ids = given
+            drawn_for = self._both_texts()
+        self.drawn = ask_draw(first, drawn_for, generator)
+        for name, one, count in (
+            ("segments", "key" if self.crosses else "token", self._count(self._keys)),
+            ("query_segments", "token", self.length),
+        ):
+            segments: Tensor | None = getattr(self.mask, name)
+            if segments is not None and segments.shape[-1:] != (count,):
+                raise ShapeError(
+                    f"session: {name} must be (batch, {count}), one for each {one}, "
+                    f"got {tuple(segments.shape)}"
+                )
         self._past: dict[tuple[int, str], Tensor] = {}
         self._kept: dict[tuple[int, str], Tensor] = {}
         self.start = self.end = 0
@@ -119,16 +154,22 @@ class Session:
                 f"session: extend must have at most the {self.length - self.end} "
                 f"tokens left of {self.length}, got {count}"
             )
-        if 0 < count < self.length - self.end:
+        if 0 < count < self.length - self.end and not self.crosses:
             self._check_future(self.end + count)
         self.start, self.end = self.end, self.end + count
         self._past.update(self._kept)
         mask, keys = self.mask, None
-        if mask.segments is not None and self.end < self.length:
-            mask = replace(mask, segments=mask.segments[:, : self.end])
-        if self.start:
+        if self.crosses:
+            keys = self._keys
+        elif self.start:
             keys = self._cut(self.ids, 0)
-        self.plan = Plan(self._cut(self.ids, self.start), keys, mask, self.drawn)
+        if mask.segments is not None and not self.crosses and self.end < self.length:
+            mask = replace(mask, segments=mask.segments[:, : self.end])
+        if mask.query_segments is not None:
+            own = mask.query_segments[:, self.start : self.end]
+            mask = replace(mask, query_segments=own)
+        ids = self._cut(self.ids, self.start)
+        self.plan = Plan(ids, keys, mask, self.drawn, self.crosses)
 
     def _check_future(self, end: int) -> None:
         """Refuse a pass to `end` whose queries would see tokens that come later."""
@@ -147,7 +188,15 @@ class Session:
 
         Args:
             tokens: vectors of the tokens of this pass, `(batch, seq, model_dim)`.
+
+        Raises:
+            ConfigError: if keys are another text.
         """
+        if self.crosses:
+            raise ConfigError(
+                "session: embed must be called on the session of one text, got one "
+                "with key_positions; Session(schemes, positions) would work"
+            )
         places = sent(self._cut(self.places, self.start), tokens.device)
         with torch.autocast(tokens.device.type, enabled=False):
             return ask(self.schemes[0], "embed", tokens, places)
@@ -156,8 +205,8 @@ class Session:
         self,
         layer: int,
         q: Tensor,
-        k: Tensor,
-        v: Tensor,
+        k: Tensor | None,
+        v: Tensor | None,
         *,
         x: Tensor | None = None,
         path: Choice = "auto",
@@ -168,7 +217,8 @@ class Session:
             layer: which, from 0.
             q: `(batch, heads, query, head_dim)` queries of this pass, as projected.
             k: `(batch, key_heads, key, head_dim)` keys as projected: those of this
-                pass if the session keeps the others, or else of all passes.
+                pass if the session keeps the others, or else of all passes. None: those
+                of another text that the session keeps.
             v: `(batch, key_heads, key, value_dim)` values, likewise.
             x: `(batch, query, model_dim)` input of the layer; a scheme without a token
                 state needs none.
@@ -184,7 +234,7 @@ class Session:
         return attend(self.plan, scheme, layer, q, k, v, state, path)
 
     def logits(
-        self, layer: int, q: Tensor, k: Tensor, *, x: Tensor | None = None
+        self, layer: int, q: Tensor, k: Tensor | None, *, x: Tensor | None = None
     ) -> Tensor:
         """Return what `attend` would take the softmax of, -inf where nothing is seen.
 
@@ -194,7 +244,7 @@ class Session:
         return logits(self.plan, self.call(layer, q, k, x=x), self.scheme(layer))
 
     def call(
-        self, layer: int, q: Tensor, k: Tensor, *, x: Tensor | None = None
+        self, layer: int, q: Tensor, k: Tensor | None, *, x: Tensor | None = None
     ) -> Call:
         """Return what the doors of a layer see."""
         k, state = self._all(layer, "k", k), self._state(layer, x)
@@ -203,6 +253,16 @@ class Session:
     def scheme(self, layer: int) -> Scheme:
         """Return the scheme of a layer."""
         return self.schemes[layer % len(self.schemes)]
+
+    def _count(self, ids: Tensor) -> int:
+        return ids.shape[self._axis]
+
+    def _both_texts(self) -> Tensor:
+        """Return the ids of queries and keys, one behind the other."""
+        ids = [self.ids, self._keys]
+        rows = max(ids, key=Tensor.dim).shape[: self._axis]
+        parts = [x.expand(*rows, *x.shape[self._axis :]) for x in ids]
+        return torch.cat([part.to(self.ids.device) for part in parts], dim=self._axis)
 
     def _cut(self, ids: Tensor, start: int) -> Tensor:
         """Return the ids of the tokens from `start` to the end of this pass."""
@@ -224,11 +284,18 @@ class Session:
             self._kept[layer, "state"] = state
         return state
 
-    def _all(self, layer: int, name: str, new: Tensor) -> Tensor:
-        """Return keys or values of all passes so far."""
-        if not self.cache:
-            return new
+    def _all(self, layer: int, name: str, new: Tensor | None) -> Tensor:
+        """Return keys or values of all passes so far, or those of another text."""
         past = self._past.get((layer, name))
+        if new is None and not (self.crosses and past is not None):
+            raise ConfigError(
+                f"session: {name} of layer {layer} must be given, got none; a session "
+                f"with key_positions and cache=True keeps that of an earlier pass"
+            )
+        if self.crosses and self.cache and new is not None:
+            self._past[layer, name] = new
+        if new is None or self.crosses or not self.cache:
+            return past if new is None else new
         whole = new if past is None else torch.cat([past, new], dim=2)
         if self.end < self.length:
             self._kept[layer, name] = whole
@@ -246,9 +313,15 @@ def attend(
     path: Choice,
 ) -> Tensor:
     """Return the output of one layer; `Session.attend` says what comes in."""
-    with torch.autocast(q.device.type, enabled=False):
-        request = _request(plan, scheme, layer, q, k, v, state)
-        return choose(request, path).run(request)
+    with _as_given(q):
+        try:
+            request = _request(plan, scheme, layer, q, k, v, state)
+            out = choose(request, path).run(request)
+        except RuntimeError as error:
+            if torch.compiler.is_exporting():
+                _check_exported(scheme, error)
+            raise
+        return _where_seen(out, request.call, 0.0)
 
 
 def explained(
@@ -261,19 +334,46 @@ def explained(
     state: Tensor | None,
 ) -> Explanation:
     """Return which path one layer would take, and why no other."""
-    with torch.autocast(q.device.type, enabled=False):
+    with _as_given(q):
         request = _request(plan, scheme, layer, q, k, v, state)
     why: dict[Path, str] = {n: BACKENDS[n].serves(request) for n in order(request)}
     taken: Path = next(name for name in why if not why[name])
+    faster = tuple(why)[: list(why).index(taken)]
     del why[taken]
     first = f"{taken} comes first"
-    return Explanation(taken, {name: reason or first for name, reason in why.items()})
+    others = {name: reason or first for name, reason in why.items()}
+    return Explanation(taken, others, faster)
 
 
 def logits(plan: Plan, call: Call, scheme: Scheme) -> Tensor:
     """Return the logits of one layer."""
-    with torch.autocast(call.q.device.type, enabled=False):
-        return plain.logits(Request.of(scheme, plan, call, call.k))
+    with _as_given(call.q):
+        found = plain.logits(Request.of(scheme, plan, call, call.k))
+    return _where_seen(found, call, -torch.inf)
+
+
+def _as_given(q: Tensor) -> torch.autocast:
+    """Return a context that leaves dtypes as they are."""
+    check_not_meta("q", q)
+    return torch.autocast(q.device.type, enabled=False)
+
+
+def _check_exported(scheme: Scheme, error: RuntimeError) -> None:
+    """Refuse what torch.export cannot record, since it has no numbers to look at."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    if isinstance(error, GuardOnDataDependentSymNode):
+        raise ConfigError(
+            f"{scheme.name}: must read position ids as numbers, got those of "
+            f"torch.export, which has none; torch.compile would work"
+        ) from error
+
+
+def _where_seen(rows: Tensor, call: Call, otherwise: float) -> Tensor:
+    """Return the rows of the queries that see a key, and a number for the others."""
+    if call.blind is None:
+        return rows
+    return rows.masked_fill(call.blind[:, None, :, None], otherwise)
 
 
 def _request(

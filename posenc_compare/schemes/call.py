@@ -126,6 +126,12 @@ class Call:
         drawn: what the door `draw` returned for this forward pass, or None.
         shared: what all layers of a forward pass compute once; see `once`.
         first: which key is the first query; -1: the queries are the last keys.
+        query_segments: `(batch, query)` int64, where keys are another text. None:
+            queries have the segments of their own keys.
+        blind: `(batch, query)` bool, where a query sees no key, so has an output of 0.
+            None: all see one.
+        crosses: why a scheme that looks for a query's own key is refused, where keys
+            are another text; empty: they are one text.
     """
 
     q: Tensor
@@ -142,6 +148,9 @@ class Call:
         default_factory=dict, repr=False, compare=False
     )
     first: int = -1
+    query_segments: Tensor | None = None
+    blind: Tensor | None = None
+    crosses: str = ""
 
     def once(
         self, owner: object, what: str, positions: Tensor, make: Callable[[], T]
@@ -162,7 +171,13 @@ class Call:
 
     @property
     def past(self) -> int:
-        """Return how many keys come before the first query."""
+        """Return how many keys come before the first query.
+
+        Raises:
+            ConfigError: if keys are another text.
+        """
+        if self.crosses:
+            raise ConfigError(self.crosses)
         return self.k.shape[2] - self.q.shape[2] if self.first < 0 else self.first
 
     def part(self, start: int, stop: int) -> "Call":
@@ -173,6 +188,10 @@ class Call:
             stop: one behind the last.
         """
         ahead = not self.causal or self.has_prefix
+        own = [
+            None if x is None else x[:, start:stop]
+            for x in (self.query_segments, self.blind)
+        ]
         seen = self.k.shape[2] if ahead else self.past + stop
         state, segments = (
             None if x is None else x[:, :seen] for x in (self.state, self.segments)
@@ -185,23 +204,28 @@ class Call:
             k_positions=self.k_positions[:, :seen],
             state=state,
             segments=segments,
-            first=self.past + start,
+            first=-1 if self.crosses else self.past + start,
+            query_segments=own[0],
+            blind=own[1],
         )
 
     def may_look(self, batch: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return where a query may look; index tensors broadcast, as in a bias."""
         keep = (key >= 0) & (query >= 0)  # all true, in the shape of the pair
-        place = query + self.past
         if self.causal:
-            keep = keep & (key <= place)
+            keep = keep & (key <= query + self.past)
         if self.window is not None:
-            keep = keep & ((place - key).abs() < self.window)
+            keep = keep & ((query + self.past - key).abs() < self.window)
         if isinstance(self.prefix, Tensor):
             keep = keep | (key < self.prefix[batch])
         elif self.has_prefix:
             keep = keep | (key < self.prefix)
         if self.segments is not None:
-            keep = keep & (self.segments[batch, place] == self.segments[batch, key])
+            if self.query_segments is not None:
+                own = self.query_segments[batch, query]
+            else:
+                own = self.segments[batch, query + self.past]
+            keep = keep & (own == self.segments[batch, key])
         return keep
 
     def keep(self) -> Tensor:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path as File
 
 import pytest
 import torch
@@ -16,7 +16,8 @@ from posenc_compare.analysis.measures.attention_cost import attention_cost
 from posenc_compare.analysis.measures.measure import Row
 from posenc_compare.analysis.measures.memory import peak_memory
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import Session
+from posenc_compare.attention import Path, Session
+from posenc_compare.attention.backends import ORDER
 from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
 
@@ -130,12 +131,24 @@ def test_a_decoding_step_gives_what_the_whole_pass_gives(
         (
             "fox",
             "path dense; fused: fox adds a bias; strided: fox adds no bias of the "
-            "offset; flex: it cannot train on the CPU",
+            "offset",
         ),
     ],
 )
 def test_a_row_notes_the_path_and_why_no_faster_one(name: str, path: str) -> None:
     assert rows_of(name)["forward_ms", 64].note == path
+
+
+@pytest.mark.parametrize("last", ["fused", "dense"])
+def test_faster_paths_are_those_that_come_before_in_the_table_of_the_device(
+    last: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = (*(path for path in ORDER["cpu"] if path not in (last, "plain")), last)
+    monkeypatch.setitem(ORDER, "cpu", (*order, "plain"))
+    taken, *faster = rows_of("fox")["forward_ms", 64].note.split("; ")
+    path = taken.removeprefix("path ")
+    named = [reason.partition(": ")[0] for reason in faster]
+    assert named == list(ORDER["cpu"])[: ORDER["cpu"].index(path)]  # type: ignore[arg-type]
 
 
 def test_parameters_are_those_of_one_layer() -> None:
@@ -169,7 +182,7 @@ def test_reasons_stand_where_there_is_no_number() -> None:
     assert MEASURES.entry("attention_cost").facts["extra"]
 
 
-def test_the_command_uses_float32_and_draws(posenc: Command, tmp_path: Path) -> None:
+def test_the_command_uses_float32_and_draws(posenc: Command, tmp_path: File) -> None:
     sizes = ("--positions", "32", "--width", "16", "--heads", "2")
     done = posenc("cost", "--schemes", "nope,alibi", *sizes, "--out", tmp_path)
     assert done.returncode == 0, done.stderr

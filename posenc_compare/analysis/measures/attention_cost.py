@@ -9,7 +9,6 @@ so the ratio says more than the time. Nothing else computes beside them.
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from posenc_compare.analysis.measures.measure import (
 )
 from posenc_compare.analysis.measures.memory import peak_memory
 from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.attention import Explanation, Path, Session, explain
+from posenc_compare.attention import Explanation, Session, explain
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, Variant
 
@@ -231,8 +230,7 @@ def _explained(scheme: Scheme, probe: Probe, inputs: Inputs) -> Explanation:
 
 def _path(found: Explanation) -> str:
     """Say which path is taken, and why none of those that are faster."""
-    faster = get_args(Path)[: get_args(Path).index(found.path)]
-    reasons = [f"{name}: {found.others[name]}" for name in faster]
+    reasons = [f"{name}: {found.others[name]}" for name in found.faster]
     return "; ".join([f"path {found.path}", *reasons])
 
 
