@@ -18,6 +18,19 @@ import torch
 
 Pair = tuple[Callable[[], Any], Callable[[Any], Any]]
 
+# Switches of torch for the precision of float32, from general to particular.
+PRECISIONS = (
+    "",
+    "mkldnn",
+    "mkldnn.matmul",
+    "mkldnn.conv",
+    "mkldnn.rnn",
+    "cuda.matmul",
+    "cudnn",
+    "cudnn.conv",
+    "cudnn.rnn",
+)
+
 
 def _torch_numbers() -> bytes:
     return torch.get_rng_state().numpy().tobytes()
@@ -95,6 +108,35 @@ def _set_onednn(enabled: bool) -> None:
     torch.backends.mkldnn.set_flags(enabled)
 
 
+def _backends() -> list[Any]:
+    """Return the owners of these switches; None for one that this torch lacks."""
+    found = []
+    for name in PRECISIONS:
+        backend: Any = torch.backends
+        for part in filter(None, name.split(".")):
+            backend = getattr(backend, part, None)
+        found.append(backend)
+    return found
+
+
+def _precisions() -> list[object]:
+    return [getattr(backend, "fp32_precision", None) for backend in _backends()]
+
+
+def _set_precisions(values: list[object]) -> None:
+    for backend, value in zip(_backends(), values, strict=True):
+        if getattr(backend, "fp32_precision", None) != value:
+            backend.fp32_precision = value
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def _set_search_path(folders: list[str]) -> None:
     sys.path[:] = folders
 
@@ -110,6 +152,7 @@ STATE: dict[str, Pair] = {
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     ),
+    "precision of float32": (_precisions, _set_precisions),
     "attention kernels": (_attention_kernels, _set_attention_kernels),
     "autocast": (_autocast, _set_autocast),
     "oneDNN": (_onednn, _set_onednn),
@@ -122,14 +165,23 @@ STATE: dict[str, Pair] = {
     "working folder": (_folder, _set_folder),
     "environment": (lambda: dict(os.environ), _set_environment),
     "search path": (lambda: list(sys.path), _set_search_path),
-    "threads": (threading.active_count, lambda count: None),  # cannot be restored
+    # These cannot be restored:
+    "threads": (threading.active_count, lambda count: None),
+    "child processes": (_has_children, lambda some: None),
 }
 """The parts of the global state, each with a function to read and one to set it."""
 
 
 def process_state() -> dict[str, object]:
-    """Return the global state by part."""
-    return {name: read() for name, (read, _) in STATE.items()}
+    """Return the global state by part; a part that cannot be read equals no other."""
+    return {name: _read(read) for name, (read, _) in STATE.items()}
+
+
+def _read(read: Callable[[], Any]) -> object:
+    try:
+        return read()
+    except Exception:  # of switches of torch that contradict each other
+        return object()
 
 
 def changes(before: dict[str, object], *but: str) -> list[str]:
@@ -149,6 +201,7 @@ def preserve_state() -> Iterator[None]:
 
 
 def restore(before: dict[str, object]) -> None:
-    """Restore the parts that differ from `before`; threads cannot be restored."""
+    """Restore the parts that differ from `before`, where that is possible."""
     for name in changes(before):
-        STATE[name][1](before[name])
+        with suppress(Exception):  # `changes` still has what could not be set
+            STATE[name][1](before[name])

@@ -132,4 +132,7 @@ def check_heads(width: int, heads: int) -> None:
 
 
 def _short(value: object) -> str:
-    return repr(value)[:LONGEST]
+    try:
+        return repr(value)[:LONGEST]
+    except ValueError:  # of a number with thousands of digits
+        return f"a {type(value).__name__} that is too long to be shown"

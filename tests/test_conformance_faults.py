@@ -93,7 +93,7 @@ def test_every_part_of_the_process_is_put_back(tmp_path: Path) -> None:
             patch.syspath_prepend(tmp_path)
             now = process_state()
         same = [name for name in before if now[name] == before[name]]
-        assert same == ["threads"]
+        assert same == ["threads", "child processes"]
     assert process_state() == before
 
 

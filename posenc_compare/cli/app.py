@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from posenc_compare import __version__
 from posenc_compare.cli.check import check
@@ -38,8 +39,22 @@ from posenc_compare.cli.table import table
 from posenc_compare.errors import PosencError, StoreError
 from posenc_compare.validate import hint
 
+
+class Commands(TyperGroup):
+    """Commands that an interruption ends in one line, also while they import."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command that is asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted")
+            return 130
+
+
 app = typer.Typer(
     name="posenc-compare",
+    cls=Commands,
     help="Compare positional schemes for transformers behind one attention hook.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -64,6 +64,12 @@ def _read(path: Path) -> tuple[Body, dict[str, str]]:
             raise ConfigError(f"{place}: unknown key {key[:80]!r}{hint(name, KNOWN)}")
         if name in chosen:
             raise ConfigError(f"{place}: repeated key {key[:80]!r}")
+        try:
+            repr(value)  # as messages do
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"{place}: {key[:80]} must have numbers of fewer digits, got {error}"
+            ) from error
         chosen[name], places[name] = value, place
     return chosen, places
 

@@ -28,9 +28,8 @@ def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
     report_broken()
 
 
-def report_broken() -> bool:
-    """Say in one line each which installed plugins cannot be used; return if any."""
-    broken = [pair for registry in REGISTRIES for pair in registry.broken.items()]
-    for origin, reason in broken:
-        say(f"broken plugin {origin}: {reason}")
-    return bool(broken)
+def report_broken() -> None:
+    """Say in one line each why installed plugins cannot be used."""
+    for registry in REGISTRIES:
+        for origin, reason in registry.broken.items():
+            say(f"broken plugin {origin}: {reason}")

@@ -20,6 +20,7 @@ from posenc_compare.errors import (
     NonFiniteError,
     PluginError,
     PosencError,
+    StoreError,
 )
 from posenc_compare.variants import labelled
 
@@ -179,5 +180,8 @@ def _draw(code: Shown, ending: str, out: Path | None) -> None:
 
     figure = draw_code(code.label, code.of, code.values)
     path = out or Path(f"{NAME.sub('-', code.label)}.{ending}")
-    write_file(path, render(figure, ending, SCREEN))
+    try:
+        write_file(path, render(figure, ending, SCREEN))
+    except OSError as error:
+        raise StoreError(f"{path}: must take an image, got {error}") from error
     tell(str(path))

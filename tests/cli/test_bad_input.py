@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.filesystem import within
 from support.records import record
 
 from posenc_compare.analysis.core.progress import Progress
@@ -27,6 +28,7 @@ from posenc_compare.schemes import Variant
 DRY = ["run", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
 SIZES = ("width", "heads", "length", "layers", "steps", "batch", "test-bytes")
 SCHEME = "@register({name!a}, family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
+HUGE = "0x" + "f" * 4000  # which Python does not show in decimal digits
 HOSTILE = ["\x1b[31mred", "two\nlines", "nul\0", "x" * 10_000, "\udcff", "\u202e", ""]
 
 
@@ -118,7 +120,13 @@ def test_sizes_that_are_too_small(posenc, words: list[str]) -> None:
     assert f"{words[0][2:]} must be a whole number" in refused(posenc(*DRY, *words))
 
 
-@pytest.mark.parametrize("value", [0, -1, 2**31, 2**63, 10**400, 8.0, True, "8", None])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(0, -1, 2**31, 2**63, 10**400, 8.0, True, "8", None),
+        pytest.param(10**5000, id="too long to be shown"),
+    ],
+)
 def test_sizes_given_in_python(value: Any) -> None:
     with pytest.raises(ConfigError, match="positions must be a whole number from 2"):
         ProbeSetting(positions=value)
@@ -400,6 +408,15 @@ def test_an_unknown_name_in_a_file_has_its_line(
         (b"weight_decay = -inf\n", "x.toml:1: weight_decay must be a number"),
         (b"weight_decay = 1" + b"0" * 400, "x.toml:1: weight_decay must be a number"),
         (b"steps = 1" + b"0" * 5000, "x.toml: must be readable TOML"),
+        *(
+            (
+                f"seeds = 1\n{name} = {value}\n".encode(),
+                f"x.toml:2: {name} must have numbers of fewer digits, got Exceeds",
+            )
+            for name in ("steps", "schemes", "plugins", "learning_rate", "grid")
+            for value in (HUGE, f"[{HUGE}]", f"{{a = {HUGE}}}")
+        ),
+        (b"steps = 0x" + b"f" * 3000, "x.toml:1: steps must be a whole number from 1"),
         (b"compiled = 1\n", "x.toml:1: compiled must be true or false, got 1"),
         (b"dtype = 'float64'\n", "x.toml:1: dtype must be float32 or bfloat16"),
         (b"dtype = 'float32'\nprobe_dtype = 1\n", "x.toml:2: probe_dtype must be"),
@@ -615,7 +632,7 @@ def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) ->
         assert "below" in line
 
 
-@pytest.mark.parametrize("command", ["table", "plot", "report", "measure"])
+@pytest.mark.parametrize("command", ["table", "plot", "report", "measure", "show"])
 def test_a_disk_that_fills_up_is_no_wrong_option(
     posenc, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -624,6 +641,8 @@ def test_a_disk_that_fills_up_is_no_wrong_option(
     words = measure if command == "measure" else [command]
     words += [tmp_path / "run"]
     words += ["--out", tmp_path / "run"] if command == "table" else []
+    if command == "show":
+        words = ["show", "rope", "--format=svg", "--out", tmp_path / "run" / "x.svg"]
     for name in ("table.tex", "clock_hands.png"):  # else there is nothing to write
         (tmp_path / "run" / name).unlink()
     whole = os.replace
@@ -637,6 +656,38 @@ def test_a_disk_that_fills_up_is_no_wrong_option(
     done = posenc(*words)
     assert done.returncode == 3
     assert done.stderr.endswith("got [Errno 28] No space left on device\n")
+    assert str(words[-1]) in done.stderr.splitlines()[-1]
+
+
+READS = {
+    "--config": DRY,
+    "--plugin": DRY,
+    "--corpus": ["run", "--dry-run", "--measures", "extrapolation"],
+    "--test-corpus": ["run", "--dry-run", "--measures", "extrapolation"],
+    "--style": ["plot", "RECORDS"],
+    "check": [],
+}
+
+
+@pytest.mark.parametrize("option", READS)
+@pytest.mark.parametrize("kind", ["/dev/zero", "link", "pipe", "sparse"])
+def test_only_regular_files_of_some_length_are_read(
+    posenc_process, records: Path, tmp_path: Path, option: str, kind: str
+) -> None:
+    place = tmp_path / "file.py"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "sparse":
+        with place.open("wb") as file:
+            file.truncate(1 << 42)
+    else:
+        place.symlink_to("/dev/zero")
+    if kind == "/dev/zero" and option not in ("--plugin", "check"):
+        place = Path(kind)
+    words = [str(records) if word == "RECORDS" else word for word in READS[option]]
+    with within(30):
+        line = refused(posenc_process(*words, option, place))
+    assert place.name in line
 
 
 # --- plugins ----------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The commands, run as a user runs them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,24 @@ def test_help_and_list_import_nothing_heavy(words: list[str]) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["typer", "pandas"])
+def test_an_interruption_of_an_import_is_one_line(
+    root: Path, tmp_path: Path, module: str
+) -> None:
+    text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)"
+    (tmp_path / f"{module}.py").write_text(text)
+    folder = next((root / "results").glob("**/cells.jsonl.xz")).parent
+    done = subprocess.run(
+        [sys.executable, "-m", "posenc_compare", "table", folder],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "interrupted\n"
 
 
 def test_list_names_schemes_measures_tasks_and_plots(posenc) -> None:

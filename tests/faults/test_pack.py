@@ -3,6 +3,8 @@
 import errno
 import lzma
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,6 +182,50 @@ def test_a_packed_file_of_endless_text_is_not_read(
             assert len(list(reader.records())) == 6  # the loose ones
         assert packed.NAME in reader.damaged
         assert len(reader.damaged) < 5000
+
+
+ENDLESS = """
+import resource, sys
+from pathlib import Path
+from posenc_compare.analysis.records.store import Store
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28))
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+store = Store(Path(sys.argv[1]))
+print(len(list(store.records())), len(store.damaged))
+"""
+
+
+@pytest.mark.parametrize("line", [b"\n", b"x\n", b"{}\n"])
+def test_a_packed_file_of_endless_lines_costs_little(store: Store, line: bytes) -> None:
+    packer = lzma.LZMACompressor()
+    pieces = [packer.compress(line * ((1 << 20) // len(line))) for _ in range(510)]
+    store.packed.write_bytes(b"".join([*pieces, packer.flush()]))
+    assert store.packed.stat().st_size < 80_000
+    done = subprocess.run(
+        [sys.executable, "-c", ENDLESS, store.folder],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["6", str(packed.LINES + 1)], done.stderr
+
+
+def test_no_more_lines_are_packed_than_are_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (packed, packing):
+        monkeypatch.setattr(module, "LINES", 5)
+    before = loose(store)
+    with pytest.raises(StoreError, match="must have at most 5 records"):
+        pack(store.folder)
+    assert (loose(store), store.packed.exists()) == (before, False)
+    monkeypatch.setattr(packing, "LINES", 6)
+    with pytest.raises(StoreError, match="must read as it was written"):
+        pack(store.folder)
+    assert loose(store) == before
+    reader = Store(store.folder)
+    assert len(reader.lines()) == 5
+    assert reader.damaged == [packed.NAME]
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "socket", "folder"])

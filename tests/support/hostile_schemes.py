@@ -1,5 +1,6 @@
 """A plugin whose schemes do what no scheme must; each option is one fault."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -263,6 +264,51 @@ def forged() -> bytes:
     body = {"spec": spec, "label": "nope", "family": "none", "source": ""}
     body |= {"status": "ok", "rows": [], "provenance": {}}
     return json.dumps({"token": request["token"], "body": body}).encode() + b"\n"
+
+
+@register("haunts", family="absolute")
+class Haunts(Scheme):
+    """Leave a process that writes on every pipe later, or be there meanwhile."""
+
+    def __init__(self, geometry: Geometry, *, how: str = "waits") -> None:
+        super().__init__(geometry)
+        self.how = how
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        how, self.how = self.how, ""
+        if how == "waits":
+            time.sleep(3)
+        elif how and not os.fork():
+            if how == "orphan" and os.fork():
+                os._exit(0)
+            for _ in range(60):
+                time.sleep(1)
+                for descriptor in range(3, 64):
+                    with contextlib.suppress(OSError):
+                        os.write(descriptor, b"{\n")
+            os._exit(0)
+        elif how == "orphan":
+            os.wait()
+        return x
+
+
+@register("precise", family="absolute")
+class Precise(Scheme):
+    """Turn one of torch's switches for the precision of float32."""
+
+    def __init__(self, geometry: Geometry, *, of: str = "", to: str = "tf32") -> None:
+        super().__init__(geometry)
+        self.backend: Any = torch.backends
+        for part in filter(None, of.split(".")):
+            self.backend = getattr(self.backend, part)
+        self.value = to
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        to, self.value = self.value, ""
+        if to:
+            log(precision=self.backend.fp32_precision)
+            self.backend.fp32_precision = to
+        return x
 
 
 @register("speaks", family="absolute")

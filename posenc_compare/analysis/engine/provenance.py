@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,8 +50,18 @@ def provenance(cell: Cell) -> Facts:
         "scheme_origin": Path(entry.origin).name,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "flush_denormal": True,
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "float32_matmul_precision": _matmul_precision(cell.setting.device),
     }
+
+
+def _matmul_precision(device: str) -> str:
+    """Return how exact matrix products are, by whichever switch of torch says so."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # newer switches say what this one has no word for
+        backends: Any = torch.backends
+        backend = backends.cuda if device == "cuda" else backends.mkldnn
+        return str(backend.matmul.fp32_precision)
 
 
 @functools.cache
@@ -137,9 +148,17 @@ def _graphics() -> Facts:
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         "driver": " ".join(_lines("/proc/driver/nvidia/version")[:1]),
-        "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
-        "tf32_cudnn": torch.backends.cudnn.allow_tf32,
+        "tf32_matmul": _allowed(torch.backends.cuda.matmul),
+        "tf32_cudnn": _allowed(torch.backends.cudnn),
     }
+
+
+def _allowed(backend: Any) -> bool | str:
+    """Return whether TF32 is allowed."""
+    try:
+        return backend.allow_tf32
+    except RuntimeError:  # newer switches say it of some operations alone
+        return str(backend.fp32_precision)
 
 
 def _peak() -> Facts:

@@ -2,7 +2,8 @@
 
 A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
 Each worker runs cells of the same origins, so that no plugin meets another, nor a
-built-in cell; a scheme around that of a plugin has the plugin's origin. A measure that
+built-in cell; a scheme around that of a plugin has the plugin's origin. Two schemes of
+one plugin have workers of their own. A measure that
 times something runs alone, once all others are done. This process imports neither
 torch nor a plugin, and alone writes records.
 """
@@ -33,7 +34,7 @@ from posenc_compare.analysis.records.cells import Cell, entries_of, modules
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES
+from posenc_compare.registry import MEASURES, SCHEMES, Entry
 from posenc_compare.sources import OURS
 
 # Of one cell, by its loss.
@@ -42,6 +43,7 @@ STARTS = {
     UNPLACED: 3,
     "exit": 3,
     "mismatch": 3,
+    "protocol": 3,
     "store": 3,
     "oom": 2,
     "timeout": 1,
@@ -65,14 +67,19 @@ class Job:
     unplaced: int = 0  # starts on a node that was gone
     token: str = ""
     done: int = 0  # units of its work
+    first: bool = False  # whether its worker has computed no other cell
+    suspect: bool = False  # whether it must be the first of its next worker
 
     @property
     def group(self) -> Group:
         """Return what this cell must share with those of its worker."""
-        entries = entries_of(self.cell)
-        origins = {e.origin for e in entries if not e.module.startswith(f"{OURS}.")}
+        plugins = [e for e in entries_of(self.cell) if _of_plugin(e)]
+        origins = sorted({entry.origin for entry in plugins})
+        schemes = sorted(
+            n for n in self.cell.variant.schemes if _of_plugin(SCHEMES.entry(n))
+        )
         alone = MEASURES.entry(self.cell.measure).facts.get("exclusive", False)
-        return Group(tuple(sorted(origins)), alone)
+        return Group(tuple(origins), alone, tuple(schemes))
 
 
 class Scheduler:
@@ -182,7 +189,7 @@ class Scheduler:
             if worker is None:
                 break
             self.workers[worker] = None
-            if not self._give(worker):
+            if not self._give(worker, first=True):
                 self._end(worker)
         return bool(self.workers)
 
@@ -205,15 +212,18 @@ class Scheduler:
                 return None
             raise StoreError(f"a worker must be able to start, got {error}") from error
 
-    def _give(self, worker: Worker) -> bool:
+    def _give(self, worker: Worker, *, first: bool = False) -> bool:
         """Send the next cell of the worker's group; return whether there was one."""
         jobs = self.waiting[worker.group]
         while jobs and not self.stopped_by:
+            if jobs[0].suspect and not first:
+                return False
             job = jobs.popleft()
             if not missing([job.cell], self.store, self.retry):  # by another run
                 self.progress(job.cell, job.cell.setting.work - job.done)
                 continue
             job.starts += 1
+            job.first = first
             job.token = secrets.token_hex(16)
             self.workers[worker] = job
             worker.send(self._request(job))
@@ -256,7 +266,7 @@ class Scheduler:
                 self.store.check(max(1, size))  # it may be the scheme that says so
                 self._lose(job, self._fault(job, "lost", f"store: {error}", worker))
             case _:
-                self._fail(worker, job, f"unexpected answer {message}")
+                self._fail(worker, job, f"protocol: unexpected answer {message}")
 
     def _take(self, worker: Worker, job: Job, body: Body, last: bool) -> None:
         """Publish an answer that any reader can read, made with the code planned."""
@@ -265,7 +275,7 @@ class Scheduler:
             if not self.store.fits(record.to_json()):
                 raise ValueError("the record is too long to be read")
         except ValueError as error:
-            self._fail(worker, job, str(error))
+            self._fail(worker, job, f"protocol: {error}")
             return
         planned = job.blank.to_json()
         if any(canonical(body[name]) != canonical(planned[name]) for name in PLANNED):
@@ -282,9 +292,17 @@ class Scheduler:
             self._publish(job, record)
 
     def _fail(self, worker: Worker, job: Job, why: str) -> None:
-        """End a worker that does not answer as a worker does, and say so."""
+        """End a worker that does not answer as a worker does, and say so.
+
+        What an earlier cell of the worker left behind may have answered: the cell
+        begins again in a fresh one, where the fault is its own.
+        """
         self._end(worker)
-        self._publish(job, self._fault(job, "failed", f"protocol: {why}", worker))
+        if job.first:
+            self._publish(job, self._fault(job, "failed", why, worker))
+        else:
+            job.suspect = True
+            self._lose(job, self._fault(job, "lost", why, worker))
 
     def _look_after(self) -> None:
         """Notice a lost folder, and workers that died, hang, or had time to stop."""
@@ -299,12 +317,11 @@ class Scheduler:
             for message in worker.drain():
                 self._hear(worker, message)
             job = self.workers.get(worker)
-            if worker in self.workers:
-                self._end(worker)
+            self._end(worker)
             if job is None or overdue:
                 continue
             if why.startswith("protocol"):
-                self._publish(job, self._fault(job, "failed", why, worker))
+                self._fail(worker, job, why)
             else:
                 self._lose(job, self._fault(job, "lost", why, worker))
 
@@ -343,8 +360,13 @@ class Scheduler:
         )
 
     def _end(self, worker: Worker) -> None:
-        self.workers.pop(worker, None)
-        self.pool.end(worker)
+        if worker in self.workers:
+            del self.workers[worker]
+            self.pool.end(worker)
+
+
+def _of_plugin(entry: Entry) -> bool:
+    return not entry.module.startswith(f"{OURS}.")
 
 
 def _readable(body: Body, job: Job) -> Record:

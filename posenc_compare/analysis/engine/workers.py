@@ -44,10 +44,12 @@ class Group:
     Attributes:
         origins: from where code other than this package's computes them.
         alone: whether no other worker may compute meanwhile.
+        schemes: of plugins; those of one file do not meet either.
     """
 
     origins: tuple[str, ...]
     alone: bool = False
+    schemes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import read_file, write_file
-from posenc_compare.analysis.records.packed import LONG, PACKED, packed, read_packed
+from posenc_compare.analysis.records.packed import (
+    LINES,
+    LONG,
+    PACKED,
+    packed,
+    read_packed,
+)
 from posenc_compare.analysis.records.store import LIMIT, Store
 from posenc_compare.errors import ConfigError, StoreError
 
@@ -43,10 +49,11 @@ def pack(folder: Path) -> Done:
     with _alone_in(folder), _told(folder):
         texts = _texts(store)
         data = packed(texts)
-        if sum(map(len, texts.values())) > LONG // 2 or len(data) > PACKED:
+        long = sum(map(len, texts.values())) > LONG // 2 or len(data) > PACKED
+        if long or len(texts) > LINES:
             raise StoreError(
-                f"{folder}: must have records of at most {LONG // 2} bytes in all to "
-                f"be packed; a folder for each part of the run would work"
+                f"{folder}: must have at most {LINES} records of {LONG // 2} bytes in "
+                f"all to be packed; a folder for each part of the run would work"
             )
         if _damage(store):
             _keep_aside(store)

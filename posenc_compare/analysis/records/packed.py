@@ -16,6 +16,7 @@ from posenc_compare.analysis.core.files import read_file
 NAME = "cells.jsonl.xz"
 PACKED = 1 << 28  # bytes of a packed file
 LONG = 1 << 29  # bytes of all its lines
+LINES = 100_000  # that are read
 LINE = (1 << 24) + 64  # bytes of a record with its key
 MEMORY = 1 << 27  # bytes that unpacking may take beside what it gives
 STEP = 1 << 20  # bytes that are unpacked at a time
@@ -46,6 +47,8 @@ def read_packed(path: Path) -> Lines:
     damaged: list[str] = []
     try:
         for number, line in enumerate(_lines(read_file(path, PACKED)), start=1):
+            if number > LINES:
+                raise ValueError("more lines than are read")
             start = max(0, len(line) - TAIL)
             found = KEYED.search(line, start)
             key = found[1].decode() if found and found.end() == len(line) else ""

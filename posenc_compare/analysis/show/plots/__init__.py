@@ -12,10 +12,10 @@ from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots.drawing import draw, draw_apart, of_plugin
 from posenc_compare.analysis.show.plots.paper import OWN, Paper, on_paper
 from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.stamp import is_stamped, stamp_of
-from posenc_compare.analysis.show.plots.style import render
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import PLOTS, Entry
 from posenc_compare.validate import check_choice
@@ -62,15 +62,13 @@ def _files(
     stamp: str = "",
 ) -> dict[str, bytes]:
     """Return the files of one plot; none if there is nothing to draw, or it fails."""
-    try:
-        figure = PLOTS.get(entry.name)(records)
-        if figure is None:
-            return {}
-        return {f"{entry.name}.{e}": render(figure, e, dpi, stamp) for e in endings}
-    except (Exception, SystemExit) as error:  # odd arrays fail in many ways
-        problem = f"{type(error).__name__}: {error}"
+    if of_plugin(entry) and entry.path:
+        files, problem = draw_apart(entry, records, endings, dpi, stamp)
+    else:
+        files, problem = draw(entry.name, records, endings, dpi, stamp)
+    if problem:
         warn(clean(f"plot {entry.name}: not drawn: {problem}", 200))
-        return {}
+    return files
 
 
 def undrawn(folder: Path) -> list[str]:
@@ -78,8 +76,7 @@ def undrawn(folder: Path) -> list[str]:
     return [
         entry.name
         for entry in in_order()
-        if not entry.module.startswith(f"{PLOTS.package}.")
-        and not list(folder.glob(f"{entry.name}.*"))
+        if of_plugin(entry) and not list(folder.glob(f"{entry.name}.*"))
     ]
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ import matplotlib as mpl
 
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_choice
+from posenc_compare.validate import check_choice, read_regular
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 SIZES = {"column": COLUMN, "page": PAGE}
 HIGH = 7.9  # inches of all rows of a figure: with its legend it fits a page
+LONG = 1 << 20  # bytes of a file of settings
 BREAKS = re.compile(r"[^ _,:;=/]*[ _,:;=/]?")  # parts of a text, each ends a line
 GLYPH = 0.6  # of the size of letters, the width of one in the mean
 
@@ -32,10 +33,12 @@ class Paper:
     Attributes:
         width: of figures in inches; each has its own, if not given.
         rc: settings of matplotlib on top of those of this package.
+        style: the file of these settings.
     """
 
     width: float | None = None
     rc: tuple[tuple[str, Any], ...] = ()
+    style: Path | None = field(default=None, repr=False)
 
 
 OWN = Paper()
@@ -63,7 +66,7 @@ def paper_of(size: str, style: Path | None) -> Paper:
             raise ConfigError(
                 f"style must be a file of matplotlib settings, got {style}: {problem}"
             ) from error
-    return Paper(SIZES.get(size), tuple(given.items()))
+    return Paper(SIZES.get(size), tuple(given.items()), style and style.absolute())
 
 
 def _rc_of(style: Path) -> dict[Any, Any]:
@@ -71,8 +74,10 @@ def _rc_of(style: Path) -> dict[Any, Any]:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if a line is no setting, or has no such value.
+        ValueError: if it is no regular file or too long, or if a line is no setting,
+            or has no such value.
     """
+    read_regular(style, LONG)  # which matplotlib would read without end
     said: list[str] = []
     ear = logging.Handler(logging.WARNING)
     ear.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
