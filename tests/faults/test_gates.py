@@ -256,11 +256,6 @@ WRITERS = {
     "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
     "analysis/show/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
     "analysis/show/report.py": {"write_report: write_file"},
-    "analysis/show/site.py": {
-        "write_site: mkdir",
-        "write_site: write_file",
-        "write_site: unlink",
-    },
     "cli/show.py": {"_draw: write_file"},
 }
 # Reading, by flags that have a name; pipes; streams, and where they go if they cannot
