@@ -230,11 +230,9 @@ WRITERS = {
         "_keep_aside: mkdir",
         "_keep_aside: write_file",
     },
-    "analysis/engine/weights.py": {"_write: mkdir", "_write: write_file"},
     "analysis/records/asked.py": {"note_asked: write_file"},
-    "analysis/records/reuse.py": {"copy_records: mkdir", "copy_records: write_file"},
+    "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
-        "forget_weights: unlink",
         "create: mkdir",
         "create: write_file",
         "create: unlink",
