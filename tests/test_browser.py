@@ -10,7 +10,6 @@ from test_several_tasks import trained
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.show.report import write_report
-from posenc_compare.analysis.show.site import write_site
 
 pytestmark = pytest.mark.skipif(found() is None, reason="Chromium is not installed")
 views = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -187,26 +186,3 @@ def test_a_strange_script_does_not_run(
     tab.open(bad)
     assert tab.value("window.x === undefined")
     assert "script-src" in "".join(tab.complaints())
-
-
-def test_pages_of_a_site_lead_to_each_other(tab: Browser, tmp_path: Path) -> None:
-    made = [
-        trained(label, task, 0, 0.1 * i)
-        for i, label in enumerate(("rope", "alibi"))
-        for task in ("copy", "sort")
-    ]
-    write_site(tell_apart(sound(made), print), "Home", tmp_path)
-    tab.open(tmp_path / "index.html")
-    for selector, heading in (
-        ("nav a[href^=tasks]", "copy"),
-        ("tbody th a", "alibi"),
-        ("nav a", "Home"),
-    ):
-        tab.events.clear()
-        tab.click(selector)
-        tab.wait("Page.loadEventFired")
-        assert tab.value("document.querySelector('h1').textContent").startswith(heading)
-        assert all(
-            url.startswith((tmp_path.resolve().as_uri(), "data:image/"))
-            for url in tab.requests()
-        )

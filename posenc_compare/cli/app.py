@@ -32,7 +32,6 @@ from posenc_compare.cli.rerun import rerun
 from posenc_compare.cli.run import cost, measure, run
 from posenc_compare.cli.sensitivity import sensitivity
 from posenc_compare.cli.show import show_
-from posenc_compare.cli.slurm import slurm
 from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
@@ -143,8 +142,4 @@ for command in (
     env,
 ):
     app.command(command.__name__.strip("_"))(command)
-# What it does not know is an option of `run`.
-app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)(slurm)
 app.add_typer(hf, name="hf")

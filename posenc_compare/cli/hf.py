@@ -1,14 +1,12 @@
 """The commands on models of Hugging Face."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from posenc_compare.cli.console import say, show
-from posenc_compare.cli.options import Format, Formats, Plugins, with_choices
+from posenc_compare.cli.console import show
+from posenc_compare.cli.options import Format, Formats, with_choices
 from posenc_compare.cli.run import DryRun, Out, run_comparison
-from posenc_compare.registry import add_plugin
 
 app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
 Model = Annotated[
@@ -16,32 +14,6 @@ Model = Annotated[
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
 HEAD = ["layers", "type", "for", "pairs", "slow", "times", "off by", "rope here"]
-
-
-@app.command()
-def export(
-    folder: Annotated[
-        Path,
-        typer.Argument(help="Of a run with `--keep-weights`.", show_default=False),
-    ],
-    key: Annotated[
-        str,
-        typer.Argument(help="Of a record, or how it begins.", show_default=False),
-    ],
-    out: Annotated[
-        str, typer.Argument(help="New folder to write.", show_default=False)
-    ],
-    plugin: Plugins = None,
-) -> int:
-    """Write a network that was trained here as a model of Hugging Face."""
-    from posenc_compare.hf import export
-
-    for source in plugin or []:
-        add_plugin(source)
-    model = export(folder, key, out)
-    size = sum(weight.numel() for weight in model.parameters())
-    say(f"{out}: {model.config.scheme}, {size} parameters")
-    return 0
 
 
 @app.command()

@@ -9,22 +9,16 @@ applied.remove()
 
 from posenc_compare.hf.apply import Applied, apply
 from posenc_compare.hf.check import CheckError
-from posenc_compare.hf.export import export
-from posenc_compare.hf.network import ByteTokenizer, PosencConfig, PosencForCausalLM
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.scratch import from_scratch, load
 
 __all__ = [
     "Applied",
-    "ByteTokenizer",
     "CheckError",
-    "PosencConfig",
-    "PosencForCausalLM",
     "Rotary",
     "UnsupportedModelError",
     "apply",
-    "export",
     "from_scratch",
     "load",
     "rotary_of",

@@ -105,13 +105,6 @@ def test_what_has_no_place_on_a_grid(posenc, words: list[str], said: str) -> Non
     assert said in refused(posenc("run", "--dry-run", "--grid", "16x16", *words))
 
 
-def test_weights_are_kept_of_networks_that_are_trained(posenc) -> None:
-    for measures in ("smoothness", "cost"):
-        line = refused(posenc(*DRY, "--keep-weights", "--measures", measures))
-        assert "keep-weights must be left out where no network is trained" in line
-        assert "`--measures extrapolation` would work" in line
-
-
 @pytest.mark.parametrize(
     "words",
     [["--length", "0"], ["--positions", "0"], ["--positions", "1"], ["--width", "0"]],

@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from safetensors.torch import save as to_bytes
 from support.filesystem import KINDS, Crash, Seam, become, sealed, snapshot, within
 
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.weights import WithWeights
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
@@ -578,19 +576,3 @@ def test_a_record_says_what_was_refused_and_its_result_is_the_same(
     assert facts["checkpoints_refused"] == wanted
     assert again == whole
     assert again["status"] == "ok"
-
-
-@pytest.mark.parametrize(("step", "written"), [(29, False), (30, True)])
-def test_weights_of_what_is_already_trained_are_written(
-    folder: Path, step: int, written: bool
-) -> None:
-    weight = torch.arange(3.0)
-    state = {"model.weight": weight, "losses": torch.zeros(step)}
-    Checkpoints(folder).save(step, state)  # by a run that kept no weights
-    file = folder.parent.parent / "weights" / "one.safetensors"
-    WithWeights(file, 30, lambda: 0, folder=folder).load(*ANY)
-    assert file.exists() == written
-    if written:
-        found = load_file(file)
-        assert found.keys() == {"weight"}
-        assert torch.equal(found["weight"], weight)

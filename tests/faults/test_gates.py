@@ -230,11 +230,9 @@ WRITERS = {
         "_keep_aside: mkdir",
         "_keep_aside: write_file",
     },
-    "analysis/engine/weights.py": {"_write: mkdir", "_write: write_file"},
     "analysis/records/asked.py": {"note_asked: write_file"},
-    "analysis/records/reuse.py": {"copy_records: mkdir", "copy_records: write_file"},
+    "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
-        "forget_weights: unlink",
         "create: mkdir",
         "create: write_file",
         "create: unlink",
@@ -256,11 +254,6 @@ WRITERS = {
     "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
     "analysis/show/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
     "analysis/show/report.py": {"write_report: write_file"},
-    "analysis/show/site.py": {
-        "write_site: mkdir",
-        "write_site: write_file",
-        "write_site: unlink",
-    },
     "cli/show.py": {"_draw: write_file"},
 }
 # Reading, by flags that have a name; pipes; streams, and where they go if they cannot

@@ -55,18 +55,6 @@ def test_a_copy_has_every_byte(tmp_path: Path, packed: bool) -> None:
     assert {path.name: path.read_bytes() for path in new.cells.glob("*")} == texts
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_weights_are_copied_with_their_records_where_asked(
-    tmp_path: Path, asked: bool
-) -> None:
-    one, new = folder(tmp_path / "one", s0={}, s1={}), folder(tmp_path / "new")
-    one.weights(KEYS[0]).parent.mkdir()
-    one.weights(KEYS[0]).write_bytes(b"trained")
-    copy_records(held_by(KEYS, [one.folder]), new, weights=asked)
-    assert new.weights(KEYS[0]).exists() == asked
-    assert not new.weights(KEYS[1]).exists()
-
-
 def test_a_record_that_went_meanwhile_is_left_to_be_computed(tmp_path: Path) -> None:
     one, new = folder(tmp_path / "one", s0={}, s1={}), folder(tmp_path / "new")
     held = held_by(KEYS, [one.folder])

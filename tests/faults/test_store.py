@@ -953,19 +953,3 @@ def test_a_file_is_older_than_a_record_that_came_later(tmp_path: Path) -> None:
     time.sleep(0.05)
     pack(store.folder)
     assert store.newer(shown)
-
-
-def test_weights_that_are_forgotten_take_nothing_else_along(tmp_path: Path) -> None:
-    store, elsewhere = Store(tmp_path / "run"), tmp_path / "elsewhere"
-    store.create()
-    weights = store.weights("0" * 32)
-    store.forget_weights("0" * 32)  # there are none
-    weights.parent.mkdir()
-    elsewhere.write_text("mine")
-    weights.symlink_to(elsewhere)
-    store.forget_weights("0" * 32)
-    assert not weights.is_symlink()
-    assert elsewhere.read_text() == "mine"
-    weights.mkdir()
-    with pytest.raises(StoreError, match="weights of an earlier training"):
-        store.forget_weights("0" * 32)

@@ -14,13 +14,6 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 FAULTS = [
     fault(
-        "slurm",
-        "queued again after a scancel",
-        'if [ "$late" = 1 ] && [ "$code" = 130 ]',
-        'if [ "$code" = 130 ]',
-        "cli/test_slurm.py::test_a_job_whose_time_is_up_is_queued_again",
-    ),
-    fault(
         "config",
         "file before flags",
         "yield {**chosen, **flags}",

@@ -1,4 +1,4 @@
-"""Faults of the report and the site: pages made of tables, plots and cards."""
+"""Faults of the report: pages made of tables, plots and cards."""
 
 from planted import Fault
 
@@ -11,7 +11,6 @@ FILES = (
     "analysis/show/page.py",
     "analysis/show/report.py",
     "analysis/show/sections.py",
-    "analysis/show/site.py",
     "analysis/show/verdict.py",
 )
 REPORT = "tests/test_report.py::test_"
@@ -130,21 +129,5 @@ FAULTS = [
         "script-src '{_hash(script)}'",
         "script-src '{_hash(style)}'",
         f"{REPORT}a_thousand_hostile_texts_add_no_element",
-    ),
-    fault(
-        "analysis/show/site",
-        "links from the first page",
-        'f"../{address}"',
-        'f"{address}"',
-        "tests/test_site.py"
-        "::test_every_scheme_and_task_has_a_page_and_all_links_lead_somewhere",
-    ),
-    fault(
-        "analysis/show/contents",
-        "links of a site on one page",
-        'address = "schemes/{}.html" if site else',
-        'address = "schemes/{}.html" if not site else',
-        "tests/test_site.py"
-        "::test_every_scheme_and_task_has_a_page_and_all_links_lead_somewhere",
     ),
 ]

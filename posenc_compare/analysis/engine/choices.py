@@ -97,9 +97,6 @@ class WorkChoices(TypedDict, total=False):
     deterministic: Annotated[
         bool, "Refuse operations whose result may differ from time to time on a GPU."
     ]
-    keep_weights: Annotated[
-        bool, "Write the weights of every network trained, which `hf export` reads."
-    ]
     reuse: Annotated[
         str, "Folders of runs, by comma: what they have is copied, not computed again."
     ]
@@ -136,7 +133,6 @@ class Work:
         overwrite: compute every cell again.
         fail_fast: stop at the first cell that fails.
         deterministic: let torch refuse what may give other bytes another time.
-        keep_weights: write the weights of every network that is trained.
         reuse: comma-separated folders of runs, whose records are copied.
         shard: `I/N`, the cells that this run of N takes first.
         engine: local or ray.
@@ -155,7 +151,6 @@ class Work:
     overwrite: bool = False
     fail_fast: bool = False
     deterministic: bool = False
-    keep_weights: bool = False
     reuse: str = ""
     shard: str = "1/1"
     engine: str = "local"

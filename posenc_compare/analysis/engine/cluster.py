@@ -55,11 +55,10 @@ class Host:
         self._timeout = timeout
 
     def send(self, request: Body) -> None:
-        """Pass a request on; checkpoints and weights need the folder of the run."""
-        for name in ("checkpoints", "weights"):
-            place = request.get(name)
-            if place and not Path(place).parents[1].is_dir():
-                request[name] = ""
+        """Pass a request on; checkpoints need the folder of the run."""
+        place = request.get("checkpoints")
+        if place and not Path(place).parents[1].is_dir():
+            request["checkpoints"] = ""
         self._worker.send(request)
 
     def hear(self) -> Heard:

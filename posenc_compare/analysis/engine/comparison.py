@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.analysis.engine.choices import (
-    RETRY,
     Choices,
     Settings,
     Work,
@@ -35,7 +34,6 @@ from posenc_compare.analysis.engine.plan import (
     missing,
     plan,
     shuffled,
-    with_network,
 )
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.engine.workers import Limits, Workers
@@ -158,7 +156,7 @@ class Comparison:
         every = (*self.cells, *self.others)
         with closing(workers_of(self.work, self.limits, every)) as pool:
             store.create()
-            copy_records(held, store, weights=self.limits.keep_weights)
+            copy_records(held, store)
             return self._compute(store, listen, len(held), pool)
 
     def _compute(
@@ -210,21 +208,10 @@ class Comparison:
         )
         stopped_by = scheduler.run()
         keys = set(self.keys)
-        if self.limits.keep_weights and (bare := self._bare(store)):
-            tell(
-                note=f"{bare} trained before without their weights, which are not in "
-                f"{store.folder}; {again} trains them again"
-            )
         if store.keys() - keys:  # which other code may have made
             records = sound(store.records(), lambda line: None, arrays=False)
             note_asked(store, records, keys)
         return stopped_by
-
-    def _bare(self, store: Store) -> int:
-        """Return how many networks have a record, and no weights beside it."""
-        trained = with_network((*self.cells, *self.others))
-        keys = {c.key() for c in trained} - missing(trained, store, RETRY[:3]).keys()
-        return sum(not store.weights(key).is_file() for key in keys)
 
     def _loose(self, store: Store) -> int:
         """Return how many records are of runs that let torch take any operation."""
@@ -286,11 +273,6 @@ def plan_comparison(
         work.threads,
         sys.maxsize if work.yes else MANY,
     )
-    if work.keep_weights and not with_network(planned):
-        raise ConfigError(
-            f"keep-weights must be left out where no network is trained, got measures "
-            f"{measures[:80]!r}; `--measures extrapolation` would work"
-        )
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)
     mine = {id(cell) for cell in cells}

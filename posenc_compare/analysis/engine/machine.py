@@ -49,7 +49,6 @@ def limits_of(work: Work, cells: list[Cell]) -> Limits:
         interval=work.checkpoint_every,
         fail_fast=work.fail_fast,
         deterministic=work.deterministic,
-        keep_weights=work.keep_weights,
     )
 
 

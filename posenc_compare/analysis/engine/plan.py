@@ -124,16 +124,6 @@ def missing(
     }
 
 
-def with_network(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells that end with a trained network, not those that time steps."""
-    return [
-        cell
-        for cell in cells
-        if cell.setting.resumes
-        and not MEASURES.entry(cell.measure).facts.get("exclusive")
-    ]
-
-
 def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     """Return the cells of one of several runs that share the work without talking.
 

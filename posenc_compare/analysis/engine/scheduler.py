@@ -21,7 +21,7 @@ from typing import Any
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.engine.plan import missing, with_network
+from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.engine.workers import (
     UNPLACED,
     Group,
@@ -233,17 +233,12 @@ class Scheduler:
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
-        weights = self.store.weights(job.key).absolute()
-        keep = self.limits.keep_weights and with_network([job.cell])
-        if not keep:
-            self.store.forget_weights(job.key)
         return {
             "token": job.token,
             "spec": job.blank.spec.to_json(),
             "run": self._run,
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
-            "weights": str(weights) if keep else "",
             "interval": self.limits.interval,
         }
 

@@ -137,7 +137,6 @@ def _import_plugins(finder: PlannedFinder) -> None:
 
 def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
     from posenc_compare.analysis.core.progress import Progress
-    from posenc_compare.analysis.engine.weights import WithWeights
     from posenc_compare.analysis.records.cells import cell_of
     from posenc_compare.analysis.records.record import Fields, Spec
     from posenc_compare.analysis.training.checkpoints import Checkpoints
@@ -154,13 +153,9 @@ def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
     folder = request["checkpoints"] and Path(request["checkpoints"])
     spec = Spec.from_json(Fields(request["spec"], "spec"))
     cell = cell_of(spec, request["places"])
-    given: Body = {"folder": folder, "interval": request["interval"]}
-    given |= {"stop": STOP.is_set, "run": request["run"]}
-    if request["weights"]:
-        file, steps = Path(request["weights"]), cell.setting.work
-        checkpoints = WithWeights(file, steps, lambda: done, **given)
-    else:
-        checkpoints = Checkpoints(**given)
+    checkpoints = Checkpoints(
+        folder, request["interval"], stop=STOP.is_set, run=request["run"]
+    )
     return cell, Progress(advance, checkpoints), checkpoints
 
 

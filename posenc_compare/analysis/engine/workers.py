@@ -25,7 +25,6 @@ class Limits:
         interval: seconds between checkpoints of a training.
         fail_fast: stop at the first cell that fails or is lost.
         deterministic: let torch refuse what may give other bytes another time.
-        keep_weights: write the weights of every network that is trained.
     """
 
     workers: int
@@ -34,7 +33,6 @@ class Limits:
     interval: float = 180.0
     fail_fast: bool = False
     deterministic: bool = False
-    keep_weights: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,12 @@ def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
     return held
 
 
-def copy_records(held: dict[str, Store], to: Store, *, weights: bool = False) -> None:
+def copy_records(held: dict[str, Store], to: Store) -> None:
     """Copy records into a folder, to the byte.
 
     Args:
         held: where each is, by key.
         to: the folder.
-        weights: copy those of networks too, where they are kept.
 
     Raises:
         StoreError: if one cannot be written.
@@ -55,10 +54,6 @@ def copy_records(held: dict[str, Store], to: Store, *, weights: bool = False) ->
         if found is None:
             continue  # it was removed a moment ago, and is computed instead
         try:
-            if weights and store.weights(key).is_file():
-                to.weights(key).parent.mkdir(exist_ok=True)
-                data = store.weights(key).read_bytes()
-                write_file(to.weights(key), data, to.files)
             write_file(to.cells / f"{key}.json", found[0], to.files)
         except OSError as error:
             raise StoreError(

@@ -65,24 +65,6 @@ class Store:
         self.damaged: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
 
-    def weights(self, key: str) -> Path:
-        """Return where the weights of a trained cell are kept, if a run keeps them."""
-        return self.folder / "weights" / f"{key}.safetensors"
-
-    def forget_weights(self, key: str) -> None:
-        """Remove the weights of a cell: they are of an earlier training.
-
-        Raises:
-            StoreError: if they cannot be removed.
-        """
-        try:
-            self.weights(key).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"{self.folder}: must let weights of an earlier training be removed, "
-                f"got {error}"
-            ) from error
-
     def create(self) -> None:
         """Make the folder and prove that it takes files, before a run begins.
 

@@ -1,4 +1,4 @@
-"""All that a report or the first page of a site shows, ready for its template."""
+"""All that a report shows, ready for its template."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -73,25 +73,21 @@ class Contents(TypedDict):
     made_with: dict[str, Listed]
 
 
-def contents_of(
-    records: list[Record], plates: Iterable[Plate] = (), *, site: bool = False
-) -> Contents:
+def contents_of(records: list[Record], plates: Iterable[Plate] = ()) -> Contents:
     """Return what a page shows of records.
 
     Args:
         records: as `load_records` returns them.
         plates: plots of them.
-        site: whether schemes and tasks have pages of their own.
     """
     tables = display_tables(records)
     labels = {record.label for record in records}
-    sections = sections_of(tables, labels, page="index.html" if site else "")
+    sections = sections_of(tables, labels)
     plots = place(plates, tables, sections)
-    tasks = _tasks(records, labels, site=site)
+    tasks = _tasks(records, labels)
     cards = cards_of(
         records, [*sections, *(s for task in tasks for s in task.sections)]
     )
-    address = "schemes/{}.html" if site else "#scheme-{}"
     return Contents(
         coverage=coverage(records),
         made=_made(records),
@@ -102,7 +98,7 @@ def contents_of(
         plots=plots,
         tasks=tasks,
         cards=cards,
-        links={card.label: address.format(card.anchor) for card in cards},
+        links={card.label: f"#scheme-{card.anchor}" for card in cards},
         missing=without_result(records),
         quantities=quantities_of(records),
         made_with=made_with(records),
@@ -130,16 +126,13 @@ def _made(records: list[Record]) -> str:
     return f"posenc-compare {', '.join(versions)}{f'; {last}' if last else ''}"
 
 
-def _tasks(records: list[Record], labels: set[str], *, site: bool) -> list[Task]:
+def _tasks(records: list[Record], labels: set[str]) -> list[Task]:
     """Return the tasks of records, if there are several."""
     found = task_tables(records)
     if len(found) < 2:
         return []
     tasks = []
     for name, word in anchors(found).items():
-        address = f"tasks/{word}.html" if site else f"#task-{word}"
-        page = address if site else ""
-        start = "table" if site else f"task-{word}-table"
-        sections = sections_of(found[name], labels, start, page)
-        tasks.append(Task(name, address, found[name], sections))
+        sections = sections_of(found[name], labels, f"task-{word}-table")
+        tasks.append(Task(name, f"#task-{word}", found[name], sections))
     return tasks

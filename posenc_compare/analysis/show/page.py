@@ -1,4 +1,4 @@
-"""What every page of a report shares: templates, style, script, and what it may load.
+"""The page of a report: templates, style, script, and what it may load.
 
 A page loads nothing. Its policy allows the one style and the one script that stand in
 it, by their hashes, and images that are part of it. Templates escape every text.
@@ -16,11 +16,10 @@ from posenc_compare.analysis.core.sanitize import clean
 PACKAGE, FOLDER = "posenc_compare.analysis.show", "web"
 
 
-def render(template: str, title: str, **parts: object) -> str:
-    """Return a page.
+def render(title: str, **parts: object) -> str:
+    """Return the page of a report.
 
     Args:
-        template: name of its file.
         title: of the page.
         **parts: that the template shows.
     """
@@ -32,7 +31,7 @@ def render(template: str, title: str, **parts: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(
+    return environment.get_template("report.html").render(
         title=clean(title),
         version=__version__,
         style=style,

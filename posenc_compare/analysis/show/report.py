@@ -48,4 +48,4 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         title: of the page.
         plates: its plots.
     """
-    return render("report.html", title, inside=True, **contents_of(records, plates))
+    return render(title, **contents_of(records, plates))

@@ -36,7 +36,6 @@ class Section:
         head: column headings.
         body: rows.
         lines: beneath it.
-        page: of a site that it stands on; empty for a single page.
         before: plots above it.
         after: plots beneath it.
     """
@@ -47,7 +46,6 @@ class Section:
     head: list[str]
     body: list[Line]
     lines: tuple[str, ...]
-    page: str
     before: list[Plate] = field(default_factory=list)
     after: list[Plate] = field(default_factory=list)
 
@@ -70,7 +68,7 @@ def anchors(names: Iterable[str]) -> dict[str, str]:
 
 
 def sections_of(
-    tables: Sequence[Table], labels: Iterable[str], name: str = "table", page: str = ""
+    tables: Sequence[Table], labels: Iterable[str], name: str = "table"
 ) -> list[Section]:
     """Return tables as a page shows them.
 
@@ -78,11 +76,10 @@ def sections_of(
         tables: in order.
         labels: of all schemes.
         name: that anchors begin with.
-        page: of a site that they stand on; empty for a single page.
     """
     known = set(labels)
     return [
-        Section(f"{name}-{i}", *_heading(t), t.head, _body(t, known), t.lines, page)
+        Section(f"{name}-{i}", *_heading(t), t.head, _body(t, known), t.lines)
         for i, t in enumerate(tables, start=1)
     ]
 
