@@ -83,14 +83,15 @@ class Applied:
         model.set_attn_implementation(NAME)
         own = list(dict.fromkeys(made))
         index = dict(zip(self.places, map(own.index, made), strict=True))
-        model.add_module(SCHEMES, nn.ModuleList(own))
+        held = nn.ModuleList(own)
+        model.add_module(SCHEMES, held)
         owner = uuid.uuid4().hex
         for place in places:
             layer = Layer(
                 place.layer,
                 index.get(place),
                 place is self.places[0],
-                model.get_submodule(SCHEMES),
+                held,
                 keep_rotary=keep_rotary,
                 generator=generator,
                 before=self.before,
@@ -159,7 +160,8 @@ class Applied:
         return check(self.model, tokens)
 
     def _hooked(self) -> list[RemovableHandle]:
-        hooks = []
+        # Some of transformers looks at values before it asks for a mask.
+        hooks = [self.model.get_input_embeddings().register_forward_hook(_embedded)]
         for place in self.places:
             enter = functools.partial(_enter, place.name)
             on, block = place.attention, place.block
@@ -303,13 +305,16 @@ AttentionInterface.register(NAME, attention)
 AttentionMaskInterface.register(NAME, masked)
 
 
+def _embedded(_: nn.Module, args: object, x: Tensor) -> None:
+    check_real(x)
+
+
 @uncompiled
 def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
     """Keep what a layer is told of positions; before the first, embed tokens."""
     layer = layer_of(getattr(block, name))
     given = _named(type(block), args) | kwargs
     x = given["hidden_states"]
-    check_real(x)
     now = pass_of(given.get("attention_mask"))
     now.told(given.get("position_ids"))
     if not layer.first:

@@ -4,7 +4,7 @@ Both are found from the module that is called. So copies of a model, which may b
 in threads, have their own schemes, and a call has what it was given and nothing else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -74,7 +74,7 @@ class Layer(nn.Module):
         memo: set[nn.Module] | None = None,
         prefix: str = "",
         remove_duplicate: bool = True,
-    ) -> Iterator[tuple[str, nn.Module]]:
+    ) -> Generator[tuple[str, nn.Module]]:
         if memo is None or self not in memo:
             if memo is not None and remove_duplicate:
                 memo.add(self)
@@ -131,7 +131,8 @@ def layer_of(module: nn.Module) -> Layer:
     if isinstance(layer, Layer):
         return layer
     raise UnsupportedModelError(
-        f"{type(module).__name__}: has no scheme; hf.apply(model, ...) would work"
+        f"{type(module).__name__}: must be attention as hf.apply found it, got what has "
+        f"no scheme; hf.apply after all changes of the model would work"
     )
 
 
@@ -140,7 +141,7 @@ def _ready(module: nn.Module, device: torch.device) -> Scheme:
     for path, part in scheme.named_modules():
         found: Any = part
         if getattr(found, "_is_replica", False):  # which has plain tensors instead
-            found._parameters = found._former_parameters
+            found._parameters.update(found._former_parameters)
         if hasattr(part, "base_layer"):  # of all tuners of PEFT
             raise UnsupportedModelError(
                 f"{scheme.name}: reads the weight of {path!r}, so an adapter in its "
@@ -149,10 +150,12 @@ def _ready(module: nn.Module, device: torch.device) -> Scheme:
             )
     for tensor in chain(scheme.parameters(), scheme.buffers()):
         if tensor.device != device:
+            cure = f"model.to({str(device)!r})"
+            if tensor.is_meta:
+                cure = "hf.apply after accelerate offloads the model"
             raise UnsupportedModelError(
                 f"{scheme.name}: its parameters must be on {device}, got "
-                f"{tensor.device}; hf.apply after a model is offloaded or dispatched "
-                f"(accelerate) would work, or model.to({str(device)!r})"
+                f"{tensor.device}; {cure} would work"
             )
     return scheme
 

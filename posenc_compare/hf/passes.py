@@ -6,6 +6,7 @@ with all of that attached, and attention finds it there. A `Session` states the 
 mask in our words, and is compared with it before it is used.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from posenc_compare.schemes import Scheme
 
 ATTACHED = "posenc_compare_pass"
 DRAWN = "posenc_compare_drawn"
+LOOKS = "a scheme looks at masks and keys; torch.compile(model) would work"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -200,19 +202,22 @@ def check_real(x: Tensor) -> None:
         UnsupportedModelError: if a graph is traced, or tensors have no values.
     """
     fault = ""
-    if torch.jit.is_tracing() or torch.compiler.is_exporting():
-        fault = "a graph is traced (torch.jit.trace, torch.export), and a pass looks at"
-        fault += " values; torch.compile"
+    jit: Any = torch.jit
+    if jit.is_tracing() or torch.compiler.is_exporting():
+        fault = f"is in no traced graph (torch.jit.trace, torch.export): {LOOKS}"
     elif x.is_meta:
-        fault = "tensors on the meta device have none; a model with its weights loaded"
+        fault = "must have its weights, got the meta device; a loaded one would work"
     if fault:
-        raise UnsupportedModelError(f"a model with a scheme: {fault} would work")
+        raise UnsupportedModelError(f"a model with a scheme {fault}")
 
 
 def uncompiled(function: F) -> F:
     """Return a function that `torch.compile` leaves as it is."""
-    plain: Any = torch.compiler.disable(function)
-    return plain
+    disable: Any = torch.compiler.disable
+    more = (
+        {"reason": LOOKS} if "reason" in inspect.signature(disable).parameters else {}
+    )
+    return disable(function, **more)
 
 
 @uncompiled

@@ -103,8 +103,9 @@ def _past(given: Given, key: Tensor) -> Tensor | None:
     """
     now, kept = given.now, getattr(given.cache, KEPT, None)
     number, keys = given.layer.number, slice(now.dropped, now.dropped + now.past)
-    known = isinstance(kept, _Kept) and kept.owner == given.layer.owner
-    if known and number in kept.layers:
+    if not isinstance(kept, _Kept) or kept.owner != given.layer.owner:
+        kept = _Kept(given.layer.owner)
+    if number in kept.layers:
         stored = kept.layers[number]
         old, new = stored.marks[:, keys].to(key.device), _marks(key[:, :, : now.past])
         if torch.equal(old, new):
