@@ -29,6 +29,7 @@ from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_
 from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
 from posenc_compare.hf.places import (
     ROTARY,
+    WOULD_WORK,
     Place,
     UnsupportedModelError,
     check_interface,
@@ -427,7 +428,13 @@ def _made(
         made = [scheme] * len(places)
     else:
         variant = labelled(scheme) if isinstance(scheme, str) else scheme
-        geometry = geometry_of(model.config.get_text_config(), length)
+        try:
+            geometry = geometry_of(model.config.get_text_config(), length)
+        except RuntimeError as error:  # a size that differs by layer
+            raise UnsupportedModelError(
+                f"{type(model).__name__}: must have heads of one size in all layers, "
+                f"got a configuration with several; {WOULD_WORK}"
+            ) from error
         first: Scheme = variant.build(geometry)
         made = [first] * len(places)
         if first.facts.per_layer:

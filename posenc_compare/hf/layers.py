@@ -131,8 +131,8 @@ def layer_of(module: nn.Module) -> Layer:
     if isinstance(layer, Layer):
         return layer
     raise UnsupportedModelError(
-        f"{type(module).__name__}: must be attention as hf.apply found it, got what has "
-        f"no scheme; hf.apply after all changes of the model would work"
+        f"{type(module).__name__}: must be attention as hf.apply found it, got one "
+        f"without a scheme; hf.apply after all changes of the model would work"
     )
 
 

@@ -38,6 +38,7 @@ class Pass:
         position_ids: `(batch or 1, query)`, as the model has them.
         session: made by the first layer that asks.
         capped: schemes with their logits capped.
+        name: that no other pass has.
     """
 
     seen: Tensor
@@ -48,6 +49,7 @@ class Pass:
     position_ids: Tensor | None = None
     session: Session | None = field(default=None, repr=False)
     capped: dict[Scheme, Scheme] = field(default_factory=dict, repr=False)
+    name: object = field(default_factory=object, repr=False)
 
     def told(self, position_ids: Tensor | None) -> None:
         """Take the position ids that a layer is given; a pass that has others is new.

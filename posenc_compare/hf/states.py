@@ -27,15 +27,20 @@ class _Stored:
     """The mark of every key of one layer, and what was stored for its tokens."""
 
     marks: Tensor
-    state: Tensor | None
+    state: Tensor | None = None
 
 
 @dataclass
 class _Kept:
-    """What was stored of one cache, by layer, and who filled it."""
+    """What was stored of one cache, and who filled it.
+
+    A layer that a model runs several times in a pass has as many marks. The pass that
+    found the cache empty is `begun`.
+    """
 
     owner: str
-    layers: dict[int, _Stored] = field(default_factory=dict)
+    layers: dict[int, list[_Stored]] = field(default_factory=dict)
+    begun: object = None
 
 
 def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
@@ -50,37 +55,31 @@ def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
         UnsupportedModelError: if the cache has keys that this model did not put there,
             earlier tokens have no state, or padding stands between the tokens.
     """
-    now, layer, cache = given.now, given.layer, given.cache
-    states, fault, past = scheme.acts_at("token_state"), "", None
-    if now.past:
-        past = _past(given, key)
+    now, number, states = given.now, given.layer.number, scheme.acts_at("token_state")
+    kept, own = _kept(given), _Stored(_marks(key))
+    past = _past(given, kept, own.marks) if now.past else None
+    fault = ""
     if states and now.dropped:  # a state may look at tokens before, as PaTH does
-        fault = f"the cache of layer {layer.number} has dropped keys; use_cache=False"
+        fault = f"the cache of layer {number} has dropped keys; use_cache=False"
     elif states and now.has_holes:
         fault = "padding stands between tokens of a row; padding on one side"
-    elif states and now.past and past is None:
+    elif states and past and past.state is None:
         fault = "the cache has other keys than it was stored for; a cache filled "
         fault += "by this model in one order"
     if fault:
         raise UnsupportedModelError(
             f"{scheme.name}: has a token state, and {fault} would work"
         )
-    state = None
     if states:
-        x = given.x.to(key.device)
+        x, before = given.x.to(key.device), past.state if past else None
         with torch.autocast(key.device.type, enabled=False):
-            state = ask_state(scheme, x, past, now.keys)
-        assert state is not None
-    if cache is not None:
-        kept = getattr(cache, KEPT, None)
-        if not isinstance(kept, _Kept) or kept.owner != layer.owner:
-            kept = _Kept(layer.owner)
-            setattr(cache, KEPT, kept)
-        marks = torch.nn.functional.pad(_marks(key), (now.dropped, 0))
-        kept.layers[layer.number] = _Stored(
-            marks, None if state is None else state.detach()
-        )
-    return state
+            own.state = ask_state(scheme, x, before, now.keys)
+        assert own.state is not None
+    marks = torch.nn.functional.pad(own.marks, (now.dropped, 0))
+    kept.layers.setdefault(number, []).append(
+        _Stored(marks, None if own.state is None else own.state.detach())
+    )
+    return own.state
 
 
 def cache_name(names: Container[str]) -> str:
@@ -95,25 +94,42 @@ def cache_name(names: Container[str]) -> str:
     return next((n for n in CACHES if n in names), CACHES[0])
 
 
-def _past(given: Given, key: Tensor) -> Tensor | None:
-    """Return the state that was stored for the earlier keys, if it is theirs.
+def _kept(given: Given) -> _Kept:
+    """Return what was stored of the cache of a call, which is kept on the cache."""
+    now, layer, cache = given.now, given.layer, given.cache
+    kept = getattr(cache, KEPT, None)
+    if not isinstance(kept, _Kept) or kept.owner != layer.owner:
+        kept = _Kept(layer.owner)
+        if cache is not None:
+            setattr(cache, KEPT, kept)
+    if not now.past and kept.begun is not now.name:
+        kept.layers, kept.begun = {}, now.name
+    return kept
+
+
+def _past(given: Given, kept: _Kept, marks: Tensor) -> _Stored:
+    """Return what was stored of the earlier keys; no state if rows changed places.
+
+    It is no longer stored, as more will be.
 
     Raises:
         UnsupportedModelError: if a row has keys that were not stored together.
     """
-    now, kept = given.now, getattr(given.cache, KEPT, None)
-    number, keys = given.layer.number, slice(now.dropped, now.dropped + now.past)
-    if not isinstance(kept, _Kept) or kept.owner != given.layer.owner:
-        kept = _Kept(given.layer.owner)
-    if number in kept.layers:
-        stored = kept.layers[number]
-        old, new = stored.marks[:, keys].to(key.device), _marks(key[:, :, : now.past])
+    now, number = given.now, given.layer.number
+    new = marks[:, : now.past]
+    ours = kept.layers.get(number, [])
+    for i, stored in enumerate(ours):
+        old = stored.marks[:, now.dropped :].to(marks.device)[:, : now.past]
         if torch.equal(old, new):
-            return None if stored.state is None else stored.state[:, : now.past]
-        if old.shape[1] == now.past:
-            rows = (new[:, None] == old[None]).all(dim=2).any(dim=1)
-            if rows.all():  # in another order
-                return None
+            state = None if stored.state is None else stored.state[:, : now.past]
+        elif old.shape[1] < now.past:
+            continue
+        elif (new[:, None] == old[None]).all(dim=2).any(dim=1).all():
+            state = None  # the rows are in another order
+        else:
+            continue
+        del ours[i]
+        return _Stored(old, state)
     raise UnsupportedModelError(
         f"layer {number}: the cache has keys that this model did not put there under "
         f"this scheme, as a prefix or another model does; a cache that is empty at "
