@@ -59,7 +59,7 @@ FAULTS = [
     fault(
         "states",
         "padding that a state counts",
-        "elif now.has_holes:",
+        "elif states and now.has_holes:",
         "elif False:",
         "a_token_state_takes_no_padding_between_tokens",
     ),
