@@ -34,13 +34,13 @@ class _Stored:
 class _Kept:
     """What was stored of one cache, and who filled it.
 
-    A layer that a model runs several times in a pass has as many marks. The pass that
-    found the cache empty is `begun`.
+    A layer that a model runs several times in a pass has as many marks. The pass in
+    which it found the cache empty is in `begun`.
     """
 
     owner: str
     layers: dict[int, list[_Stored]] = field(default_factory=dict)
-    begun: object = None
+    begun: dict[int, object] = field(default_factory=dict)
 
 
 def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
@@ -102,8 +102,8 @@ def _kept(given: Given) -> _Kept:
         kept = _Kept(layer.owner)
         if cache is not None:
             setattr(cache, KEPT, kept)
-    if not now.past and kept.begun is not now.name:
-        kept.layers, kept.begun = {}, now.name
+    if not now.past and kept.begun.get(layer.number) is not now.name:
+        kept.layers[layer.number], kept.begun[layer.number] = [], now.name
     return kept
 
 
