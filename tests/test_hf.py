@@ -24,6 +24,8 @@ from posenc_compare.errors import ConfigError, UndefinedPositionError  # noqa: E
 from posenc_compare.hf.states import cache_name  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 
+applying = importlib.import_module("posenc_compare.hf.apply")  # not the function
+
 SIZE: dict[str, Any] = {
     "vocab_size": 97,
     "hidden_size": 48,
@@ -402,12 +404,12 @@ def test_a_table_ends_where_the_model_does(llama: Any) -> None:
 def test_a_model_that_looks_ahead_does_not_pass(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = hf.Applied.attend
+    right = applying.attend
 
-    def ahead(self: Any, *given: Any) -> Tensor:
-        return right(self, *given) + given[3].mean(dim=2, keepdim=True).mean()
+    def ahead(*given: Any) -> Tensor:
+        return right(*given) + given[3].mean(dim=2, keepdim=True).mean()
 
-    monkeypatch.setattr(hf.Applied, "attend", ahead)
+    monkeypatch.setattr(applying, "attend", ahead)
     with hf.apply(llama, "alibi") as applied:
         with pytest.raises(hf.CheckError, match="causal: logits must be the same"):
             applied.check()
@@ -521,12 +523,12 @@ def test_the_future_is_seen_in_half_precision_too(
     model = model_of("Llama", sizes).to(torch.bfloat16)
     with hf.apply(model, "alibi") as applied:
         applied.check()
-        right = hf.Applied.attend
+        right = applying.attend
 
-        def ahead(self: Any, *given: Any) -> Tensor:
-            return right(self, *given) + given[3].mean(dim=2, keepdim=True).mean() * 9
+        def ahead(*given: Any) -> Tensor:
+            return right(*given) + given[3].mean(dim=2, keepdim=True).mean() * 9
 
-        monkeypatch.setattr(hf.Applied, "attend", ahead)
+        monkeypatch.setattr(applying, "attend", ahead)
         with pytest.raises(hf.CheckError, match="causal"):
             applied.check()
 

@@ -10,6 +10,7 @@ import inspect
 import math
 import operator
 import sys
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,28 +22,42 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface
 
-from posenc_compare.attention import Session
-from posenc_compare.attention.session import attend
+from posenc_compare.attention.session import attend as attend_by
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.check import check
-from posenc_compare.hf.passes import Pass, masked, pass_of, uncompiled
-from posenc_compare.hf.places import ROTARY, Place, UnsupportedModelError, places_of
+from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_of
+from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
+from posenc_compare.hf.places import (
+    ROTARY,
+    WOULD_WORK,
+    Place,
+    UnsupportedModelError,
+    check_interface,
+    device_of,
+    places_of,
+)
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
-from posenc_compare.hf.states import States, cache_name
+from posenc_compare.hf.states import cache_name, extended
 from posenc_compare.schemes import DOORS, Scheme, Variant
 from posenc_compare.validate import check_whole
 from posenc_compare.variants import labelled
 
 # `flash`, `sdpa` or a slash in it would mean something to transformers.
 NAME = "posenc_compare"
-SCHEMES = "posenc_compare_schemes"  # the submodule that holds the schemes
-OWNER = "posenc_compare_applied"  # on every module of attention
+APPLIED = "posenc_compare_applied"  # on the model
 EAGER = "eager_attention_forward"  # of every modelling file
+REFUSED = {  # what attention is given, by name
+    "dropout": "dropout",
+    "s_aux": "sinks (s_aux)",
+    "position_bias": "a bias of its own (position_bias)",
+}
 
 
 class Applied:
     """A scheme in a model, until `remove`; also a context manager.
+
+    A copy of the model has one of its own, as `copy.posenc_compare_applied`.
 
     Args are those of `apply`.
     """
@@ -60,24 +75,32 @@ class Applied:
         _check_free(model, places)
         self.model = model
         self.keep_rotary = keep_rotary
-        self.generator = generator
         self.places, self._every = _chosen(places, layers), places
-        self.schemes = _made(scheme, model, 1 + places[-1].layer, length)
+        check_interface(model, self.places)
+        made = _made(scheme, model, self.places, length)
+        self.schemes = made  # of the chosen layers, in their order
         self._check_schemes()
-        self._layer = {place.attention: place for place in self.places}
-        self._capped: dict[int, Capped] = {}
-        # What attention of a layer is given, until it is done: its input, its cache.
-        self._given: dict[int, tuple[Tensor, Any]] = {}
-        self._states = States()
-        self._begun: Tensor | None = None  # the generator's, at the first layer
         self.before: str = model.config._attn_implementation or "eager"
-        AttentionInterface.register(NAME, attention)
-        AttentionMaskInterface.register(NAME, masked)
         model.set_attn_implementation(NAME)
-        self._hooks = self._hooked()
+        own = list(dict.fromkeys(made))
+        index = dict(zip(self.places, map(own.index, made), strict=True))
+        held = nn.ModuleList(own)
+        model.add_module(SCHEMES, held)
+        owner = uuid.uuid4().hex
         for place in places:
-            setattr(place.attention, OWNER, self)
-        model.add_module(SCHEMES, nn.ModuleList(self._own))
+            layer = Layer(
+                place.layer,
+                index.get(place),
+                place is self.places[0],
+                held,
+                keep_rotary=keep_rotary,
+                generator=generator,
+                before=self.before,
+                owner=owner,
+            )
+            place.attention.add_module(LAYER, layer.train(place.attention.training))
+        self._hooks = self._hooked()
+        setattr(model, APPLIED, self)
 
     def __enter__(self) -> "Applied":
         return self
@@ -86,13 +109,17 @@ class Applied:
         self.remove()
 
     def remove(self) -> None:
-        """Leave the model as it was: its rotary, its attention and its parameters."""
+        """Leave the model as it was: its rotary, its attention and its parameters.
+
+        Copies of the model keep the scheme.
+        """
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        if getattr(self._every[0].attention, OWNER, None) is self:
+        if getattr(self.model, APPLIED, None) is self:
             for place in self._every:
-                delattr(place.attention, OWNER)
+                delattr(place.attention, LAYER)
+            delattr(self.model, APPLIED)
             delattr(self.model, SCHEMES)
             self.model.set_attn_implementation(self.before)
 
@@ -105,19 +132,15 @@ class Applied:
             many the scheme has.
         """
         first = self.schemes[0]
+        own = dict.fromkeys(self.schemes)
         return {
             "scheme": first.name,
             "layers": [place.layer for place in self.places],
             "doors": [door for door in DOORS if first.acts_at(door)],
             "rotary": "kept" if self.keep_rotary else "neutral",
             "cache": "rotated keys" if self.keep_rotary else "raw keys",
-            "parameters": sum(p.numel() for one in self._own for p in one.parameters()),
+            "parameters": sum(p.numel() for one in own for p in one.parameters()),
         }
-
-    @property
-    def _own(self) -> list[Scheme]:
-        """Return the schemes of the layers that have one, each once."""
-        return list(dict.fromkeys(self.schemes[place.layer] for place in self.places))
 
     def check(self, tokens: int = 0) -> dict[str, float]:
         """Check the model with the scheme on random tokens, in some seconds.
@@ -137,101 +160,16 @@ class Applied:
         """
         return check(self.model, tokens)
 
-    # Sessions are looked up and compared, which is no work for a compiler.
-    @uncompiled
-    def attend(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: object,
-        scaling: float | None,
-        softcap: float | None,
-    ) -> Tensor:
-        """Return attention of one layer, `(batch, heads, query, head_dim)`."""
-        place, found = self._layer[module], pass_of(mask)
-        layer, scheme = place.layer, self.schemes[place.layer]
-        session = self._session(found)
-        keys = found.keys
-        if key.shape[2] < keys:
-            raise UnsupportedModelError(
-                f"layer {layer}: must have the keys of its mask, {keys}, "
-                f"got {key.shape[2]}"
-            )
-        key, value = key[:, :, :keys], value[:, :, :keys]
-        if softcap is not None:
-            if layer not in self._capped:
-                self._capped[layer] = Capped(scheme, softcap)
-            scheme = self._capped[layer]
-        x, cache = self._given.pop(layer)
-        state = self._states.extended(scheme, layer, x, key, cache, found)
-        # A model with another scale is one with the usual scale and other queries.
-        head_dim = query.shape[-1]
-        gain = scheme.query_init_gain(head_dim)
-        gain *= 1.0 if scaling is None else scaling * head_dim**0.5
-        if not math.isclose(gain, 1):
-            query = query * gain
-        return attend(session.plan, scheme, layer, query, key, value, state, "auto")
-
-    def serves(self, module: nn.Module) -> bool:
-        """Return whether a module is attention of a layer that has the scheme."""
-        return module in self._layer
-
-    def _session(self, found: Pass) -> Session:
-        """Return the session of a pass; masks of one pass see the same draws."""
-        if self._begun is None or not self.model.training:
-            return found.begin(self.schemes, None)
-        generator = torch.Generator()
-        generator.set_state(self._begun)
-        return found.begin(self.schemes, generator)
-
     def _hooked(self) -> list[RemovableHandle]:
-        hooks = []
-        for place in self._every:
-            enter = functools.partial(self._enter, place)
-            hooks.append(place.block.register_forward_pre_hook(enter, with_kwargs=True))
+        # Some of transformers looks at values before it asks for a mask.
+        hooks = [self.model.get_input_embeddings().register_forward_hook(_embedded)]
         for place in self.places:
-            prepare = functools.partial(self._prepare, place.layer)
-            on = place.attention
-            hooks.append(on.register_forward_pre_hook(prepare, with_kwargs=True))
+            enter = functools.partial(_enter, place.name)
+            on, block = place.attention, place.block
+            hooks.append(block.register_forward_pre_hook(enter, with_kwargs=True))
+            hooks.append(on.register_forward_pre_hook(_prepare, with_kwargs=True))
+            hooks.append(on.register_forward_hook(_finish, with_kwargs=True))
         return hooks
-
-    @uncompiled
-    def _enter(
-        self, place: Place, block: nn.Module, args: Any, kwargs: dict[str, Any]
-    ) -> Any:
-        """Keep what a layer is told of positions; before the first, embed tokens."""
-        given = _named(type(block), args) | kwargs
-        found = pass_of(given.get("attention_mask"))
-        found.told(given.get("position_ids"))
-        if place is self._every[0] and self.generator and found.session is None:
-            self._begun = self.generator.get_state()
-            torch.randint(2, (1,), generator=self.generator)  # another in the next pass
-        if place is not self._every[0] or not self.schemes[0].acts_at("embed"):
-            return None
-        x = self._session(found).embed(given["hidden_states"])
-        if args:
-            return (x, *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": x}
-
-    @uncompiled
-    def _prepare(
-        self, layer: int, module: nn.Module, args: Any, kwargs: dict[str, Any]
-    ) -> Any:
-        """Keep what attention is given, and make its rotary turn nothing."""
-        given = _named(type(module), args) | kwargs
-        self._given[layer] = given["hidden_states"], given.get(cache_name(given))
-        if self.keep_rotary:
-            return None
-        pair = kwargs.get(ROTARY)
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise UnsupportedModelError(
-                f"layer {layer}: {ROTARY} must be cosines and sines, given by name, "
-                f"got {type(pair).__name__}"
-            )
-        cos, sin = pair
-        return args, {**kwargs, ROTARY: (torch.ones_like(cos), torch.zeros_like(sin))}
 
     def _check_schemes(self) -> None:
         """Refuse what a scheme asks for and the model cannot give."""
@@ -241,7 +179,7 @@ class Applied:
                 f"{first.name}: needs positions of {first.facts.axes} axes, and a "
                 f"language model has one"
             )
-        if first.acts_at("embed") and len(self.places) != len(self.schemes):
+        if first.acts_at("embed") and len(self.places) != len(self._every):
             raise ConfigError(
                 f"{first.name}: acts before the first layer, so all layers must have "
                 f"it, got {[place.layer for place in self.places]}"
@@ -294,19 +232,15 @@ def attention(
     scaling: float | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Return attention as transformers asks for it; registered by `apply`.
+    """Return attention as transformers asks for it; registered under `NAME`.
 
     Returns:
         `(batch, query, heads, head_dim)`, and no weights.
     """
-    owner = getattr(module, OWNER, None)
-    if not isinstance(owner, Applied):
-        raise UnsupportedModelError(
-            f"{type(module).__name__}: has no scheme; hf.apply(model, ...) would work"
-        )
-    if not owner.serves(module):
+    layer = layer_of(module)
+    if layer.index is None:
         plain: Any = sdpa_attention_forward
-        if owner.before == "eager":
+        if layer.before == "eager":
             plain = getattr(sys.modules[type(module).__module__], EAGER, plain)
             assert attention_mask is not None
             hidden = torch.finfo(query.dtype).min
@@ -315,15 +249,116 @@ def attention(
             attention_mask = attention_mask.masked_fill(~seen, hidden)
         more |= {"dropout": dropout, "scaling": scaling}
         return plain(module, query, key, value, attention_mask, **more)[0], None
-    if dropout or more.get("s_aux") is not None:
-        what = "dropout" if dropout else "sinks (s_aux)"
-        raise UnsupportedModelError(
-            f"{type(module).__name__}: must have attention without {what}"
-        )
-    out = owner.attend(
-        module, query, key, value, attention_mask, scaling, more.get("softcap")
-    )
+    for name, what in REFUSED.items():
+        if more.get(name) is not None or (dropout and name == "dropout"):
+            raise UnsupportedModelError(
+                f"{type(module).__name__}: must have attention without {what}"
+            )
+    softcap = more.get("softcap")
+    out = attend(module, query, key, value, attention_mask, scaling, softcap)
     return out.transpose(1, 2).contiguous(), None
+
+
+# Sessions are looked up and compared, which is no work for a compiler.
+@uncompiled
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scaling: float | None,
+    softcap: float | None,
+) -> Tensor:
+    """Return attention of one layer, `(batch, heads, query, head_dim)`."""
+    given = getattr(mask, GIVEN, None)
+    if not isinstance(given, Given) or given.layer is not layer_of(module):
+        raise UnsupportedModelError(
+            f"{type(module).__name__}: must hand on the attention_mask that it is "
+            f"given, got another; layers=[...] without it would work"
+        )
+    layer, now, keys = given.layer, given.now, given.now.keys
+    if key.shape[2] < keys:
+        raise UnsupportedModelError(
+            f"layer {layer.number}: must have the keys of its mask, {keys}, got "
+            f"{key.shape[2]}"
+        )
+    key, value = key[:, :, :keys], value[:, :, :keys]
+    scheme = layer.scheme(query.device)
+    session = now.begin(layer.every_scheme(query.device))
+    if not given.used:  # some ask for attention twice, with other values
+        given.state = extended(scheme, given, key)
+        given.used = True
+    if softcap is not None:
+        scheme = now.capped.setdefault(scheme, Capped(scheme, softcap))
+    # A model with another scale is one with the usual scale and other queries.
+    head_dim = query.shape[-1]
+    gain = scheme.query_init_gain(head_dim)
+    gain *= 1.0 if scaling is None else scaling * head_dim**0.5
+    if not math.isclose(gain, 1):
+        query = query * gain
+    number, state = layer.number, given.state
+    return attend_by(session.plan, scheme, number, query, key, value, state, "auto")
+
+
+# A pickled model is unpickled where no `apply` was called, so it is done on import.
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, masked)
+
+
+def _embedded(_: nn.Module, args: object, x: Tensor) -> None:
+    check_real(x)
+
+
+@uncompiled
+def _enter(name: str, block: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Keep what a layer is told of positions; before the first, embed tokens."""
+    layer = layer_of(getattr(block, name))
+    given = _named(type(block), args) | kwargs
+    x = given["hidden_states"]
+    now = pass_of(given.get("attention_mask"))
+    now.told(given.get("position_ids"))
+    if not layer.first:
+        return None
+    if now.session is None:
+        now.draw(layer.generator if layer.training else None)
+    schemes = layer.every_scheme(x.device)
+    if not schemes[0].acts_at("embed"):
+        return None
+    x = now.begin(schemes).embed(x)
+    return _with(block, args, kwargs, hidden_states=x)
+
+
+@uncompiled
+def _prepare(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Give attention what it is given, and make its rotary turn nothing."""
+    layer = layer_of(module)
+    given = _named(type(module), args) | kwargs
+    now, x = pass_of(given.get("attention_mask")), given["hidden_states"]
+    mask = Given(layer, now, x, given.get(cache_name(given))).put()
+    if layer.keep_rotary:
+        return _with(module, args, kwargs, attention_mask=mask)
+    pair = given.get(ROTARY)
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise UnsupportedModelError(
+            f"layer {layer.number}: {ROTARY} must be cosines and sines, got "
+            f"{type(pair).__name__}"
+        )
+    cos, sin = pair
+    still = torch.ones_like(cos), torch.zeros_like(sin)
+    return _with(module, args, kwargs, attention_mask=mask, **{ROTARY: still})
+
+
+@uncompiled
+def _finish(module: nn.Module, args: Any, kwargs: dict[str, Any], _: object) -> None:
+    """Refuse attention that was computed without the scheme."""
+    mask = (_named(type(module), args) | kwargs).get("attention_mask")
+    given = getattr(mask, GIVEN, None)
+    if not isinstance(given, Given) or not given.used:
+        raise UnsupportedModelError(
+            f"{type(module).__name__}: did not ask for attention in layer "
+            f"{layer_of(module).number}; layers=[...] without it would work"
+        )
 
 
 def _check_kinds(scheme: object, generator: object) -> None:
@@ -347,8 +382,11 @@ def _check_kinds(scheme: object, generator: object) -> None:
 def _check_free(model: PreTrainedModel, places: Sequence[Place]) -> None:
     """Refuse a model that has a scheme, or shares its configuration with one."""
     name = type(model).__name__
-    if any(hasattr(place.attention, OWNER) for place in places):
-        raise ConfigError(f"{name}: has a scheme already; remove() would work")
+    if any(hasattr(place.attention, LAYER) for place in places):
+        raise ConfigError(
+            f"{name}: has a scheme already; remove() would work, of what hf.apply "
+            f"returned or model.{APPLIED}"
+        )
     if model.config._attn_implementation == NAME:
         raise ConfigError(
             f"{name}: shares its configuration with a model that has a scheme; one "
@@ -377,25 +415,34 @@ def _chosen(places: Sequence[Place], layers: Iterable[int] | None) -> list[Place
 def _made(
     scheme: str | Variant | Scheme,
     model: PreTrainedModel,
-    layers: int,
+    places: Sequence[Place],
     length: int | None,
 ) -> list[Scheme]:
-    """Return the scheme of every layer, on the device of the model."""
+    """Return the scheme of every chosen layer, on the device of its attention."""
     if isinstance(scheme, Scheme):
         if scheme.facts.per_layer:
             raise ConfigError(
                 f"{scheme.name}: has parameters for each layer, so it must be given "
                 f"by its label, got one scheme; {scheme.name!r} would work"
             )
-        return [scheme] * layers
-    variant = labelled(scheme) if isinstance(scheme, str) else scheme
-    geometry = geometry_of(model.config.get_text_config(), length)
-    first: Scheme = variant.build(geometry)
-    built = [first] * layers
-    if first.facts.per_layer:
-        others = (replace(geometry, layer=i) for i in range(1, layers))
-        built = [first, *map(variant.build, others)]
-    return [one.to(model.device).train(model.training) for one in built]
+        made = [scheme] * len(places)
+    else:
+        variant = labelled(scheme) if isinstance(scheme, str) else scheme
+        try:
+            geometry = geometry_of(model.config.get_text_config(), length)
+        except RuntimeError as error:  # a size that differs by layer
+            raise UnsupportedModelError(
+                f"{type(model).__name__}: must have heads of one size in all layers, "
+                f"got a configuration with several; {WOULD_WORK}"
+            ) from error
+        first: Scheme = variant.build(geometry)
+        made = [first] * len(places)
+        if first.facts.per_layer:
+            sizes = [replace(geometry, layer=place.layer) for place in places]
+            made = [variant.build(size) for size in sizes]
+    for one, place in zip(reversed(made), reversed(places), strict=True):
+        one.to(device_of(place.attention)).train(model.training)
+    return made
 
 
 @functools.cache
@@ -406,3 +453,12 @@ def _parameters(kind: type[nn.Module]) -> list[str]:
 def _named(kind: type[nn.Module], args: Sequence[Any]) -> dict[str, Any]:
     """Return what is given by place, by the name of its parameter."""
     return dict(zip(_parameters(kind), args, strict=False))
+
+
+def _with(
+    module: nn.Module, args: Any, kwargs: dict[str, Any], **new: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments of a call with others in their places."""
+    places = _parameters(type(module))[: len(args)]
+    kept = tuple(new.pop(name, old) for name, old in zip(places, args, strict=True))
+    return kept, {**kwargs, **new}

@@ -6,6 +6,7 @@ with all of that attached, and attention finds it there. A `Session` states the 
 mask in our words, and is compared with it before it is used.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme
 
 ATTACHED = "posenc_compare_pass"
+DRAWN = "posenc_compare_drawn"
+LOOKS = "a scheme looks at masks and keys; torch.compile(model) would work"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -34,6 +37,8 @@ class Pass:
         window: how many keys a query sees, itself included; None for all.
         position_ids: `(batch or 1, query)`, as the model has them.
         session: made by the first layer that asks.
+        capped: schemes with their logits capped.
+        name: that no other pass has.
     """
 
     seen: Tensor
@@ -43,6 +48,8 @@ class Pass:
     window: int | None
     position_ids: Tensor | None = None
     session: Session | None = field(default=None, repr=False)
+    capped: dict[Scheme, Scheme] = field(default_factory=dict, repr=False)
+    name: object = field(default_factory=object, repr=False)
 
     def told(self, position_ids: Tensor | None) -> None:
         """Take the position ids that a layer is given; a pass that has others is new.
@@ -54,6 +61,28 @@ class Pass:
             if before.shape != position_ids.shape or (before != position_ids).any():
                 self.session = None
         self.position_ids = position_ids
+
+    def draw(self, generator: torch.Generator | None) -> None:
+        """Let schemes draw in this forward pass, under each of its masks alike.
+
+        Position ids are what the masks of one forward pass have in common.
+
+        Args:
+            generator: of what they draw; None: they draw nothing.
+
+        Raises:
+            UnsupportedModelError: if layers are given no position ids.
+        """
+        if self.position_ids is None and generator:
+            raise UnsupportedModelError(
+                "generator: layers must be given position_ids, got none; None would "
+                "work"
+            )
+        if self.position_ids is not None:
+            state = None if generator is None else generator.get_state()
+            setattr(self.position_ids, DRAWN, state)
+        if generator is not None:
+            torch.randint(2, (1,), generator=generator)  # another in the next pass
 
     @property
     def has_holes(self) -> bool:
@@ -79,20 +108,21 @@ class Pass:
         """Return how many tokens there have been, dropped ones among them."""
         return self.dropped + self.keys
 
-    def begin(
-        self, schemes: Sequence[Scheme], generator: torch.Generator | None
-    ) -> Session:
+    def begin(self, schemes: Sequence[Scheme]) -> Session:
         """Return the session of this pass.
 
         Args:
-            schemes: by layer.
-            generator: of what schemes draw.
+            schemes: of the model; the first acts for all where tokens are placed.
 
         Raises:
             UnsupportedModelError: if the mask is another than a `Mask` can state, or
                 position ids count otherwise than the tokens stand.
         """
         if self.session is None:
+            state, generator = getattr(self.position_ids, DRAWN, None), None
+            if state is not None:
+                generator = torch.Generator()
+                generator.set_state(state)
             ids, segments = self._placed()
             session = Session(
                 schemes,
@@ -167,10 +197,29 @@ class Pass:
             )
 
 
+def check_real(x: Tensor) -> None:
+    """Refuse a pass that computes nothing.
+
+    Raises:
+        UnsupportedModelError: if a graph is traced, or tensors have no values.
+    """
+    fault = ""
+    jit: Any = torch.jit
+    if jit.is_tracing() or torch.compiler.is_exporting():
+        fault = f"is in no traced graph (torch.jit.trace, torch.export): {LOOKS}"
+    elif x.is_meta:
+        fault = "must have its weights, got the meta device; a loaded one would work"
+    if fault:
+        raise UnsupportedModelError(f"a model with a scheme {fault}")
+
+
 def uncompiled(function: F) -> F:
     """Return a function that `torch.compile` leaves as it is."""
-    plain: Any = torch.compiler.disable(function)
-    return plain
+    disable: Any = torch.compiler.disable
+    more = (
+        {"reason": LOOKS} if "reason" in inspect.signature(disable).parameters else {}
+    )
+    return disable(function, **more)
 
 
 @uncompiled
@@ -188,7 +237,8 @@ def masked(
 
     Args are those of the functions of masks in transformers.
     """
-    more["allow_is_causal_skip"] = False
+    check_real(torch.empty(0, device=more.get("device", "cpu")))
+    more["allow_is_causal_skip"] = more["allow_is_bidirectional_skip"] = False
     seen = sdpa_mask(
         batch_size,
         q_length,

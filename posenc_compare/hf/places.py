@@ -1,14 +1,17 @@
 """Where in a Hugging Face model a scheme can act: its attention, layer by layer."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from posenc_compare.errors import ConfigError
 
 ROTARY = "position_embeddings"  # what attention is given: cosines and sines
+INSIDE = ("get_base_model()", "module", "_orig_mod")  # of what wraps a model
 WOULD_WORK = "Llama, Qwen, Mistral, Gemma, GPT-NeoX and OLMo would work"
 
 
@@ -24,11 +27,13 @@ class Place:
         layer: its number, from 0.
         attention: the module.
         block: the decoder layer that holds it.
+        name: of the module in the block.
     """
 
     layer: int
     attention: nn.Module
     block: nn.Module
+    name: str
 
 
 def places_of(model: nn.Module) -> list[Place]:
@@ -40,8 +45,10 @@ def places_of(model: nn.Module) -> list[Place]:
     """
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
+        inside = [one for one in INSIDE if hasattr(model, one.removesuffix("()"))]
+        cure = f"; model.{inside[0]} would work" if inside else ""
         raise UnsupportedModelError(
-            f"model must be a PreTrainedModel of transformers, got {name}"
+            f"model must be a PreTrainedModel of transformers, got {name}{cure}"
         )
     if model.config.is_encoder_decoder:
         raise UnsupportedModelError(
@@ -76,8 +83,13 @@ def places_of(model: nn.Module) -> list[Place]:
                 f"{getattr(other, '__module__', other)}, which may call no other "
                 f"attention"
             )
-        block = modules[path.rpartition(".")[0]]
-        found.append(Place(layer, module, block))
+        above, _, inside = path.rpartition(".")
+        found.append(Place(layer, module, modules[above], inside))
+    if any(not getattr(place.attention, "is_causal", True) for place in found):
+        raise UnsupportedModelError(
+            f"{name}: is an encoder, whose tokens look ahead, and schemes act on "
+            f"causal attention alone; {WOULD_WORK}"
+        )
     if placing or not found:
         kinds = " and ".join(placing) or "attention"
         raise UnsupportedModelError(
@@ -90,3 +102,37 @@ def places_of(model: nn.Module) -> list[Place]:
             f"take its place; {WOULD_WORK}"
         )
     return sorted(found, key=lambda place: place.layer)
+
+
+def check_interface(model: nn.Module, places: Sequence[Place]) -> None:
+    """Refuse layers whose attention is never asked for through the interface.
+
+    Raises:
+        UnsupportedModelError: if there is one.
+    """
+    kinds = {place.layer: type(place.attention) for place in places}
+    lacking = {n: kind for n, kind in kinds.items() if not _asks(kind)}
+    if lacking:
+        names = " and ".join(sorted({kind.__name__ for kind in lacking.values()}))
+        others = [n for n in kinds if n not in lacking]
+        cure = f"layers={others} would work" if others else WOULD_WORK
+        raise UnsupportedModelError(
+            f"{type(model).__name__}: {names} of layers {[*lacking]} does not call "
+            f"AttentionInterface; {cure}"
+        )
+
+
+def device_of(attention: nn.Module) -> torch.device:
+    """Return where attention is computed, though accelerate may offload its weights."""
+    for part in attention.modules():
+        hook = getattr(part, "_hf_hook", None)
+        for one in getattr(hook, "hooks", [hook]):
+            if getattr(one, "execution_device", None) is not None:
+                return torch.device(one.execution_device)
+    return next(attention.parameters()).device
+
+
+def _asks(kind: type[nn.Module]) -> bool:
+    """Return whether attention of a kind looks up the interface."""
+    code = inspect.unwrap(kind.forward).__code__
+    return "ALL_ATTENTION_FUNCTIONS" in code.co_names

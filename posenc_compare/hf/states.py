@@ -1,89 +1,85 @@
-"""Token states of a scheme, kept beside the caches of a model.
+"""Marks of keys and token states of a scheme, kept on the caches of a model.
 
 A cache of transformers has keys and values, and is handed from one forward pass to the
-next. What a scheme stored for each token goes along with it, as long as the cache holds
-the keys that were stored, in their order.
+next, or copied, cropped and reordered. The mark of each key goes along with it, so keys
+that another model or a library put there are seen, and so does what a scheme stored for
+each token, as long as the cache holds the keys that were stored, in their order.
 """
 
 from collections.abc import Container
 from dataclasses import dataclass, field
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from posenc_compare.hf.passes import Pass
+from posenc_compare.hf.layers import Given
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme
 from posenc_compare.schemes.contract import ask_state
 
 CACHES = ("cache", "past_key_values", "layer_past")
-WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
+KEPT = "posenc_compare_kept"  # on a cache
+WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes
 
 
 @dataclass
 class _Stored:
-    """What was stored of the tokens of one layer, and the mark of their keys."""
+    """The mark of every key of one layer, and what was stored for its tokens."""
 
-    state: Tensor
-    mark: Tensor
+    marks: Tensor
+    state: Tensor | None = None
 
 
 @dataclass
-class States:
-    """What schemes stored, by cache and layer."""
+class _Kept:
+    """What was stored of one cache, and who filled it.
 
-    _of: WeakKeyDictionary[Any, dict[int, _Stored]] = field(
-        default_factory=WeakKeyDictionary
-    )
+    A layer that a model runs several times in a pass has as many marks. The pass in
+    which it found the cache empty is in `begun`.
+    """
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return nothing: a cache is not saved with its model."""
-        return {}
+    owner: str
+    layers: dict[int, list[_Stored]] = field(default_factory=dict)
+    begun: dict[int, object] = field(default_factory=dict)
 
-    def __setstate__(self, _: dict[str, Any]) -> None:
-        self._of = WeakKeyDictionary()
 
-    def extended(
-        self, scheme: Scheme, layer: int, x: Tensor, key: Tensor, cache: Any, now: Pass
-    ) -> Tensor | None:
-        """Return the state of all keys, if the scheme has one.
+def extended(scheme: Scheme, given: Given, key: Tensor) -> Tensor | None:
+    """Return the token state of all keys, if the scheme has one.
 
-        Args:
-            scheme: of the layer.
-            layer: its number.
-            x: `(batch, query, model_dim)` what attention of the layer is given.
-            key: `(batch, key_heads, key, head_dim)` as the cache has them.
-            cache: of the model; None if it has none.
-            now: the pass.
+    Args:
+        scheme: of the layer.
+        given: to its attention.
+        key: `(batch, key_heads, key, head_dim)` as the cache has them.
 
-        Raises:
-            UnsupportedModelError: if earlier tokens have no state, or padding stands
-                between the tokens.
-        """
-        if not scheme.acts_at("token_state"):
-            return None
-        fault = ""
-        past = self._of.get(cache, {}).get(layer) if now.past else None
-        if now.dropped:  # a state may look at tokens before, as that of PaTH does
-            fault = f"the cache of layer {layer} has dropped keys; use_cache=False"
-        elif now.has_holes:
-            fault = "padding stands between tokens of a row; padding on one side"
-        elif now.past and not (past and _fits(past, key[:, :, : now.past])):
-            fault = "the cache has other keys than it was stored for; a cache filled "
-            fault += "by this model in one order"
-        if fault:
-            raise UnsupportedModelError(
-                f"{scheme.name}: has a token state, and {fault} would work"
-            )
+    Raises:
+        UnsupportedModelError: if the cache has keys that this model did not put there,
+            earlier tokens have no state, or padding stands between the tokens.
+    """
+    now, number, states = given.now, given.layer.number, scheme.acts_at("token_state")
+    kept, own = _kept(given), _Stored(_marks(key))
+    past = _past(given, kept, own.marks) if now.past else None
+    fault = ""
+    if states and now.dropped:  # a state may look at tokens before, as PaTH does
+        fault = f"the cache of layer {number} has dropped keys; use_cache=False"
+    elif states and now.has_holes:
+        fault = "padding stands between tokens of a row; padding on one side"
+    elif states and past and past.state is None:
+        fault = "the cache has other keys than it was stored for; a cache filled "
+        fault += "by this model in one order"
+    if fault:
+        raise UnsupportedModelError(
+            f"{scheme.name}: has a token state, and {fault} would work"
+        )
+    if states:
+        x, before = given.x.to(key.device), past.state if past else None
         with torch.autocast(key.device.type, enabled=False):
-            state = ask_state(scheme, x, past.state if past else None, now.keys)
-        assert state is not None
-        if cache is not None:
-            stored = _Stored(state.detach(), _mark(key.detach()))
-            self._of.setdefault(cache, {})[layer] = stored
-        return state
+            own.state = ask_state(scheme, x, before, now.keys)
+        assert own.state is not None
+    marks = torch.nn.functional.pad(own.marks, (now.dropped, 0))
+    kept.layers.setdefault(number, []).append(
+        _Stored(marks, None if own.state is None else own.state.detach())
+    )
+    return own.state
 
 
 def cache_name(names: Container[str]) -> str:
@@ -98,14 +94,52 @@ def cache_name(names: Container[str]) -> str:
     return next((n for n in CACHES if n in names), CACHES[0])
 
 
-def _fits(past: _Stored, key: Tensor) -> bool:
-    """Return whether earlier keys are those that were stored, row by row."""
-    known = past.state.shape[:2] == (key.shape[0], key.shape[2])
-    return known and torch.equal(past.mark, _mark(key))
+def _kept(given: Given) -> _Kept:
+    """Return what was stored of the cache of a call, which is kept on the cache."""
+    now, layer, cache = given.now, given.layer, given.cache
+    kept = getattr(cache, KEPT, None)
+    if not isinstance(kept, _Kept) or kept.owner != layer.owner:
+        kept = _Kept(layer.owner)
+        if cache is not None:
+            setattr(cache, KEPT, kept)
+    if not now.past and kept.begun.get(layer.number) is not now.name:
+        kept.layers[layer.number], kept.begun[layer.number] = [], now.name
+    return kept
 
 
-def _mark(key: Tensor) -> Tensor:
-    """Return a number of each row that changes with its keys and with their order."""
-    bits = key.contiguous().view(WHOLE[key.element_size()]).long()
-    places = torch.arange(1, key.shape[2] + 1, device=key.device)[:, None]
-    return (bits * places).sum(dim=(1, 2, 3))
+def _past(given: Given, kept: _Kept, marks: Tensor) -> _Stored:
+    """Return what was stored of the earlier keys; no state if rows changed places.
+
+    It is no longer stored, as more will be.
+
+    Raises:
+        UnsupportedModelError: if a row has keys that were not stored together.
+    """
+    now, number = given.now, given.layer.number
+    new = marks[:, : now.past]
+    ours = kept.layers.get(number, [])
+    for i, stored in enumerate(ours):
+        old = stored.marks[:, now.dropped :].to(marks.device)[:, : now.past]
+        if torch.equal(old, new):
+            state = None if stored.state is None else stored.state[:, : now.past]
+        elif old.shape[1] < now.past:
+            continue
+        elif (new[:, None] == old[None]).all(dim=2).any(dim=1).all():
+            state = None  # the rows are in another order
+        else:
+            continue
+        del ours[i]
+        return _Stored(old, state)
+    raise UnsupportedModelError(
+        f"layer {number}: the cache has keys that this model did not put there under "
+        f"this scheme, as a prefix or another model does; a cache that is empty at "
+        f"first would work"
+    )
+
+
+def _marks(key: Tensor) -> Tensor:
+    """Return a number for each key `(batch, key)`, that of its bits."""
+    bits = key.detach().transpose(1, 2).flatten(2).contiguous()
+    bits = bits.view(WHOLE[key.element_size()])
+    weights = torch.arange(1, 2 * bits.shape[-1], 2, device=key.device)
+    return (bits * weights.to(bits.dtype)).sum(dim=2)

@@ -1,0 +1,187 @@
+"""The scheme of a layer, and what one call of its attention is given.
+
+Both are found from the module that is called. So copies of a model, which may be called
+in threads, have their own schemes, and a call has what it was given and nothing else.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.hf.passes import Pass
+from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.schemes import Scheme
+
+SCHEMES = "posenc_compare_schemes"  # the submodule of a model that holds the schemes
+LAYER = "posenc_compare_layer"  # that of each attention
+GIVEN = "posenc_compare_given"  # on the mask of a call
+
+
+class Layer(nn.Module):
+    """One layer of a model under `apply`, a submodule of its attention.
+
+    Whatever copies a model maps its submodules: `copy.deepcopy`, pickle, the replicas
+    of `nn.DataParallel`. The parameters of schemes have their names below the model,
+    and none here.
+
+    Args:
+        number: of the layer, from 0.
+        index: of its scheme among `schemes`; None if it keeps its rotary positions.
+        first: whether it is the first layer that has a scheme.
+        schemes: of the model, each once.
+        keep_rotary: whether its rotary positions stay.
+        generator: of what schemes draw while the layer trains.
+        before: attention that the model had before.
+        owner: of the caches that the model fills, another in each `apply`.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        index: int | None,
+        first: bool,
+        schemes: nn.ModuleList,
+        *,
+        keep_rotary: bool,
+        generator: torch.Generator | None,
+        before: str,
+        owner: str,
+    ) -> None:
+        super().__init__()
+        self.number = number
+        self.index = index
+        self.first = first
+        self.schemes = schemes
+        self.keep_rotary = keep_rotary
+        self.generator = generator
+        self.before = before
+        self.owner = owner
+        self.register_load_state_dict_post_hook(_forgive)
+
+    def state_dict(self, *_: Any, **more: Any) -> dict[str, Any]:
+        found = more.get("destination")
+        return {} if found is None else found
+
+    def named_children(self) -> Iterator[tuple[str, nn.Module]]:
+        return iter(())
+
+    def named_modules(
+        self,
+        memo: set[nn.Module] | None = None,
+        prefix: str = "",
+        remove_duplicate: bool = True,
+    ) -> Generator[tuple[str, nn.Module]]:
+        if memo is None or self not in memo:
+            if memo is not None and remove_duplicate:
+                memo.add(self)
+            yield prefix, self
+
+    def scheme(self, device: torch.device) -> Scheme:
+        """Return the scheme of the layer, ready for tensors of a device.
+
+        Raises:
+            UnsupportedModelError: if an adapter or an offload keeps it from its work.
+        """
+        assert self.index is not None
+        return _ready(self.schemes[self.index], device)
+
+    def every_scheme(self, device: torch.device) -> list[Scheme]:
+        """Return the schemes of the model, that of its first layer first."""
+        return [_ready(one, device) for one in self.schemes]
+
+
+@dataclass
+class Given:
+    """What attention is given in one call; travels with the mask of that call.
+
+    Attributes:
+        layer: that is called.
+        now: the pass.
+        x: `(batch, query, model_dim)` its input.
+        cache: of the model; None if it has none.
+        state: `(batch, key, ...)` token state of the scheme, once it is asked for.
+        used: whether attention has been computed.
+    """
+
+    layer: Layer
+    now: Pass
+    x: Tensor
+    cache: Any
+    state: Tensor | None = None
+    used: bool = False
+
+    def put(self) -> Tensor:
+        """Return the mask of the pass, in a tensor that no other call has."""
+        mask = self.now.seen.view(self.now.seen.shape)
+        setattr(mask, GIVEN, self)
+        return mask
+
+
+def layer_of(module: nn.Module) -> Layer:
+    """Return the layer whose attention a module is.
+
+    Raises:
+        UnsupportedModelError: if it is none under `apply`.
+    """
+    layer = getattr(module, LAYER, None)
+    if isinstance(layer, Layer):
+        return layer
+    raise UnsupportedModelError(
+        f"{type(module).__name__}: must be attention as hf.apply found it, got one "
+        f"without a scheme; hf.apply after all changes of the model would work"
+    )
+
+
+def _ready(module: nn.Module, device: torch.device) -> Scheme:
+    scheme = _active(module)
+    for path, part in scheme.named_modules():
+        found: Any = part
+        if getattr(found, "_is_replica", False):  # which has plain tensors instead
+            found._parameters.update(found._former_parameters)
+        if hasattr(part, "base_layer"):  # of all tuners of PEFT
+            raise UnsupportedModelError(
+                f"{scheme.name}: reads the weight of {path!r}, so an adapter in its "
+                f"place would do nothing; exclude_modules='.*{SCHEMES}.*' would work, "
+                f"and modules_to_save=['{SCHEMES}.0'] trains the scheme"
+            )
+    for tensor in chain(scheme.parameters(), scheme.buffers()):
+        if tensor.device != device:
+            cure = f"model.to({str(device)!r})"
+            if tensor.is_meta:
+                cure = "hf.apply after accelerate offloads the model"
+            raise UnsupportedModelError(
+                f"{scheme.name}: its parameters must be on {device}, got "
+                f"{tensor.device}; {cure} would work"
+            )
+    return scheme
+
+
+def _active(module: nn.Module) -> Scheme:
+    """Return the scheme that works, of the copies that PEFT trains."""
+    found: Any = module
+    while not isinstance(found, Scheme):
+        saved = getattr(found, "modules_to_save", None)
+        if not isinstance(saved, nn.ModuleDict):
+            raise UnsupportedModelError(
+                f"{SCHEMES}: must hold schemes, got {type(found).__name__}; "
+                f"modules_to_save=['{SCHEMES}.0'] would work"
+            )
+        if found._forward_pre_hooks:
+            raise UnsupportedModelError(
+                f"{SCHEMES}: must have one adapter for all rows, got adapter_names; "
+                f"set_adapter(name) would work"
+            )
+        names = [] if found.disable_adapters else found.active_adapters
+        known = names and all(name in saved for name in names)
+        found = saved[names[0]] if known else found.original_module
+    return found
+
+
+def _forgive(_: nn.Module, keys: Any) -> None:
+    """Miss no parameters under a name that `state_dict` has not."""
+    hidden = f".{LAYER}."
+    keys.missing_keys[:] = [one for one in keys.missing_keys if hidden not in one]
