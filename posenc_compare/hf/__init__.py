@@ -12,6 +12,7 @@ from posenc_compare.hf.check import CheckError
 from posenc_compare.hf.export import export
 from posenc_compare.hf.network import ByteTokenizer, PosencConfig, PosencForCausalLM
 from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.proof import proof
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.scratch import from_scratch, load
 
@@ -27,5 +28,6 @@ __all__ = [
     "export",
     "from_scratch",
     "load",
+    "proof",
     "rotary_of",
 ]

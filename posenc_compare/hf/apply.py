@@ -25,6 +25,7 @@ from posenc_compare.attention import Session
 from posenc_compare.attention.session import attend
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.check import check
+from posenc_compare.hf.measure import neutral, rotating_layers
 from posenc_compare.hf.passes import Pass, masked, pass_of, uncompiled
 from posenc_compare.hf.places import ROTARY, Place, UnsupportedModelError, places_of
 from posenc_compare.hf.sizes import geometry_of
@@ -61,6 +62,8 @@ class Applied:
         self.model = model
         self.keep_rotary = keep_rotary
         self.generator = generator
+        if layers is None and not keep_rotary:
+            layers = rotating_layers(model)
         self.places, self._every = _chosen(places, layers), places
         self.schemes = _made(scheme, model, 1 + places[-1].layer, length)
         self._check_schemes()
@@ -224,14 +227,10 @@ class Applied:
         self._given[layer] = given["hidden_states"], given.get(cache_name(given))
         if self.keep_rotary:
             return None
-        pair = kwargs.get(ROTARY)
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise UnsupportedModelError(
-                f"layer {layer}: {ROTARY} must be cosines and sines, given by name, "
-                f"got {type(pair).__name__}"
-            )
-        cos, sin = pair
-        return args, {**kwargs, ROTARY: (torch.ones_like(cos), torch.zeros_like(sin))}
+        try:
+            return args, {**kwargs, ROTARY: neutral(kwargs.get(ROTARY))}
+        except UnsupportedModelError as error:
+            raise UnsupportedModelError(f"layer {layer}: {error}") from None
 
     def _check_schemes(self) -> None:
         """Refuse what a scheme asks for and the model cannot give."""
@@ -267,8 +266,9 @@ def apply(
             or pretrained.
         scheme: a label such as `alibi` or `rope:base=500000`, a variant, or a scheme
             that was built for the model's sizes.
-        layers: numbers of the layers that get the scheme; None: all. The others keep
-            their rotary positions.
+        layers: numbers of the layers that get the scheme; None: those that rotate
+            queries and keys, or all if none does or `keep_rotary`. The others stay as
+            they are.
         keep_rotary: leave the rotary positions in those layers too.
         length: positions that a scheme of fixed size must cover; None: what the
             configuration says that the model is for.
