@@ -250,7 +250,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 def _pair(found: dict[int, list[Pair]], layer: int, number: int) -> Pair:
-    """Return the queries and keys of a layer, `(row, channel)`, but of the last text."""
+    """Return queries and keys of a layer, `(row, channel)`, without the last text."""
     q, k = found[layer][number]
     rows = [
         one.reshape(-1, *one.shape[-3:]) if one.dim() > 3 else one for one in (q, k)

@@ -112,16 +112,17 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
     )
     within = min([*limits, length])
     first = rotations(model, within)
-    if all(not one.pairs and not one.fault for one in first):
+    if not any(one.pairs for one in first):
+        faults = [one.fault for one in first if one.fault]
+        why = f" that can be measured: it {faults[0]}" if faults else ""
         raise UnsupportedModelError(
-            f"{type(model).__name__}: has no rotary positions: no layer turns its "
-            f"queries or keys"
+            f"{type(model).__name__}: has no rotary positions{why}"
         )
     rows = _rows(first, config, model, within, len(first))
     if limits:
         beyond = length if length > within else 2 * within
         last = rotations(model, within, beyond - 1)
-        rows[-1:-1] = [
+        rows += [
             replace(one, reason=one.reason or f"measured alone, above {within}")
             for one in _rows(last, config, None, beyond, len(first))
             if one.pairs
@@ -213,7 +214,7 @@ def _alike(one: Rotation, other: Rotation) -> bool:
         return same
     factors = [each.factor or 0.0 for each in (one, other)]
     return math.isclose(*factors, rel_tol=EXACT) and torch.allclose(
-        one.frequencies, other.frequencies, rtol=EXACT, atol=0
+        one.frequencies, other.frequencies, rtol=EXACT, atol=1e-8
     )
 
 
@@ -268,7 +269,8 @@ def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
             continue
         own, factor = scheme.angles(torch.ones(1))[0], scheme.attention_factor
         assert one.frequencies is not None
-        apart = float((one.frequencies / own - 1).abs().max())
+        noise = 2**-21 / row.length  # of angles in float32 at the last position
+        apart = float((((one.frequencies - own).abs() - noise).clamp(0) / own).max())
         known = one.factor is not None
         if known and not math.isclose(factor, one.factor or 0.0, rel_tol=EXACT):
             faults.append(

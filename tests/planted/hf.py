@@ -199,15 +199,15 @@ FAULTS = [
     Fault(
         "hf/planned.py",
         "frequencies that are off",
-        "if kinds[0].apart > APART:",
-        "if False:",
+        "first.apart is not None and first.apart > APART:",
+        "False:",
         f"{EVALUATE}frequencies_that_are_built_otherwise_are_not_read",
     ),
     fault(
         "rotary",
         "a temperature that is passed over",
-        "    same = math.isclose(scheme.attention_factor, factor, rel_tol=1e-6)",
-        "    same = True",
+        "        if known and not math.isclose(factor, one.factor or 0.0, rel_tol=EXACT):",
+        "        if False:",
         "a_rope_that_is_none_here_is_described_as_none",
     ),
 ]
