@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.cli.console import show
+from posenc_compare.cli.console import NUMBERS, show
 from posenc_compare.cli.options import Format, Formats, with_choices
 from posenc_compare.cli.run import DryRun, Out, run_comparison
 
@@ -13,7 +13,8 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
-HEAD = ["layers", "type", "for", "pairs", "slow", "times", "off by", "rope here"]
+HEAD = ["layers", "type", "for", "pairs", "slow", "times", "off by", "logits off by"]
+HEAD += ["rope here", "why not"]
 
 
 @app.command()
@@ -51,15 +52,22 @@ def evaluate(
 
 @app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
-    """Say which rotary positions a model has, and whether it builds what it states.
+    """Describe the rotary positions of a model, measured on a small random one.
 
-    `slow` pairs do not finish a turn within the length that the model is `for`. `times`
+    `slow` pairs do not finish a turn within the length that the row is `for`. `times`
     is the factor of cosines and sines. `off by` is the largest relative difference of
-    a frequency, as built, from the scheme in the last column, the same rope here.
+    a frequency, as measured, from the scheme under `rope here`; `logits off by` is the
+    largest difference of a logit under that scheme, in parts of the largest logit.
     """
     from posenc_compare.hf.planned import DESCRIBED, local_place, rotary_in
 
     _, found = rotary_in(local_place(model, DESCRIBED))
+
+    def number(value: float | None, form: str) -> object:
+        if format in NUMBERS:
+            return value
+        return "n/a" if value is None else f"{value:{form}}"
+
     body = [
         [
             one.layers,
@@ -67,9 +75,11 @@ def describe(model: Model, format: Formats = Format.table) -> int:
             one.length,
             one.pairs,
             one.slow,
-            f"{one.attention_factor:.4g}",
-            "n/a" if one.apart is None else f"{one.apart:.1e}",
-            one.variant.label if one.variant else "n/a",
+            number(one.attention_factor, ".4g"),
+            number(one.apart, ".1e"),
+            number(one.off, ".1e"),
+            one.label,
+            one.reason,
         ]
         for one in found
     ]

@@ -10,6 +10,7 @@ applied.remove()
 from posenc_compare.hf.apply import Applied, apply
 from posenc_compare.hf.check import CheckError
 from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.proof import proof
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.scratch import from_scratch, load
 
@@ -21,5 +22,6 @@ __all__ = [
     "apply",
     "from_scratch",
     "load",
+    "proof",
     "rotary_of",
 ]

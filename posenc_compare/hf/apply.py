@@ -26,6 +26,7 @@ from posenc_compare.attention.session import attend as attend_by
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.check import check
 from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_of
+from posenc_compare.hf.measure import neutral, rotating_layers
 from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
 from posenc_compare.hf.places import (
     ROTARY,
@@ -75,9 +76,15 @@ class Applied:
         _check_free(model, places)
         self.model = model
         self.keep_rotary = keep_rotary
-        self.places, self._every = _chosen(places, layers), places
+        rotating = (
+            rotating_layers(model) if layers is None and not keep_rotary else None
+        )
+        self.places, self._every = _chosen(places, rotating or layers), places
         check_interface(model, self.places)
         made = _made(scheme, model, self.places, length)
+        if layers is None and made[0].acts_at("embed"):  # which all layers see
+            self.places = list(places)
+            made = _made(scheme, model, self.places, length)
         self.schemes = made  # of the chosen layers, in their order
         self._check_schemes()
         self.before: str = model.config._attn_implementation or "eager"
@@ -205,8 +212,9 @@ def apply(
             or pretrained.
         scheme: a label such as `alibi` or `rope:base=500000`, a variant, or a scheme
             that was built for the model's sizes.
-        layers: numbers of the layers that get the scheme; None: all. The others keep
-            their rotary positions.
+        layers: numbers of the layers that get the scheme; None: those that rotate
+            queries and keys, or all if none does or `keep_rotary`. The others stay as
+            they are.
         keep_rotary: leave the rotary positions in those layers too.
         length: positions that a scheme of fixed size must cover; None: what the
             configuration says that the model is for.
@@ -338,14 +346,10 @@ def _prepare(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
     mask = Given(layer, now, x, given.get(cache_name(given))).put()
     if layer.keep_rotary:
         return _with(module, args, kwargs, attention_mask=mask)
-    pair = given.get(ROTARY)
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise UnsupportedModelError(
-            f"layer {layer.number}: {ROTARY} must be cosines and sines, got "
-            f"{type(pair).__name__}"
-        )
-    cos, sin = pair
-    still = torch.ones_like(cos), torch.zeros_like(sin)
+    try:
+        still = neutral(given.get(ROTARY))
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"layer {layer.number}: {error}") from None
     return _with(module, args, kwargs, attention_mask=mask, **{ROTARY: still})
 
 

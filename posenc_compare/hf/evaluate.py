@@ -32,6 +32,7 @@ from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply
 from posenc_compare.hf.files import sha256_of
+from posenc_compare.hf.proof import proof
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.schemes import Scheme, Variant
@@ -250,13 +251,9 @@ class Reader:
             ConfigError: if logits differ by more than rounding.
         """
         ids = self.tokens[None, :CHECKED].to(self.model.device)
-        with torch.inference_mode():
-            alone = self.model(input_ids=ids, use_cache=False).logits.float()
-            with apply(self.model, own):
-                found = self.model(input_ids=ids, use_cache=False).logits.float()
         # Another frequency or temperature moves logits by a tenth and more.
         share = max(TOLERANCE, 8 * torch.finfo(self.model.dtype).eps)
-        apart = float((found - alone).abs().max() / alone.abs().max())
+        apart = proof(self.model, own, ids=ids, alone=False)["all"]
         if not apart <= share:
             raise ConfigError(
                 f"{type(self.model).__name__}: must read with {own.name} as it does by "

@@ -1,6 +1,7 @@
 """The plan of an evaluation of a checkpoint."""
 
 import importlib.metadata
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from huggingface_hub import snapshot_download
 from transformers import AutoConfig, AutoTokenizer
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.engine.choices import Work
@@ -18,10 +20,10 @@ from posenc_compare.analysis.engine.plan import graphics_of
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.checkpoint import Checkpoint
 from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.errors import ConfigError
 from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.places import UnsupportedModelError
-from posenc_compare.hf.rotary import Rotary, rotary_of
+from posenc_compare.hf.rotary import RULES, Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.registry import add_plugin
@@ -30,6 +32,8 @@ from posenc_compare.validate import check_whole
 DESCRIBED = ("*.json",)  # files that say what a model is, without its weights
 READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
 APART = 1e-5  # of frequencies; those that a model builds in float32 are off by 1e-6
+BASES = ("rope_theta", "rotary_emb_base", "rope_base")
+NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")
 MEASURE = "posenc_compare.hf.evaluate"  # where the measure `checkpoint` stands
 
 
@@ -129,18 +133,79 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
     """Return the configuration of a checkpoint, and its kinds of rotary positions.
 
     Raises:
-        ConfigError: if it has no configuration that can be read.
+        ConfigError: if it has no configuration that can be read, or one that says two
+            things.
         UnsupportedModelError: if it has no rotary positions.
     """
     given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    folder = place.parent if given else place
+    path = folder / "config.json"
+    if not given and not path.is_file():
+        raise _no_model(str(place), FileNotFoundError(f"{path.name} is not there"))
+    if not given:
+        _check_config(path)
     try:
-        folder = place.parent if given else place
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
-        return config, rotary_of(config)
-    except PosencError:
-        raise
     except Exception as error:  # whatever a configuration makes transformers raise
-        raise _no_model(str(place), error) from error
+        raise ConfigError(
+            f"{place.name}: configuration must be one that transformers reads, got "
+            f"{_reason(error)}"
+        ) from error
+    return config, rotary_of(config)
+
+
+def _check_config(path: Path) -> None:
+    """Refuse rope parameters that transformers passes over, or reads otherwise.
+
+    Raises:
+        ConfigError: if there are any.
+    """
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: must be JSON, got {_reason(error)}") from error
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: must be an object, got {type(given).__name__}")
+    parts = {"": given, "rope_scaling": given.get("rope_scaling")}
+    parts["rope_parameters"] = given.get("rope_parameters")
+    stated: dict[str, float] = {}
+    for part, values in parts.items():
+        for name, value in values.items() if isinstance(values, dict) else ():
+            where = f"{part}.{name}".lstrip(".")
+            if name in NUMBERS and not _is_number(value):
+                raise ConfigError(
+                    f"{where} must be a number, got {value!r:.60}; "
+                    f"{_as_number(value)} would work"
+                )
+            if name in BASES and value is not None:
+                stated[where] = float(value)
+            if part and name in ("rope_type", "type") and value not in RULES:
+                known = ", ".join(sorted(RULES))
+                more = "; 'longrope' is its name now" if value == "su" else ""
+                raise ConfigError(
+                    f"{where} must be of {known}, got {value!r:.60}{more}"
+                    if value not in ROPE_INIT_FUNCTIONS
+                    else f"{where}: rope here has no {value!r}"
+                )
+    if len({*stated.values()}) > 1:
+        found = " and ".join(f"{name}={value:g}" for name, value in stated.items())
+        raise ConfigError(f"config.json must state one base, got {found}")
+    heads, width = given.get("num_attention_heads"), given.get("head_dim")
+    if isinstance(width, int) and width % 2 and heads:
+        raise ConfigError(f"head_dim must be even, got {width}; {width + 1} would work")
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (
+        isinstance(value, int | float) and not isinstance(value, bool)
+    )
+
+
+def _as_number(value: object) -> str:
+    try:
+        return f"{float(str(value)):g}"
+    except ValueError:
+        return "10000.0"
 
 
 def _no_model(model: str, error: Exception) -> ConfigError:
@@ -160,18 +225,21 @@ def _one(kinds: list[Rotary]) -> Rotary:
     Raises:
         UnsupportedModelError: if it has several, or those are of no scheme here.
     """
-    if len(kinds) != 1 or kinds[0].apart is None:
-        found = ", ".join(f"{one.rope_type} ({one.layers})" for one in kinds)
-        raise UnsupportedModelError(
-            f"model must have one kind of rotary positions, which `rope` has too, got "
-            f"{found}"
-        )
-    if kinds[0].apart > APART:
+    turning = [one for one in kinds if one.rope_type != "none"]
+    first = turning[0]
+    if len(turning) == 1 and first.apart is not None and first.apart > APART:
         raise UnsupportedModelError(
             f"model must build the frequencies that its configuration states, got "
-            f"some that are off by {kinds[0].apart:.1e}; `hf describe` shows them"
+            f"some that are off by {first.apart:.1e}; `hf describe` shows them"
         )
-    return kinds[0]
+    if len(turning) != 1 or first.variant is None or first.reason:
+        found = ", ".join(f"{one.rope_type} ({one.layers})" for one in turning)
+        why = next((f": {one.reason}" for one in turning if one.reason), "")
+        raise UnsupportedModelError(
+            f"model must have one kind of rotary positions, which `rope` has too, got "
+            f"{found}{why}"
+        )
+    return first
 
 
 def _check_tokenizer(place: Path) -> None:

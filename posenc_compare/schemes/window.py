@@ -15,17 +15,19 @@ all layers have the same window; logits stay as they are.
 """
 
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
+AnyCall = TypeVar("AnyCall", Call, Call | None)
 SHARE = 4  # windows in the training length
 
 
@@ -53,8 +55,35 @@ class Window(Wrapper):
         check_axes(self)
         self.window = window or max(1, geometry.length // SHARE)
 
-    def weights(self, logits: Tensor, call: Call) -> Tensor:
-        seen = replace(call, window=self.window).keep()
-        logits = logits.masked_fill(~seen, -torch.inf)
-        found = super().weights(logits, call)
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().query(q, positions, self._near(call))
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().key(k, positions, self._near(call))
+
+    def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
+        return super().offset_bias(offsets, self._near(call))
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        return super().pair_bias(self._near(call))
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        return super().scores(logits, self._near(call))
+
+    def weights(self, logits: Tensor, call: Call) -> Tensor | None:
+        near = self._near(call)
+        logits = logits.masked_fill(~near.keep(), -torch.inf)
+        found = super().weights(logits, near)
         return logits.softmax(dim=-1) if found is None else found
+
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        return super().values(weights, self._near(call))
+
+    def _near(self, call: AnyCall) -> AnyCall:
+        """Return the call with the window in its mask, which the scheme inside sees."""
+        if call is None:
+            return call
+        if call.crosses:
+            raise ConfigError(f"{call.crosses}; the scheme inside would work")
+        window = self.window if call.window is None else min(self.window, call.window)
+        return replace(call, window=window)

@@ -15,10 +15,10 @@ EVALUATE = "tests/test_hf_evaluate.py::test_"
 
 FAULTS = [
     fault(
-        "apply",
+        "measure",
         "rotary tables that still turn",
-        "torch.ones_like(cos), torch.zeros_like(sin)",
-        "cos, sin",
+        "torch.ones_like(pair[0]), torch.zeros_like(pair[1])",
+        "pair",
         "rope_by_our_route_is_that_of_the_model",
     ),
     fault(
@@ -73,8 +73,8 @@ FAULTS = [
     fault(
         "rotary",
         "a base that nobody compares",
-        "(frequencies.double() / own - 1).abs().max()",
-        "(own / own - 1).abs().max()",
+        "((one.frequencies - own).abs() - noise)",
+        "((own - own).abs() - noise)",
         "a_base_that_is_read_from_a_wrong_place_is_seen",
     ),
     fault(
@@ -164,15 +164,15 @@ FAULTS = [
     Fault(
         "hf/planned.py",
         "frequencies that are off",
-        "if kinds[0].apart > APART:",
-        "if False:",
+        "first.apart is not None and first.apart > APART:",
+        "False:",
         f"{EVALUATE}frequencies_that_are_built_otherwise_are_not_read",
     ),
     fault(
         "rotary",
         "a temperature that is passed over",
-        "    same = math.isclose(scheme.attention_factor, factor, rel_tol=1e-6)",
-        "    same = True",
+        "known and not math.isclose(factor, one.factor or 0.0, rel_tol=EXACT)",
+        "False",
         "a_rope_that_is_none_here_is_described_as_none",
     ),
 ]

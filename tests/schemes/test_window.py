@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import build, close, decoded, drawn, vectors
+from schemes.tools import build, close, decoded, drawn, normal, vectors
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import create
 from posenc_compare.schemes.window import Window
-from posenc_compare.variants import labelled
+from posenc_compare.variants import Variant, labelled
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
 RUN = torch.arange(LENGTH)
@@ -130,3 +131,29 @@ def test_options_out_of_range() -> None:
         make(window=-1)
     with pytest.raises(ConfigError, match="positions of 2 axes, got 1"):
         make(scheme="alibi_2d")
+
+
+@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_any_scheme_inside_is_that_scheme_under_the_mask(name: str) -> None:
+    """What a scheme counts, sums or sees is what the window leaves, in parts too."""
+    length, sizes = 40, {"model_dim": 48, "heads": 3, "length": 40}
+    plain = drawn(build(SCHEMES.get(name), **sizes))
+    options = {"scheme": Variant(name), "window": 4}
+    if plain.facts.axes > 1:
+        with pytest.raises(ConfigError, match="window: needs positions of"):
+            build(Window, options, **sizes)
+        return
+    inside = drawn(build(Window, options, **sizes))
+    q, k, v = vectors(1, 3, length, 16)
+    x, places = normal(1, length, 48, seed=3), torch.arange(length)
+    session = Session(plain, places, mask=Mask(window=4))
+    expected = session.attend(0, q, k, v, x=x)
+    session = Session(inside, places, fed=30, cache=True)
+    parts = [(0, 30), *((i, i + 1) for i in range(30, length))]
+    got = []
+    for start, stop in parts:
+        if start:
+            session.extend()
+        part = (y[:, :, start:stop] for y in (q, k, v))
+        got.append(session.attend(0, *part, x=x[:, start:stop]))
+    close(torch.cat(got, dim=2), expected)

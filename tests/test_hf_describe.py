@@ -1,0 +1,201 @@
+"""Rotary positions that are measured on a small random model of a configuration."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers", minversion="5.24")
+
+from posenc_compare import hf  # noqa: E402
+from posenc_compare.errors import ConfigError  # noqa: E402
+from posenc_compare.hf.rotary import PROVED  # noqa: E402
+
+ODD = ("Traceback", "AssertionError", "KeyError", "NoneType")
+SIZES: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 64}
+SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
+SIZES |= {"vocab_size": 97, "max_position_embeddings": 128, "pad_token_id": 0}
+EIGHT = {"head_dim": 16}
+# Labels of the layers that rotate; or a part of the reason why there is none.
+DESCRIBED = {
+    "llama": "rope:layout=half",
+    "smollm3": "rope:base=2000000.0;layout=half",
+    "llama4_text": "rope:base=500000.0",
+    "gpt_neox": "rope:fraction=0.25;layout=half",
+    "cohere": "rope:base=500000.0",
+    "cohere2": "rope",
+    "persimmon": "rope:fraction=0.5;layout=half",
+    "stablelm": "rope:fraction=0.25;layout=half",
+    "exaone4": "rope:layout=half",
+    "qwen3": "rope:layout=half",
+    "ernie4_5": "rope:base=500000.0",
+    "mistral": "rope:layout=half",
+    "phi3": "rope:layout=half",
+}
+REASONS = {
+    "deepseek_v3": "and rope here the first",
+    "nanochat": "from the second to the first",
+    "granite_swa": "sinks",
+    "falcon": "not compared",
+    "gpt2": "has no rotary positions",
+    "bloom": "has no rotary positions",
+    "opt": "has no rotary positions",
+    "mamba": "has no rotary positions",
+    "bert-generation": "has no rotary positions",
+    "gemma3": "reads more than text",
+}
+SAMPLE = sorted(
+    {*DESCRIBED, *REASONS, "olmo", "olmo2", "glm", "glm4", "granite", "nemotron"}
+    | {"diffllama", "starcoder2", "helium", "arcee", "exaone", "gemma2", "bart"}
+    | {"minicpm3", "axk2", "moshi", "phi"}
+)
+
+
+def config_of(kind: str, **more: Any) -> Any:
+    """Return a small configuration of a type, or its default one."""
+    made = transformers.CONFIG_MAPPING[kind]
+    for sizes in (SIZES | EIGHT | more, SIZES | more, {"num_hidden_layers": 4, **more}):
+        try:
+            return made(**sizes)
+        except Exception:  # other names of sizes
+            continue
+    return made(**more)
+
+
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_a_type_is_described_with_a_proof_or_a_reason(kind: str) -> None:
+    try:
+        config = transformers.CONFIG_MAPPING[kind](num_hidden_layers=4)
+        found = hf.rotary_of(config)
+    except ConfigError as error:
+        text = str(error)
+    else:
+        text = ""
+    if text:
+        assert REASONS.get(kind, "") in text
+        assert kind not in DESCRIBED
+        assert not any(word in text for word in ODD)
+        return
+    for one in found:
+        assert not any(word in one.reason for word in ODD)
+        proved = one.off is not None and one.off <= PROVED
+        assert proved or one.reason or one.rope_type == "none"
+    first = found[0]
+    if kind in DESCRIBED:
+        assert first.variant is not None, first.reason
+        assert (first.variant.label, first.reason) == (DESCRIBED[kind], "")
+    if kind in REASONS:
+        assert first.variant is None
+        assert REASONS[kind] in first.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "turning"),
+    [("llama", [0, 1, 2, 3]), ("smollm3", [0, 1, 2]), ("llama4_text", [0, 1, 2])],
+)
+def test_a_scheme_goes_to_the_layers_that_rotate(kind: str, turning: list[int]) -> None:
+    config = config_of(kind)
+    found = hf.rotary_of(config)
+    assert [*found[0].numbers] == turning
+    assert (found[0].layers == "all") == (turning == [0, 1, 2, 3])
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    assert found[0].variant is not None
+    off = hf.proof(model, found[0].variant)
+    assert sorted(map(str, off)) == [*map(str, turning), "all"]
+    assert max(off.values()) < PROVED
+    with hf.apply(model, "alibi") as applied:
+        assert applied.report()["layers"] == turning
+
+
+def test_alibi_of_a_config_is_no_rope() -> None:
+    with pytest.raises(hf.UnsupportedModelError, match="has no rotary positions"):
+        hf.rotary_of(config_of("falcon", alibi=True))
+
+
+def rope(kind: str, **more: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 1e4, **more}}
+
+
+def test_pairs_slow_down_as_the_config_says() -> None:
+    given = rope(
+        "yarn",
+        factor=4.0,
+        original_max_position_embeddings=32,
+        beta_fast=8.0,
+        beta_slow=2.0,
+    )
+    (found,) = hf.rotary_of(config_of("llama", **given))
+    assert found.variant is not None
+    assert (found.variant.options["beta"], found.variant.options["alpha"]) == (8, 2)
+    assert found.off is not None
+
+
+def test_a_text_beyond_the_trained_length_has_a_row_of_its_own() -> None:
+    short, long = hf.rotary_of(config_of("llama", **rope("dynamic", factor=2.0)))
+    assert (short.length, long.length) == (128, 256)
+    assert short.variant is not None
+    assert short.variant.label == "rope:layout=half"
+    assert long.variant is not None
+    assert "ntk_dynamic" in long.variant.label
+    assert long.apart is not None
+    assert long.apart < 1e-5
+    assert "measured" in long.reason
+
+
+def test_short_and_long_factors_count_against_their_own_lengths() -> None:
+    given = rope(
+        "longrope",
+        short_factor=[1.0] * 8,
+        long_factor=[4.0] * 8,
+        original_max_position_embeddings=32,
+    )
+    short, long = hf.rotary_of(config_of("llama", **given))
+    assert (short.length, long.length) == (32, 128)
+    for one, divisor in ((short, 1.0), (long, 4.0)):
+        turns = one.length * 1e4 ** (-torch.arange(8) / 8) / divisor / (2 * torch.pi)
+        assert one.slow == int((turns < 1).sum())
+        assert one.variant is not None
+        assert one.apart is not None
+        assert one.apart < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"rope_theta": "1e6"}, "rope_theta must be a number"),
+        ({"rope_scaling": {"type": "su", "factor": 2.0}}, "'longrope' is its name now"),
+        ({"rope_scaling": {"rope_type": "foo", "factor": 2.0}}, "must be of default"),
+        ({"head_dim": 15}, "head_dim must be even, got 15"),
+        (
+            {"rope_theta": 1e6, "rope_parameters": {"rope_theta": 1e4}},
+            "must state one base, got rope_theta=1e+06 and rope_parameters.rope_theta",
+        ),
+        ({"model_type": "t5"}, ""),
+        ({"model_type": "modernbert"}, ""),
+        ({"model_type": "gemma3"}, "reads more than text"),
+    ],
+)
+def test_a_config_that_cannot_be_described_has_one_line(
+    posenc: Any, tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
+    given = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    (tmp_path / "config.json").write_text(json.dumps(given | wrong))
+    done = posenc("hf", "describe", tmp_path)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert said in last
+    assert "must be a folder with" not in last
+    assert not any(word in done.stderr for word in ODD)
+
+
+def test_numbers_are_numbers_in_json(posenc: Any, tmp_path: Path) -> None:
+    config_of("smollm3").save_pretrained(tmp_path)
+    done = posenc("hf", "describe", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["rope here"] for row in rows][1] == "nope"
+    for name in ("times", "off by", "logits off by", "slow", "for"):
+        assert isinstance(rows[0][name], float | int)
