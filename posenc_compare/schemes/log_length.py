@@ -12,7 +12,8 @@ Formula: at position p, where L is the training length and n keys are seen, ssma
 Source: log, Su 2021 (a blog, kexue.fm/archives/8823, not opened), as Qwen's code has
 it; ssmax, Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama 4,
 which scales its layers without positions alone: `log_length:scheme=nope;rule=llama4`.
-Start: s is 0.43, as in the released code of BAM (arXiv:2505.22842).
+Initial value: s is 0.43, as in figure 1 of the paper of ssmax, whose initial value in
+training was not found. The released code of BAM (arXiv:2505.22842) starts at 1.
 Convention: ssmax counts the keys that the mask leaves, and so stays relative; log and
 llama4 read the position of the query. With ssmax every layer has an instance of its
 own, of the scheme inside too.

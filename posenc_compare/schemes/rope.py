@@ -77,6 +77,10 @@ class Rope(Rotation):
         factors: str = "",
     ) -> None:
         super().__init__(geometry, base, layout)
+        if geometry.head_dim < 2:
+            raise ConfigError(
+                f"{self.name}: head_dim must be even, got {geometry.head_dim}"
+            )
         within = 0 < fraction <= 1
         self.rotated_dims = round(geometry.head_dim * fraction) if within else 0
         if self.rotated_dims < 2:

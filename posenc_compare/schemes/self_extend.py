@@ -42,7 +42,8 @@ class SelfExtend(Wrapper):
         layout: which two channels make a pair.
         group: positions that share one number beyond the window; 1 is RoPE.
         window: first distance that is read by groups; 0 means a quarter of the
-            training length, 1024 of 4096 in the README's example.
+            training length, as the README of the code sets group_size_2=1024 for
+            Llama 2, which is for 4096 (sections 2.2 and 4).
     """
 
     published: ClassVar = {"window": Published(1024, trained_at=4096)}

@@ -155,14 +155,15 @@ def test_a_factor_of_one_is_rope(trained: int, layout: str, kind: str) -> None:
     assert got.scale(16) == rope.scale(16)
 
 
+@pytest.mark.parametrize("length", [65, 80, 127, 160])
 @both_kinds
-def test_a_longer_text_is_read_with_its_own_factor(kind: str) -> None:
+def test_a_longer_text_is_read_with_its_own_factor(kind: str, length: int) -> None:
     options = {"base": 5e3, "layout": "half", "kind": kind}
     scheme = make(**options)
-    found = scheme.schemes_for_length(160)
+    found = scheme.schemes_for_length(length)
     assert list(found) == ["mr_rope"]
-    named = make(factor=2.5, **options)
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 100, 159])
+    named = make(factor=length / 64, **options)
+    x, positions = normal(1, 2, 3, 16), torch.tensor([1, length // 2, length - 1])
     got = found["mr_rope"].query(x, positions)
     assert torch.equal(got, named.query(x, positions))
     # What was trained stays as it was.

@@ -38,15 +38,19 @@ def test_a_longer_text_is_read_without_positions() -> None:
 
 
 def test_the_readings_of_both_stay() -> None:
+    given = {"base": 50.0}
     rope = create("rope", **SIZES).schemes_for_length(len(LONG))
-    other = create("self_extend", **SIZES).schemes_for_length(len(LONG))
-    readers = make(by=labelled("self_extend")).schemes_for_length(len(LONG))
-    assert [*readers] == [*rope, "self_extend", *(f"self_extend, {n}" for n in other)]
-    for name, reader in {
-        **rope,
-        **{f"self_extend, {n}": s for n, s in other.items()},
-    }.items():
+    other = create("rope", options=given, **SIZES).schemes_for_length(len(LONG))
+    assert rope
+    assert other
+    by = labelled("rope:base=50")
+    readers = make(by=by).schemes_for_length(len(LONG))
+    assert [*readers] == [*rope, by.label, *(f"{by.label}, {n}" for n in other)]
+    others = {f"{by.label}, {n}": reader for n, reader in other.items()}
+    for name, reader in {**rope, **others}.items():
         assert torch.equal(read(readers[name]), read(reader))
+    for name in rope:
+        assert not torch.equal(read(rope[name]), read(other[name]))
 
 
 def test_a_reader_brings_no_parameters() -> None:

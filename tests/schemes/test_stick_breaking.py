@@ -99,3 +99,16 @@ def test_position_ids_are_not_used_and_the_future_is_refused() -> None:
     q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
     check_position_ids_are_not_used(make(), q, k)
     check_causal_mask_is_needed(make(), WIDTH)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_long_texts_in_float32_are_those_in_float64(own: bool) -> None:
+    length = 2048
+    q, k, v = vectors(1, 1, length, 4)
+    mask, positions = Mask(), torch.arange(length)
+    given = {"positions": positions, "mask": mask}
+    exact = attention(q, k - 2, v, scheme=make(own, 1, 4), **given)
+    found = [x.float() for x in (q, k - 2, v)]
+    got = attention(*found, scheme=make(own, 1, 4).float(), **given)
+    # 16 roundings of logits of at most 16: a stick is summed in float64.
+    close(got.double(), exact, 2e-5)

@@ -21,7 +21,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fox import Fox
@@ -194,3 +194,15 @@ def test_needs_its_state() -> None:
     q, k, *_ = inputs()
     with pytest.raises(ConfigError, match="wall: needs the state that"):
         attention_logits(q, k, scheme=make(), positions=RUN)
+
+
+def test_long_texts_in_float32_are_those_in_float64() -> None:
+    q, k, v, x = inputs(2048)
+    scheme = make()
+    with torch.no_grad():
+        scheme.gates.bias.fill_(8.0)  # nearly open, so that far keys count
+    session = Session(scheme, torch.arange(2048))
+    exact = session.attend(0, q, k, v, x=x)
+    session = Session(scheme.float(), torch.arange(2048))
+    got = session.attend(0, q.float(), k.float(), v.float(), x=x.float())
+    close(got.double(), exact, 1e-4)
