@@ -50,15 +50,6 @@ def test_split_and_hash_do_not_depend_on_file_names(folder: Path) -> None:
     assert set(before.test) == set(after.test)
 
 
-def test_one_file_is_cut_at_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "book.txt"
-    path.write_bytes(bytes(range(200)) * 10)
-    corpus = load_corpus(str(path))
-    parts = [bytes(corpus.train.tolist()), *corpus.validation, *corpus.test]
-    assert b"".join(parts) == path.read_bytes()
-    assert [len(part) for part in parts] == [1600, 200, 200]
-
-
 def test_a_text_to_test_on_leaves_the_rest_to_train_on(folder, tmp_path) -> None:
     apart = tmp_path.parent / f"{tmp_path.name}-apart"
     apart.mkdir()
