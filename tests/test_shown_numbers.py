@@ -210,6 +210,31 @@ def test_a_seed_without_a_number_counts_nowhere(show: Show) -> None:
     assert table.rows["a"][0] == f"3.500 ± {half([1, 6]):.2f} (n = 2)"
 
 
+def windowed(label: str, scores: np.ndarray, owners: list[int]) -> Made:
+    """Return records of `scores` (seeds, points, windows)."""
+    made = trained(label, *scores.mean(2).tolist())
+    for one, windows in zip(made, scores, strict=True):
+        one["arrays"] = {
+            "document_bits": windows.tolist(),
+            "window_documents": owners,
+        }
+    return made
+
+
+def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> None:
+    scores = 3 + RNG.normal(size=(3, 2, 6)) + np.arange(6.0)
+    made = windowed("a", scores, [0, 0, 0, 1, 1, 1])
+    (plain,) = show(made)
+    assert "over 3 seeds and 2 documents;" in plain.title
+    for one in made:
+        one["rows"].reverse()
+        one["rows"] += [row(9.0, x=x, case="read") for x in (8, 16)]
+    (table,) = show(made)
+    assert table.rows["a"] == plain.rows["a"]
+    (several,) = show([*made, *trained("b", [1.0, 2.0], [1.0, 2.0])])
+    assert "and 2 documents at the most;" in several.title
+
+
 def test_as_trained_is_the_network_without_a_case(show: Show) -> None:
     made = trained("a", [3.0, 4.0, 5.0])
     made[0]["rows"] += [
