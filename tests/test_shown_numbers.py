@@ -652,3 +652,118 @@ def test_predictions_are_correlations_of_means_over_seeds(
             *("9", rho, f"{a} to {b}", f"{low} to {high}", given),
             *shares,
         ]
+
+
+def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
+    case, made = "x" * 999, []
+    for label, steps in itertools.product("ab", (10, 40)):
+        one = record(label, corpus_sha256="1", steps=steps)
+        one["rows"] = [row(2.0 + steps / 10, case=case)]
+        made.append(one)
+    facts(made, headline=[case, None])
+    (table,) = show(made[::2], "--baseline", "a")
+    assert table.rows == {"b": ["0.000, 0/1"]}
+    (table,) = show(made, "--by", "steps", command="sensitivity")
+    assert table.rows["a"] == ["3.000", "6.000", "3.000"]
+
+
+# Rows alike, tasks, and training by the clock.
+
+
+def test_rows_are_alike_in_all_points_cases_and_seeds(show: Show) -> None:
+    made = trained("a", [1.0, 2.0], [3.0, 4.0])
+    same = trained("same", [1.0, 2.0], [3.0, 4.0])
+    late = trained("later", [1.0, 2.0], [3.0, 4.0], first=1)
+    other = trained("other", [1.5, 2.0], [3.0, 4.0])
+    read = trained("read", [1.0, 2.0], [3.0, 4.0])
+    for one in made + same + late + other + read:
+        own = 5.0 if one["label"] != "read" else 6.0
+        one["rows"] += [row(own, quantity="read", case=c, x=8) for c in ("c", "d")]
+        one["rows"][-1]["value"] = 7.0
+    every = facts(
+        made + same + late + other + read,
+        "read",
+        headline={"cases_of": None},
+        x="test length",
+    )
+    curves = show(every, "--columns", "16")[0]
+    assert [*curves.rows] == ["a", "later", "other", "read"]
+    assert curves.lines[-1] == "same: the same as a"
+
+
+def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
+    show: Show,
+) -> None:
+    scores = {"a": [0.9, 0.9, 0.1], "b": [0.5, 0.5, 0.5], "c": [0.1, 0.7, 0.9]}
+    made = []
+    for task, label in itertools.product(("copy", "language"), scores):
+        for seed, value in enumerate(scores[label]):
+            one = record(label, corpus_sha256="1", task=task, seed=seed)
+            one["rows"] = [row(value, quantity="accuracy_area")]
+            made += facts([one], "accuracy_area", headline=["", None], better="higher")
+    (table,) = show(made)
+    assert table.head == ["language", "copy", "mean reciprocal rank"]
+    ranks = {"a": [1, 1, 1 / 3], "b": [1 / 2, 1 / 3, 1 / 2], "c": [1 / 3, 1 / 2, 1]}
+    assert {k: cells[-1] for k, cells in table.rows.items()} == {
+        k: cell(values) for k, values in ranks.items()
+    }
+
+
+@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44)])
+def test_bits_after_equal_seconds_are_of_the_last_tenth(
+    show: Show, short: int, limit: int
+) -> None:
+    made = []
+    for label, seconds in (("quick", 1.1), ("slow", 2.2)):
+        cost = record(label, "cost", corpus_sha256="1")
+        cost["rows"] = [row(seconds, quantity="step_seconds")]
+        made += facts([cost], "step_seconds")
+        for seed in range(3):
+            (one,) = trained(label, [1.0], first=seed)
+            steps = short if (label, seed) == ("quick", 1) else 60
+            losses = [9 - step / 10 + seed / 4 for step in range(1, steps + 1)]
+            one["arrays"] = {"training_bits": losses}
+            one["rows"].append(row(losses[-1] + seed, quantity="training_bits"))
+            made += facts([one], "training_bits")
+    table = show(made)[-1]
+    done = short // 2
+    assert table.head == [
+        "seconds a step",
+        f"steps in {limit} s",
+        "after all steps",
+        f"after {limit} s",
+    ]
+    assert table.rows["slow"][1:] == [
+        str(done),
+        cell([3 + 1.25 * seed for seed in range(3)]),
+        cell(
+            [
+                np.mean([9 - s / 10 + seed / 4 for s in range(done - done // 10, done)])
+                - 0.1
+                for seed in range(3)
+            ]
+        ),
+    ]
+    assert table.rows["quick"][1] == str(short)
+    assert table.lines == ["no order: 3 seeds, 6 are needed"]
+
+
+# Texts of numbers.
+
+
+def test_numbers_keep_their_size_and_sign(show: Show) -> None:
+    texts = {
+        0.0: "0.000",
+        0.001: "0.001",
+        0.00099: "9.9e-04",
+        -12.345: "-12.35",
+        9.9994: "9.999",
+        10.0: "10",
+        -999.94: "-999.9",
+        9999.6: "10000",
+        99999.0: "99999",
+        100000.0: "1.0e+05",
+    }
+    made = [record(f"s{i}", value=value) for i, value in enumerate(texts)]
+    (table,) = show(made)
+    assert [*itertools.chain(*table.rows.values())] == [*texts.values()]
