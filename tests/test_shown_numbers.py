@@ -654,6 +654,21 @@ def test_predictions_are_correlations_of_means_over_seeds(
         ]
 
 
+def test_a_curve_with_cases_is_predicted_without_them(show: Show) -> None:
+    made = predicted()
+    for one in made:
+        if one["spec"]["measure"]["name"] == "extrapolation":
+            one["rows"] += [
+                row(RNG.normal(), quantity="bits_per_byte", case="read", x=x)
+                for x in (8, 16, 32)
+            ]
+    plain, found = (
+        [one.rows for one in show(some, command="predict")]
+        for some in (predicted(), made)
+    )
+    assert found == plain
+
+
 def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
     case, made = "x" * 999, []
     for label, steps in itertools.product("ab", (10, 40)):
