@@ -68,7 +68,8 @@ def _scores(record: Record, windows: int) -> dict[Place, NDArray[np.float64]]:
     found: dict[Place, NDArray[np.float64]] = {}
     for view in record.views.values():
         name = view.quantity.name
-        at = {r.x: r.value for r in record.rows if r.quantity == name and r.x}
+        own = [r for r in record.rows if r.quantity == name and not r.case]
+        at = {r.x: r.value for r in own if r.x is not None}
         if isinstance(view, Curve) and isinstance(array, list):
             for x, one in zip(sorted(at), array, strict=False):
                 scores, value = _numbers(one, windows), at[x]

@@ -158,7 +158,8 @@ def _trained(
     heading: str, quantity: Quantity, measure: str, means: list[Mean]
 ) -> Trained | None:
     """Return the curve of a quantity, or None if it has fewer than two lengths."""
-    mine = [m for m in means if (m.measure, m.quantity) == (measure, quantity.name)]
+    wanted = (measure, quantity.name, "")
+    mine = [m for m in means if (m.measure, m.quantity, m.case) == wanted]
     lengths = sorted({mean.x for mean in mine if mean.values})
     if len(lengths) < 2:
         return None

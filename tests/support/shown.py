@@ -1,0 +1,50 @@
+"""What commands print in Markdown, read back as numbers' texts."""
+
+import html
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Shown:
+    """A printed table.
+
+    Attributes:
+        title: above it.
+        head: headings, the first column's left out.
+        rows: cells by the text of the first column.
+        bold: first column and heading of every bold cell.
+        lines: beneath it.
+    """
+
+    title: str
+    head: list[str] = field(default_factory=list)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    bold: set[tuple[str, str]] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
+
+
+Show = Callable[..., list[Shown]]
+
+
+def shown_in(text: str) -> list[Shown]:
+    """Return the tables that a Markdown text holds, in their order."""
+    found: list[Shown] = []
+    for line in filter(None, (html.unescape(one) for one in text.splitlines())):
+        if title := re.fullmatch(r"\*\*(.*)\*\*", line):
+            found.append(Shown(title[1]))
+        elif not line.startswith("|"):
+            found[-1].lines.append(line.replace("\\", ""))
+        elif not line.startswith("|-"):
+            first, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            if not found[-1].head:
+                found[-1].head = cells
+                continue
+            found[-1].rows[first] = [re.sub(r"^\*\*(.*)\*\*$", r"\1", c) for c in cells]
+            found[-1].bold |= {
+                (first, heading)
+                for heading, cell in zip(found[-1].head, cells, strict=True)
+                if cell.startswith("**")
+            }
+    return found
