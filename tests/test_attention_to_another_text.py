@@ -13,7 +13,9 @@ from posenc_compare.attention import (
     attention,
     attention_logits,
     explain,
+    request,
 )
+from posenc_compare.attention.backends import strided
 from posenc_compare.conformance.fresh_process import built_in
 from posenc_compare.errors import ConfigError, PosencError, ShapeError
 from posenc_compare.schemes import Scheme, create
@@ -22,6 +24,13 @@ from posenc_compare.schemes.wrapper import Wrapper
 BATCH, HEADS, WIDTH = 2, 2, 8
 SIZES = {"fewer": (5, 16), "as many": (16, 16), "more": (20, 16), "one key": (3, 1)}
 OWN_TEXT = "needs keys of the queries' own text, got those of another"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "ROWS", 7)
+    monkeypatch.setattr(strided, "BLOCK", 4)
+    monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 
 def make(name: str, **options: Any) -> Scheme:
