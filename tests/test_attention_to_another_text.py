@@ -13,7 +13,9 @@ from posenc_compare.attention import (
     attention,
     attention_logits,
     explain,
+    request,
 )
+from posenc_compare.attention.backends import strided
 from posenc_compare.conformance.fresh_process import built_in
 from posenc_compare.errors import ConfigError, PosencError, ShapeError
 from posenc_compare.schemes import Scheme, create
@@ -21,7 +23,14 @@ from posenc_compare.schemes.wrapper import Wrapper
 
 BATCH, HEADS, WIDTH = 2, 2, 8
 SIZES = {"fewer": (5, 16), "as many": (16, 16), "more": (20, 16), "one key": (3, 1)}
-OWN_TEXT = "needs keys of the queries' own text, got those of another"
+OWN_TEXT = "needs keys of the queries' own text, got .* another, .*; rope would work$"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "ROWS", 7)
+    monkeypatch.setattr(strided, "BLOCK", 4)
+    monkeypatch.setattr(strided, "BACKWARD_BLOCK", 3)
 
 
 def make(name: str, **options: Any) -> Scheme:
@@ -324,11 +333,8 @@ def test_segments_that_do_not_say_what_a_query_sees(
 
 
 def crossing(**given: Any) -> Session:
-    return Session(
-        make("rope"),
-        torch.arange(5),
-        **{"key_positions": PLACES, "mask": Mask(causal=False), **given},
-    )
+    given = {"key_positions": PLACES, "mask": Mask(causal=False), **given}
+    return Session(make("rope"), torch.arange(5), **given)
 
 
 def test_keys_of_another_text_must_be_given_or_kept() -> None:
@@ -357,7 +363,7 @@ def test_keys_of_another_text_must_be_given_or_kept() -> None:
     ],
 )
 def test_a_session_checks_segments_of_both_texts(
-    mask: dict[str, Tensor], message: str
+    mask: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ShapeError, match=f"^session: {message}"):
         crossing(mask=Mask(causal=False, **mask), fed=0)

@@ -147,7 +147,7 @@ class Plan:
             self.shared,
             query_segments=query_segments,
             blind=blind,
-            crosses=why and f"{scheme.name}: {ONE_TEXT}, since {why}",
+            crosses=why and _one_text(scheme, why),
         )
 
     @property
@@ -246,7 +246,11 @@ class Plan:
         return segments[:, :1].where(blind, own), blind
 
 
-ONE_TEXT = "needs keys of the queries' own text, got those of another"
+def _one_text(scheme: Scheme, why: str) -> str:
+    return (
+        f"{scheme.name}: needs keys of the queries' own text, got those of another, "
+        f"since {why}; rope would work"
+    )
 
 
 def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
@@ -257,7 +261,7 @@ def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
             goes by index within one text.
     """
     if scheme.facts.causal_only or scheme.acts_at("token_state"):
-        raise ConfigError(f"{scheme.name}: {ONE_TEXT}, since {why}; rope would work")
+        raise ConfigError(_one_text(scheme, why))
     if mask.within_one_text:
         raise ConfigError(
             f"attention: mask must go by segments alone where keys are another text, "
@@ -275,7 +279,7 @@ def _one_segment(segments: Tensor) -> Tensor:
     number = segments.gather(1, real.long().argmax(dim=1, keepdim=True))
     if torch.compiler.is_compiling():
         return number.where(number != 0, 1)
-    found = "" if real.any() else "0 alone"
+    found = "" if real.any() or not len(real) else "0 alone"
     if not (~real | (segments == number)).all():
         found = "several"
     if found:
@@ -288,7 +292,7 @@ def _one_segment(segments: Tensor) -> Tensor:
 
 def check_not_traced(who: str) -> None:
     """Raise `ConfigError` while torch.jit.trace runs."""
-    if torch.jit.is_tracing():
+    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         raise ConfigError(
             f"{who}: torch.jit.trace must not record it, since a trace keeps the sizes "
             f"and ids of its example; torch.compile would work"

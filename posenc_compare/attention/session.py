@@ -287,16 +287,17 @@ class Session:
     def _all(self, layer: int, name: str, new: Tensor | None) -> Tensor:
         """Return keys or values of all passes so far, or those of another text."""
         past = self._past.get((layer, name))
-        if new is None and not (self.crosses and past is not None):
+        given = past if new is None and self.crosses else new
+        if given is None:
             raise ConfigError(
                 f"session: {name} of layer {layer} must be given, got none; a session "
                 f"with key_positions and cache=True keeps that of an earlier pass"
             )
-        if self.crosses and self.cache and new is not None:
-            self._past[layer, name] = new
-        if new is None or self.crosses or not self.cache:
-            return past if new is None else new
-        whole = new if past is None else torch.cat([past, new], dim=2)
+        if self.crosses and self.cache:
+            self._past[layer, name] = given
+        if self.crosses or not self.cache:
+            return given
+        whole = given if past is None else torch.cat([past, given], dim=2)
         if self.end < self.length:
             self._kept[layer, name] = whole
         return whole
@@ -341,7 +342,7 @@ def explained(
     faster = tuple(why)[: list(why).index(taken)]
     del why[taken]
     first = f"{taken} comes first"
-    others = {name: reason or first for name, reason in why.items()}
+    others: dict[Path, str] = {name: why[name] or first for name in why}
     return Explanation(taken, others, faster)
 
 
