@@ -10,8 +10,9 @@ positions, `mix:first=nope;second=window`; the window itself is that of Beltagy 
 2020, arXiv:2004.05150. Among layers of another base, as in Gemma 3, it is
 `mix:every=6;first=(rope:base=1000000);second=window`.
 Default: a quarter of the training length is our choice.
-Convention: tokens are counted as `Mask(window=...)` counts them, which costs less where
-all layers have the same window; logits stay as they are.
+Convention: the scheme inside sees the call of `Mask(window=...)`, or of the mask's own
+window if that is narrower. The mask costs less where all layers have the same window.
+Logits beyond the window stay as they are.
 """
 
 from dataclasses import replace
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
+from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.contract import check_axes
 from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
@@ -52,9 +53,35 @@ class Window(Wrapper):
         super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
         self.window = window or max(1, geometry.length // SHARE)
+        self.facts = replace(self.facts, hides=True)
+
+    def acts_at(self, door: str) -> bool:
+        return door == "weights" or self.inner.acts_at(door)
+
+    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().query(q, positions, call and self._near(call))
+
+    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
+        return super().key(k, positions, call and self._near(call))
+
+    def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
+        return super().offset_bias(offsets, call and self._near(call))
+
+    def pair_bias(self, call: Call) -> PairBias | None:
+        return super().pair_bias(self._near(call))
+
+    def scores(self, logits: Tensor, call: Call) -> Tensor:
+        return super().scores(logits, self._near(call))
 
     def weights(self, logits: Tensor, call: Call) -> Tensor:
-        seen = replace(call, window=self.window).keep()
-        logits = logits.masked_fill(~seen, -torch.inf)
-        found = super().weights(logits, call)
+        near = self._near(call)
+        logits = logits.masked_fill(~near.keep(), -torch.inf)
+        found = super().weights(logits, near)
         return logits.softmax(dim=-1) if found is None else found
+
+    def values(self, weights: Tensor, call: Call) -> Tensor | None:
+        return super().values(weights, self._near(call))
+
+    def _near(self, call: Call) -> Call:
+        """Return the call with the narrower window of the two."""
+        return replace(call, window=min(self.window, call.window or self.window))
