@@ -12,10 +12,12 @@ Formula: at position p, where L is the training length and n keys are seen, ssma
 Source: log, Su 2021 (a blog, kexue.fm/archives/8823, not opened), as Qwen's code has
 it; ssmax, Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama 4,
 which scales its layers without positions alone: `log_length:scheme=nope;rule=llama4`.
-Start: s is 0.43, as in the released code of BAM (arXiv:2505.22842).
+Start: s is 1, as in every file of the released code of BAM (arXiv:2505.22842). Of the
+paper of ssmax only the beginning was read; its figure 1 draws s = 0.43, no start of
+training.
 Convention: ssmax counts the keys that the mask leaves, and so stays relative; log and
-llama4 read the position of the query. With ssmax every layer has an instance of its
-own, of the scheme inside too.
+llama4 read the position of the query. A scheme that hides keys goes around ssmax and
+not inside. With ssmax every layer has an instance of its own, of the scheme inside too.
 """
 
 import math
@@ -56,7 +58,7 @@ class LogLength(Wrapper):
         *,
         scheme: Variant = Variant("rope"),
         rule: Literal["log", "ssmax", "llama4"] = "ssmax",
-        start: float = 0.43,
+        start: float = 1.0,
         floor: int = 8192,
     ) -> None:
         if rule == "log" and geometry.length < 2:
@@ -69,6 +71,11 @@ class LogLength(Wrapper):
         check_axes(self)
         self.rule, self.floor = rule, floor
         counts = rule == "ssmax"
+        if counts and self.facts.hides:
+            raise ConfigError(
+                f"log_length: scheme must hide no keys, which ssmax counts, got "
+                f"{scheme.label}; log_length inside of it would work"
+            )
         start_ = torch.full((geometry.heads,), float(start))
         self.steepness = nn.Parameter(start_) if counts else None
         self.facts = replace(
@@ -84,7 +91,8 @@ class LogLength(Wrapper):
         return super().acts_at(door)
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return self._grown(super().query(q, positions, call), positions, call)
+        q = self._grown(q, positions, call)
+        return super().query(q, positions, call and replace(call, q=q))
 
     def pair_bias(self, call: Call) -> PairBias | None:
         return super().pair_bias(self._with_grown(call))

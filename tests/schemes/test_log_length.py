@@ -196,7 +196,7 @@ def test_ssmax_alone_is_relative_and_trained() -> None:
     assert [one.facts.relative for one in found.values()] == [True, False, False]
     assert [len(list(one.parameters())) for one in found.values()] == [1, 0, 0]
     start = create("log_length", **SIZES).get_parameter("steepness")
-    assert torch.equal(start, torch.full((HEADS,), 0.43))
+    assert torch.equal(start, torch.full((HEADS,), 1.0))
     started = create("log_length", options={"start": 0.5}, **SIZES)
     assert torch.equal(started.get_parameter("steepness"), torch.full((HEADS,), 0.5))
     assert [one.facts.per_layer for one in found.values()] == [True, False, False]
