@@ -20,6 +20,7 @@ class Facts:
         mixes_heads: True if a head's logits depend on those of other heads.
         widens: how many times as many channels the heads of queries and keys have
             behind the doors `query` and `key`.
+        hides: True if it hides keys that the mask shows.
         known_faults: conformance checks that the scheme fails, each with the reason.
     """
 
@@ -30,6 +31,7 @@ class Facts:
     by_order: bool = False
     mixes_heads: bool = False
     widens: int = 1
+    hides: bool = False
     known_faults: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

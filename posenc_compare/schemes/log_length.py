@@ -15,8 +15,8 @@ which scales its layers without positions alone: `log_length:scheme=nope;rule=ll
 Initial value: s is 0.43, as in figure 1 of the paper of ssmax, whose initial value in
 training was not found. The released code of BAM (arXiv:2505.22842) starts at 1.
 Convention: ssmax counts the keys that the mask leaves, and so stays relative; log and
-llama4 read the position of the query. With ssmax every layer has an instance of its
-own, of the scheme inside too.
+llama4 read the position of the query. A scheme that hides keys goes around ssmax and
+not inside. With ssmax every layer has an instance of its own, of the scheme inside too.
 """
 
 import math
@@ -70,6 +70,11 @@ class LogLength(Wrapper):
         check_axes(self)
         self.rule, self.floor = rule, floor
         counts = rule == "ssmax"
+        if counts and self.facts.hides:
+            raise ConfigError(
+                f"log_length: scheme must hide no keys, which ssmax counts, got "
+                f"{scheme.label}; log_length inside of it would work"
+            )
         start_ = torch.full((geometry.heads,), float(start))
         self.steepness = nn.Parameter(start_) if counts else None
         self.facts = replace(
@@ -85,7 +90,8 @@ class LogLength(Wrapper):
         return super().acts_at(door)
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return self._grown(super().query(q, positions, call), positions, call)
+        q = self._grown(q, positions, call)
+        return super().query(q, positions, call and replace(call, q=q))
 
     def pair_bias(self, call: Call) -> PairBias | None:
         return super().pair_bias(self._with_grown(call))

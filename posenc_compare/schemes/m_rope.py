@@ -67,6 +67,11 @@ class MRope(Rotation):
     ) -> None:
         super().__init__(geometry, base, layout)
         self.pairs = pair_count("m_rope", geometry.head_dim)
+        if self.pairs < 3:
+            raise ConfigError(
+                f"m_rope: head_dim must be at least 6, a pair for each axis, got "
+                f"{geometry.head_dim}"
+            )
         counts = self._counts(order, sections)
         fits = len(counts) == 3 and 0 not in counts and sum(counts) == self.pairs
         axes = axis_of_pairs(counts, order) if fits else []

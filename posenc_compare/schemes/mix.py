@@ -65,6 +65,7 @@ class Heads(Scheme):
             by_order=one.by_order and other.by_order,
             mixes_heads=one.mixes_heads or other.mixes_heads,
             widens=max(one.widens, other.widens),
+            hides=one.hides or other.hides,
         )
 
     def acts_at(self, door: str) -> bool:

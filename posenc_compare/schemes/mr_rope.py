@@ -6,7 +6,7 @@ that grow from pair to pair.
 
 Formula: pair i rotates by `p * base ** (-2 i / d) / F ** e`, `t = clip(i - lo, 0, n)`;
 `e = t / n` if kind=uni, `t (t + 1) / (n (n + 1))` if pro. lo is the last pair with 32
-turns in training, lo + n the first with no more than one.
+turns in training, lo + n the first with no more than one, at most place d - 1.
 Scale: cosines and sines are multiplied by `1 + 0.1 ln F`, as in YaRN.
 Source: Tian et al. 2026, arXiv:2601.22181; its text was not opened. The rule is that of
 mattian7/mrRoPE (LlamaYaRNRadix.py, yarn_radix and yarn_radix3); two reproductions that
@@ -70,7 +70,8 @@ class MrRope(Rotation):
     def angles(self, positions: Tensor) -> Tensor:
         inv_freq = inverse_frequencies(self.pairs, self.base, positions.device)
         first = max(math.floor(self._pair_with(32)), 0)
-        steps = max(math.ceil(self._pair_with(1)) - first, 1)
+        last = min(math.ceil(self._pair_with(1)), self.geometry.head_dim - 1)
+        steps = max(last - first, 1)
         pair = torch.arange(self.pairs, dtype=torch.float64, device=inv_freq.device)
         step = (pair - first).clamp(0, steps)
         exponent = step / steps

@@ -23,7 +23,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
-from posenc_compare.schemes.shared.rotation import Rotation
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
 
 
@@ -77,10 +77,8 @@ class Rope(Rotation):
         factors: str = "",
     ) -> None:
         super().__init__(geometry, base, layout)
-        if geometry.head_dim < 2:
-            raise ConfigError(
-                f"{self.name}: head_dim must be even, got {geometry.head_dim}"
-            )
+        if fraction == 1 or geometry.head_dim < 2:
+            pair_count(self.name, geometry.head_dim)
         within = 0 < fraction <= 1
         self.rotated_dims = round(geometry.head_dim * fraction) if within else 0
         if self.rotated_dims < 2:
@@ -89,9 +87,8 @@ class Rope(Rotation):
                 f"of {geometry.head_dim} channels, got {fraction}"
             )
         if self.rotated_dims % 2:
-            what = "head_dim" if fraction == 1 else "fraction * head_dim"
             raise ConfigError(
-                f"{self.name}: {what} must be even, got {self.rotated_dims}"
+                f"{self.name}: fraction * head_dim must be even, got {self.rotated_dims}"
             )
         if scaling not in ("none", "ntk_dynamic") and not factor and not factors:
             raise ConfigError(

@@ -9,8 +9,8 @@ Formula: head h of the first half is RoPE's; head h + H/2 has the logit
 odd number of heads the middle one is RoPE's alone.
 Source: Liu et al. 2025, arXiv:2512.07525, as RoPE++_EH, from the authors' released
 code (modeling_llama_rope_pp.py); the paper was not opened.
-Order of heads: the code puts an imaginary head right after its real one, as heads 2 h
-and 2 h + 1; here the imaginary heads are the second half.
+Order: real heads come first, then the imaginary ones; released, each imaginary head
+follows its real one.
 Parameters: released, half of the projections of queries, keys and values are left out.
 Here a network keeps them, does not use those of queries and keys, and every head has
 values of its own. With queries of its own a head would gain nothing: a quarter turn is

@@ -12,6 +12,7 @@ Convention: the code's group_size_1 and group_size_2. Its Llama.py and Gemma.py 
 queries by a real number, `window - window / group`; its Mistral.py, Qwen2.py and Phi.py
 round down, as here, and Llama_4_40.py in part, as a fix. Where group divides window all
 agree.
+Length: 1024 is also the default of the code's Llama.py and Gemma.py, whatever the model.
 Left out: the code's scale_base, which is off unless asked for.
 Groups begin at multiples of `group`, so logits are no function of the distance alone.
 It is meant for reading a network trained with RoPE; training with it is our use. Two
@@ -42,8 +43,7 @@ class SelfExtend(Wrapper):
         layout: which two channels make a pair.
         group: positions that share one number beyond the window; 1 is RoPE.
         window: first distance that is read by groups; 0 means a quarter of the
-            training length, as the README of the code sets group_size_2=1024 for
-            Llama 2, which is for 4096 (sections 2.2 and 4).
+            training length, 1024 of 4096 in an example of the README for Llama 2.
     """
 
     published: ClassVar = {"window": Published(1024, trained_at=4096)}

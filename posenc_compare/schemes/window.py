@@ -10,12 +10,12 @@ positions, `mix:first=nope;second=window`; the window itself is that of Beltagy 
 2020, arXiv:2004.05150. Among layers of another base, as in Gemma 3, it is
 `mix:every=6;first=(rope:base=1000000);second=window`.
 Default: a quarter of the training length is our choice.
-Convention: tokens are counted as `Mask(window=...)` counts them, which costs less where
-all layers have the same window; logits stay as they are.
+Convention: the scheme inside sees the call of `Mask(window=...)`, or of the mask's own
+window if that is narrower. The mask costs less where all layers have the same window.
+Logits beyond the window stay as they are.
 """
 
 from dataclasses import replace
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,6 @@ from posenc_compare.schemes.scheme import register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 
-AnyCall = TypeVar("AnyCall", Call, Call | None)
 SHARE = 4  # windows in the training length
 
 
@@ -54,15 +53,19 @@ class Window(Wrapper):
         super().__init__(geometry, scheme.build(geometry))
         check_axes(self)
         self.window = window or max(1, geometry.length // SHARE)
+        self.facts = replace(self.facts, hides=True)
+
+    def acts_at(self, door: str) -> bool:
+        return door == "weights" or self.inner.acts_at(door)
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return super().query(q, positions, self._near(call))
+        return super().query(q, positions, call and self._near(call))
 
     def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        return super().key(k, positions, self._near(call))
+        return super().key(k, positions, call and self._near(call))
 
     def offset_bias(self, offsets: Tensor, call: Call | None = None) -> Tensor | None:
-        return super().offset_bias(offsets, self._near(call))
+        return super().offset_bias(offsets, call and self._near(call))
 
     def pair_bias(self, call: Call) -> PairBias | None:
         return super().pair_bias(self._near(call))
@@ -70,7 +73,7 @@ class Window(Wrapper):
     def scores(self, logits: Tensor, call: Call) -> Tensor:
         return super().scores(logits, self._near(call))
 
-    def weights(self, logits: Tensor, call: Call) -> Tensor | None:
+    def weights(self, logits: Tensor, call: Call) -> Tensor:
         near = self._near(call)
         logits = logits.masked_fill(~near.keep(), -torch.inf)
         found = super().weights(logits, near)
@@ -79,11 +82,8 @@ class Window(Wrapper):
     def values(self, weights: Tensor, call: Call) -> Tensor | None:
         return super().values(weights, self._near(call))
 
-    def _near(self, call: AnyCall) -> AnyCall:
-        """Return the call with the window in its mask, which the scheme inside sees."""
-        if call is None:
-            return call
+    def _near(self, call: Call) -> Call:
+        """Return the call with the narrower window of the two."""
         if call.crosses:
             raise ConfigError(f"{call.crosses}; the scheme inside would work")
-        window = self.window if call.window is None else min(self.window, call.window)
-        return replace(call, window=window)
+        return replace(call, window=min(self.window, call.window or self.window))

@@ -123,7 +123,7 @@ FAULTS = [
         "distances[..., None] - shift",
         "distances[..., None] + shift",
     ),
-    fault("window", "one more", "=self.window).keep", "=self.window + 1).keep"),
+    fault("window", "one more", "min(self.window, ", "min(self.window + 1, "),
     fault("reread", "not read", "self.by: self.reader, ", ""),
     # The doors
     fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),

@@ -12,7 +12,8 @@ has the first alone. Weights start uniform in +-1/2, as in that code.
 `kv_shift`: a share of each key and value is that of the token before (public code
 tensorgi/GRAPE, `model/kv_shift.py`, after Lin et al. 2025, arXiv:2503.02130, who
 normalise keys as well, which is left out). The share is a sigmoid of the layer's input,
-one for each head.
+one for each head. The first token keeps what its share leaves, in a text of one token
+too, where that code keeps all; so a text's beginning never depends on its length.
 """
 
 import torch

@@ -119,7 +119,9 @@ def pair_count(scheme: str, head_dim: int) -> int:
         ConfigError: if one channel is left over.
     """
     if head_dim % 2:
-        raise ConfigError(f"{scheme}: head_dim must be even, got {head_dim}")
+        raise ConfigError(
+            f"{scheme}: head_dim must be even, got {head_dim}; {head_dim + 1} would work"
+        )
     return head_dim // 2
 
 
