@@ -1,0 +1,348 @@
+"""Every scheme inside every other, against what the pair means.
+
+A pair equals the scheme inside under the mask, ids, queries or heads that the outer
+scheme stands for, or it is refused in one line.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from schemes.tools import close, normal, perturbed, seeded
+from torch import Tensor
+
+from posenc_compare.attention import Mask, Session
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import SCHEMES, Geometry, Scheme
+from posenc_compare.variants import Variant, labelled, option_types
+
+LENGTH, HEADS, WIDTH, FED, WINDOW, REACH, LONGEST = 9, 4, 8, 5, 3, 40, 60
+GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=64)
+RUN = torch.arange(LENGTH)
+TOKENS = normal(2, LENGTH, GEOMETRY.model_dim)
+WEIGHTS = normal(3, GEOMETRY.model_dim, GEOMETRY.model_dim, seed=1) / 6
+PADDED = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2], [0] * 7 + [1] * 2])
+MASKS = {
+    "causal": Mask(),
+    "wide": Mask(window=5),
+    "narrow": Mask(window=2),
+    "padded": Mask(segments=PADDED),
+    "padded, wide": Mask(segments=PADDED, window=4),
+    "both sides": Mask(causal=False),
+    "prefix": Mask(prefix=3, window=4),
+}
+ALL = slice(None)
+
+
+def built(variant: Variant, layer: int = 0) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        scheme = variant.build(replace(GEOMETRY, layer=layer, layers=4))
+    return perturbed(scheme.double().requires_grad_(False), 0.3).train()
+
+
+def run(
+    scheme: Scheme,
+    mask: Mask,
+    *,
+    ids: Tensor = RUN,
+    draws: torch.Generator | None = None,
+    grown: Tensor | None = None,
+    heads: slice = ALL,
+    decode: bool = False,
+    logits: bool = False,
+) -> Tensor:
+    """Return the output of one layer, or its logits."""
+    fed = FED if decode else LENGTH
+    session = Session(scheme, ids, mask=mask, generator=draws, fed=fed, cache=decode)
+    found = []
+    for part in (slice(0, FED), slice(FED, LENGTH)) if decode else (ALL,):
+        if part.start:
+            session.extend(LENGTH - FED)
+        x = session.embed(TOKENS[:, part])
+        projected = (x @ weights for weights in WEIGHTS)
+        q, k, v = (
+            y.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)[:, heads] for y in projected
+        )
+        q = q if grown is None else q * grown[:, heads, part]
+        if logits:
+            found.append(session.logits(0, q, k, x=x))
+        else:
+            found.append(session.attend(0, q, k, v, x=x))
+    return torch.cat(found, dim=2)
+
+
+def seen(mask: Mask) -> Tensor:
+    """Return which keys each query sees, `(batch, 1, query, key)`, one by one."""
+    keep = torch.zeros(2, 1, LENGTH, LENGTH, dtype=torch.bool)
+    for b, _, i, j in torch.cartesian_prod(*map(torch.arange, keep.shape)).tolist():
+        near = not isinstance(mask.window, int) or abs(i - j) < mask.window
+        may = near and (j <= i or not mask.causal) or j < int(mask.prefix)
+        same = mask.segments is None or mask.segments[b, i] == mask.segments[b, j]
+        keep[b, 0, i, j] = may and bool(same)
+    return keep
+
+
+# --- What a pair means ---------------------------------------------------------------
+
+
+def in_a_window(outer: Scheme, mask: Mask) -> Tensor:
+    width = mask.window if isinstance(mask.window, int) else LENGTH
+    mask = replace(mask, window=min(width, WINDOW))
+    return run(outer.inner, mask, draws=seeded())
+
+
+def by_the_logarithm_of_keys(outer: Scheme, mask: Mask) -> Tensor:
+    factor = seen(mask).sum(dim=-1).double().log() * outer.steepness[:, None]
+    return run(outer.inner, mask, draws=seeded(), grown=factor[..., None])
+
+
+def by_the_logarithm_of_the_position(outer: Scheme, mask: Mask) -> Tensor:
+    ids = Session(outer, RUN, generator=seeded()).ids
+    factor = (1 + ids.clamp(min=0)).double().log() / torch.tensor(64.0).double().log()
+    factor = factor.clamp(min=1).expand(2, HEADS, LENGTH)[..., None]
+    return run(outer.inner, mask, draws=seeded(), grown=factor)
+
+
+def with_a_sink(outer: Scheme, mask: Mask) -> Tensor:
+    logits = run(outer.inner, mask, draws=seeded(), logits=True)
+    total = logits.logsumexp(dim=-1, keepdim=True)
+    share = (total - outer.logit[:, None, None]).sigmoid()
+    return share * run(outer.inner, mask, draws=seeded())
+
+
+def of_the_layer(outer: Scheme, mask: Mask) -> Tensor:
+    return run(outer.inner, mask, draws=seeded())
+
+
+def of_the_heads(outer: Scheme, mask: Mask) -> Tensor:
+    first, second = outer.inner.first, outer.inner.second
+    parts = ((first, slice(0, 2)), (second, slice(2, 4)))
+    return torch.cat([run(s, mask, heads=heads) for s, heads in parts], dim=1)
+
+
+def at_shifted_ids(outer: Scheme, mask: Mask) -> Tensor:
+    draws = seeded()
+    offset = torch.randint(REACH, (1,), generator=draws)
+    return run(outer.inner, mask, ids=RUN + offset, draws=draws)
+
+
+def at_skipped_ids(outer: Scheme, mask: Mask) -> Tensor:
+    draws = seeded()
+    first = int(torch.randint(1, (LENGTH + 1) // 2 + 1, (1,), generator=draws))
+    skip = torch.randint(0, LONGEST - LENGTH + 1, (1,), generator=draws)
+    ids = torch.where(first > RUN, RUN, RUN + skip)
+    return run(outer.inner, mask, ids=ids, draws=draws)
+
+
+def at_random_ids(outer: Scheme, mask: Mask) -> Tensor:
+    draws = seeded()
+    ids = torch.randperm(LONGEST, generator=draws)[:LENGTH].sort().values
+    return run(outer.inner, mask, ids=ids, draws=draws)
+
+
+def at_random_distances(outer: Scheme, mask: Mask) -> Tensor:
+    steps = torch.randperm(LONGEST - 1, generator=seeded())[: LENGTH - 1] + 1
+    far = torch.cat([torch.zeros(1).long(), steps.sort().values])
+    offsets = RUN - RUN[:, None]
+    bias = outer.inner.offset_bias((offsets.sign() * far[offsets.abs()]).flatten())
+    logits, _, v = plain(mask, outer)
+    return (logits + bias.view(1, HEADS, LENGTH, LENGTH)).softmax(dim=-1) @ v
+
+
+def corrected(outer: Scheme, mask: Mask) -> Tensor:
+    logits, keep, v = plain(mask, outer)
+    whole = run(outer.base, mask, draws=seeded(), logits=True)
+    bias = torch.where(keep, whole - logits, 0.0)
+    both = torch.cat([torch.where(keep, logits, 0.0), bias], dim=1).movedim(1, -1)
+    more = outer.out(F.leaky_relu(outer.hidden(both))).movedim(-1, 1)
+    return (logits + bias + more).softmax(dim=-1) @ v
+
+
+def plain(mask: Mask, outer: Scheme) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scaled products under a mask, the mask, and values."""
+    q, k, v = (
+        (TOKENS @ weights).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)
+        for weights in WEIGHTS
+    )
+    keep = seen(mask)
+    products = q @ k.mT * outer.scale(WIDTH)
+    return products.masked_fill(~keep, -torch.inf), keep, v
+
+
+Meaning = Callable[[Scheme, Mask], Tensor]
+# A name, the outer scheme with `{}` for the one inside, its layer, and the meaning.
+COLUMNS: dict[str, tuple[str, int, Meaning]] = {
+    "dape": ("dape:base={}", 0, corrected),
+    "log_length": ("log_length:scheme={}", 0, by_the_logarithm_of_keys),
+    "log": ("log_length:rule=log;scheme={}", 0, by_the_logarithm_of_the_position),
+    "mix, first": ("mix:first={}", 3, of_the_layer),
+    "mix, second": ("mix:second={}", 0, of_the_layer),
+    "heads, first": ("mix:by=heads;first={};second=nope", 0, of_the_heads),
+    "heads, second": ("mix:by=heads;first=nope;second={}", 0, of_the_heads),
+    "pose": (f"pose:target={LONGEST};scheme={{}}", 0, at_skipped_ids),
+    "randomized": (f"randomized:longest={LONGEST};scheme={{}}", 0, at_random_ids),
+    "distance": (
+        f"randomized_distance:longest={LONGEST};scheme={{}}",
+        0,
+        at_random_distances,
+    ),
+    "reread": ("reread:scheme={}", 0, of_the_layer),
+    "reread, by": ("reread:by={}", 0, of_the_layer),
+    "shape": (f"shape:reach={REACH};scheme={{}}", 0, at_shifted_ids),
+    "sink": ("sink:scheme={}", 0, with_a_sink),
+    "window": (f"window:window={WINDOW};scheme={{}}", 0, in_a_window),
+}
+
+
+def outcome(column: str, inside: str) -> str:
+    """Return `=` if a pair is what it means, or `x` if it is refused."""
+    text, layer, meaning = COLUMNS[column]
+    label = text.format(f"({inside})" if ":" in inside else inside)
+    try:
+        outer = built(labelled(label), layer)
+    except ConfigError as error:
+        assert "\n" not in str(error)
+        assert str(error).split(":")[0] in label
+        return "x"
+    if column == "reread, by":
+        reader = outer.schemes_for_length(2 * GEOMETRY.length)[labelled(inside).label]
+        alone = built(labelled(inside))
+        for mask in masks(reader):
+            close(run(reader, mask), run(alone, mask), 0)
+    for mask in masks(outer):
+        got = run(outer, mask, draws=seeded())
+        wanted = meaning(outer, mask)
+        close(got, wanted, 1e-11)
+        if mask.causal:
+            close(run(outer, mask, draws=seeded(), decode=True), wanted, 1e-11)
+    return "="
+
+
+def masks(scheme: Scheme) -> list[Mask]:
+    ahead = not scheme.facts.causal_only
+    return [m for m in MASKS.values() if ahead or m.causal and not m.prefix]
+
+
+# A row for each scheme inside, a letter for each column: `=` equals what the pair means,
+# `x` is refused. For dape, log_length, log, distance and sink that is a slow reference.
+PAIRS = """
+alibi               ===============
+alibi_2d            xxxxxxxxxxxxxxx
+bam                 ===========x===
+binary              x==xxxx==x=====
+ca_rope             x========x=x===
+cape                x==xxxx==x=====
+com_rope            xxxxxxxxxxxxxxx
+cope                x========x=x===
+dape                x========x=x===
+deberta             =====xx==x=x===
+dual_chunk          x========x=====
+fire                =========x=x===
+fope                x========x=x===
+fourier_learned     x==xxxx==x=x===
+fourier_random      x==xxxx==x=x===
+fox                 x========x=x===
+grape_a             =========x=x===
+grape_ap            x========x=x===
+hope                x========x=====
+integer             x==xxxx==x=====
+kerple_log          ===========x===
+kerple_power        ===========x===
+learned             x==xxxx==x=x===
+lie_re              xxxxxxxxxxxxxxx
+log_length          x========x=x===
+m_rope              xxxxxxxxxxxxxxx
+mix                 x========x=====
+mlp_bias            =========x=x===
+mr_rope             x========x=====
+nope                x========x=====
+p_rope              x========x=====
+path                x========x=x===
+pope                x========x=x===
+pose                x==xxxx==x=====
+randomized          x==xxxx==x=====
+randomized_distance x==xxxx==x=====
+repo                x========x=x===
+reread              x========x=====
+rerope              x========x=====
+rope                x========x=====
+rope_2d             xxxxxxxxxxxxxxx
+rope_clipped        x========x=====
+rope_learned        x========x=x===
+rope_pp             x========x=====
+rope_resonance      x========x=====
+sandwich            ===============
+selective_rope      x========x=x===
+self_extend         x========x=====
+shape               x==xxxx==x=====
+shaw                x========x=x===
+sink                x========x=x=x=
+sinusoidal          x==xxxx==x=====
+sinusoidal_2d       xxxxxxxxxxxxxxx
+sinusoidal_concat   x==xxxx==x=x===
+stick_breaking      x========x===x=
+string_rope         x========x=====
+swin                xxxxxxxxxxxxxxx
+t5_bias             =====xx====x===
+transformer_xl      x========x=x===
+wall                x========x=x===
+wavelet             =========x=====
+window              xx=======x===x=
+xpos                x========x=====
+"""
+# A row for each column, a cell for each column inside it, a letter for each scheme of
+# `INNERMOST` in the middle.
+INNERMOST = ("alibi", "cope", "stick_breaking")
+NESTED = """
+dape:          xxx xxx xxx xxx =xx =xx =xx xxx xxx xxx =xx xxx xxx xxx xxx
+log_length:    =xx === === === === === === === === =xx === =x= === ==x xxx
+log:           =xx === === === === === === === === =xx === =x= === ==x ===
+mix, first:    =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
+mix, second:   =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
+heads, first:  =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
+heads, second: =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
+pose:          =xx === === === === === === === === =xx === =x= === ==x ===
+randomized:    =xx === === === === === === === === =xx === =x= === ==x ===
+distance:      xxx xxx xxx xxx xxx =xx =xx xxx xxx xxx =xx xxx xxx xxx xxx
+reread:        =xx === === === === === === === === =xx === =x= === ==x ===
+reread, by:    xxx xxx =x= === =x= =x= =x= =x= =x= =xx =x= =x= =x= xxx =x=
+shape:         =xx === === === === === === === === =xx === =x= === ==x ===
+sink:          =xx ==x ==x === ==x ==x ==x ==x ==x =xx ==x =x= ==x xxx xxx
+window:        =xx === === === === === === === === =xx === =x= === ==x ===
+"""
+
+
+@pytest.mark.parametrize("name", SCHEMES.entries())
+def test_a_scheme_inside_another(name: str) -> None:
+    rows = dict(row.split() for row in PAIRS.strip().splitlines())
+    assert name in rows, f"{name} must have a row in PAIRS"
+    assert "".join(outcome(column, name) for column in COLUMNS) == rows[name]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_scheme_inside_another_inside_a_third(column: str) -> None:
+    rows = dict(row.split(":") for row in NESTED.strip().splitlines())
+    found = [
+        "".join(outcome(column, text.format(name)) for name in INNERMOST)
+        for text, _, _ in COLUMNS.values()
+    ]
+    assert found == rows[column].split()
+
+
+def test_every_option_that_takes_a_scheme_is_a_column() -> None:
+    taken = {
+        f"{name}:{option}"
+        for name in SCHEMES.entries()
+        for option, (kind, _) in option_types(name).items()
+        if kind is Variant
+    }
+    given = {
+        f"{text.split(':')[0]}:{part.removesuffix('={}')}"
+        for text, _, _ in COLUMNS.values()
+        for part in text.split(":", 1)[1].split(";")
+        if part.endswith("={}")
+    }
+    assert given == taken
