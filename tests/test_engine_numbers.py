@@ -14,7 +14,7 @@ from support.records import record as made
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.estimate import seconds_of
-from posenc_compare.analysis.engine.plan import in_shard, plan, with_network
+from posenc_compare.analysis.engine.plan import in_shard, plan
 from posenc_compare.analysis.measures.measure import Result, Row
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.diff import difference, paired
@@ -71,12 +71,6 @@ def test_many_shards_hold_each_cell_once(count: int) -> None:
     shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
     assert sorted(cell.threads for shard in shards for cell in shard) == [*threads]
     assert all(shards)
-
-
-def test_cells_that_time_steps_end_with_no_network() -> None:
-    setting = Training(corpus_sha256="1")
-    cells = [Cell(Variant("rope"), n, setting, 1) for n in ("extrapolation", "cost")]
-    assert with_network([*cells, CELL]) == cells[:1]
 
 
 def timed(seconds: float, label: str = "rope", **changes: Any) -> Record:

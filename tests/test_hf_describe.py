@@ -66,6 +66,7 @@ def config_of(kind: str, **more: Any) -> Any:
 
 @pytest.mark.parametrize("kind", SAMPLE)
 def test_a_type_is_described_with_a_proof_or_a_reason(kind: str) -> None:
+    found: list[hf.Rotary] = []
     try:
         config = transformers.CONFIG_MAPPING[kind](num_hidden_layers=4)
         found = hf.rotary_of(config)

@@ -40,7 +40,8 @@ itself and under the scheme, in parts of the largest logit.
 
 def config_of(kind: str) -> Any:
     """Return the default configuration of a type, with four layers if it takes that."""
-    for sizes in ({"num_hidden_layers": 4}, {"num_hidden_layers": 8}):
+    several: list[dict[str, Any]] = [{"num_hidden_layers": n} for n in (4, 8)]
+    for sizes in several:
         try:
             config = CONFIG_MAPPING[kind](**sizes)
             with torch.device("meta"):

@@ -313,7 +313,8 @@ def _rotation(
             sure = (frequencies * step).abs() < 2e4
         found = (angle + 2 * torch.pi * turn) / step
         frequencies = torch.where(sure, found, frequencies)
-    pairs = [p if f > 0 else p[::-1] for p, f in zip(pairs, frequencies, strict=True)]
+    both = zip(pairs, frequencies, strict=True)
+    pairs = [(a, b) if f > 0 else (b, a) for (a, b), f in both]
     made = Rotation(
         layer,
         width,

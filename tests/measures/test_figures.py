@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -95,10 +96,12 @@ def test_a_probe_of_what_a_layer_added_reads_no_more() -> None:
     trainer = trainer_of(Variant("sinusoidal"), COPY)
     trainer.train(Progress())
     states: list[Tensor] = []
+
+    def keep(_: Any, given: Any, made: Any) -> None:
+        states.extend((given[0], made))
+
     for layer in trainer.model.layers:
-        layer.register_forward_hook(
-            lambda _, given, made: states.extend((given[0], made))
-        )
+        layer.register_forward_hook(keep)
     with torch.no_grad():
         trainer.model.eval()(trainer.task.test(16).tokens[:64], torch.arange(16))
     found = values(inside(Variant("sinusoidal"), COPY, Progress()))

@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes import create
+from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.window import Window
 from posenc_compare.variants import Variant, labelled
 
@@ -136,9 +136,10 @@ def test_options_out_of_range() -> None:
 @pytest.mark.parametrize("name", SCHEMES.entries())
 def test_any_scheme_inside_is_that_scheme_under_the_mask(name: str) -> None:
     """What a scheme counts, sums or sees is what the window leaves, in parts too."""
-    length, sizes = 40, {"model_dim": 48, "heads": 3, "length": 40}
-    plain = drawn(build(SCHEMES.get(name), **sizes))
-    options = {"scheme": Variant(name), "window": 4}
+    length = 40
+    sizes: dict[str, Any] = {"model_dim": 48, "heads": 3, "length": 40}
+    plain: Scheme = drawn(build(SCHEMES.get(name), **sizes))
+    options: dict[str, Any] = {"scheme": Variant(name), "window": 4}
     if plain.facts.axes > 1:
         with pytest.raises(ConfigError, match="window: needs positions of"):
             build(Window, options, **sizes)
