@@ -33,7 +33,13 @@ def test_help_and_list_import_nothing_heavy(words: list[str]) -> None:
 def test_an_interruption_of_an_import_is_one_line(
     root: Path, tmp_path: Path, module: str
 ) -> None:
-    text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)"
+    lines = (
+        "import os, signal, time",
+        "signal.signal(signal.SIGINT, signal.default_int_handler)",  # a job ignores it
+        "os.kill(os.getpid(), signal.SIGINT)",
+        "time.sleep(9)",
+    )
+    text = "\n".join(lines)
     (tmp_path / f"{module}.py").write_text(text)
     folder = next((root / "results").glob("**/cells.jsonl.xz")).parent
     done = subprocess.run(
