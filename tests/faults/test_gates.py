@@ -262,6 +262,7 @@ OTHERS = {
     "analysis/core/files.py": {"read_file: open"},
     "validate.py": {"_without_waiting: open"},
     "analysis/engine/worker.py": {"_answer: write"},
+    "analysis/show/plots/drawing.py": {"main: fdopen"},
     "analysis/engine/local.py": {
         "send: write",
         "_handed_over: TemporaryFile",
