@@ -259,10 +259,10 @@ class Session:
 
     def _both_texts(self) -> Tensor:
         """Return the ids of queries and keys, one behind the other."""
-        ids = [self.ids, self._keys]
-        rows = max(ids, key=Tensor.dim).shape[: self._axis]
+        ids = [self.ids, self._keys.to(self.ids.device)]
+        rows = torch.broadcast_shapes(*(x.shape[: self._axis] for x in ids))
         parts = [x.expand(*rows, *x.shape[self._axis :]) for x in ids]
-        return torch.cat([part.to(self.ids.device) for part in parts], dim=self._axis)
+        return torch.cat(parts, dim=self._axis)
 
     def _cut(self, ids: Tensor, start: int) -> Tensor:
         """Return the ids of the tokens from `start` to the end of this pass."""
