@@ -411,6 +411,24 @@ def test_drawn_distances_reach_the_keys_of_another_text() -> None:
     torch.testing.assert_close(logits[0], expected.double(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", masks(5, 16))
+@pytest.mark.parametrize("name", ["nope", "rope", "shaw"])
+def test_a_session_over_another_text_compiles_whole(name: str, kind: str) -> None:
+    scheme, mask = make(name), masks(5, 16)[kind]
+    given = arguments(scheme, 5, 16)
+    del given["scheme"]
+
+    def read(
+        q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_positions: Tensor
+    ) -> Tensor:
+        session = Session(scheme, positions, key_positions=key_positions, mask=mask)
+        return session.attend(0, q, k, v)
+
+    torch._dynamo.reset()  # many forms of one function
+    whole = torch.compile(read, backend="eager", fullgraph=True)
+    assert torch.equal(whole(**given), read(**given))
+
+
 # --- what has no numbers --------------------------------------------------------------
 
 

@@ -142,8 +142,8 @@ FAULTS = [
     fault(
         "mask",
         "segments of NaN",
-        'segments = whole_numbers("mask: segments", self.segments)',
-        "segments = self.segments.long()",
+        'whole_numbers(f"mask: {name}", getattr(self, name))',
+        "getattr(self, name).long()",
         f"{INPUT}segments_that_are_no_whole_numbers",
     ),
     # Derivatives

@@ -126,5 +126,5 @@ FAULTS = [
     fault("window", "one more", "min(self.window, ", "min(self.window + 1, "),
     fault("reread", "not read", "self.by: self.reader, ", ""),
     # The doors
-    fault("call", "mask > for >=", "(key <= p", "(key < p", "rope"),
+    fault("call", "mask > for >=", "(key <= query", "(key < query", "rope"),
 ]
