@@ -831,7 +831,7 @@ def test_odd_and_small_heads_are_measured_or_unsupported(
     size = width // heads
     reasons = {
         "binary": width < 4 and "must hold 4 bits",  # 16 positions are 4 bits
-        "rope": size % 2 and ("must be even, got" if size > 1 else "at least one pair"),
+        "rope": size % 2 and "head_dim must be even, got",
         "sinusoidal": width % 2 and "width must be even, got",
     }
     plain = ("alibi", "integer", "learned", "nope", "t5_bias")  # take any size
