@@ -445,9 +445,10 @@ def test_layers_that_ask_for_no_attention_are_named() -> None:
     with pytest.raises(
         hf.UnsupportedModelError, match=r"Lightning.*\[1\].*layers=\[0\] would work"
     ):
-        hf.apply(model, "alibi")
+        hf.apply(model, "alibi", layers=[0, 1])
     own = read(model)
-    with hf.apply(model, "rope:base=1000000;layout=half", layers=[0]):
+    with hf.apply(model, "rope:base=1000000;layout=half") as there:
+        assert there.report()["layers"] == [0]  # the one that rotates
         alike(read(model), own)
 
 
