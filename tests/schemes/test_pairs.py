@@ -79,7 +79,7 @@ def seen(mask: Mask) -> Tensor:
     keep = torch.zeros(2, 1, LENGTH, LENGTH, dtype=torch.bool)
     for b, _, i, j in torch.cartesian_prod(*map(torch.arange, keep.shape)).tolist():
         near = not isinstance(mask.window, int) or abs(i - j) < mask.window
-        may = near and (j <= i or not mask.causal) or j < int(mask.prefix)
+        may = (near and (j <= i or not mask.causal)) or j < int(mask.prefix)
         same = mask.segments is None or mask.segments[b, i] == mask.segments[b, j]
         keep[b, 0, i, j] = may and bool(same)
     return keep
@@ -197,15 +197,21 @@ COLUMNS: dict[str, tuple[str, int, Meaning]] = {
 }
 
 
+def built_or_refused(label: str, layer: int) -> tuple[Scheme | None, str]:
+    try:
+        return built(labelled(label), layer), ""
+    except ConfigError as error:
+        return None, str(error)
+
+
 def outcome(column: str, inside: str) -> str:
     """Return `=` if a pair is what it means, or `x` if it is refused."""
     text, layer, meaning = COLUMNS[column]
     label = text.format(f"({inside})" if ":" in inside else inside)
-    try:
-        outer = built(labelled(label), layer)
-    except ConfigError as error:
-        assert "\n" not in str(error)
-        assert str(error).split(":")[0] in label
+    outer, why = built_or_refused(label, layer)
+    if outer is None:
+        assert "\n" not in why
+        assert why.split(":")[0] in label
         return "x"
     if column == "reread, by":
         reader = outer.schemes_for_length(2 * GEOMETRY.length)[labelled(inside).label]
@@ -223,11 +229,11 @@ def outcome(column: str, inside: str) -> str:
 
 def masks(scheme: Scheme) -> list[Mask]:
     ahead = not scheme.facts.causal_only
-    return [m for m in MASKS.values() if ahead or m.causal and not m.prefix]
+    return [m for m in MASKS.values() if ahead or (m.causal and not m.prefix)]
 
 
-# A row for each scheme inside, a letter for each column: `=` equals what the pair means,
-# `x` is refused. For dape, log_length, log, distance and sink that is a slow reference.
+# A row for each scheme inside, a letter for each column: `=` equals what the pair
+# means, a slow reference for dape, log_length, log, distance and sink; `x` is refused.
 PAIRS = """
 alibi               ===============
 alibi_2d            xxxxxxxxxxxxxxx

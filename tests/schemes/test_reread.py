@@ -39,14 +39,16 @@ def test_a_longer_text_is_read_without_positions() -> None:
 
 def test_the_readings_of_both_stay() -> None:
     rope = create("rope", **SIZES).schemes_for_length(len(LONG))
-    other = create("self_extend", **SIZES).schemes_for_length(len(LONG))
-    readers = make(by=labelled("self_extend")).schemes_for_length(len(LONG))
-    assert [*readers] == [*rope, "self_extend", *(f"self_extend, {n}" for n in other)]
-    for name, reader in {
-        **rope,
-        **{f"self_extend, {n}": s for n, s in other.items()},
-    }.items():
+    by = labelled("self_extend:group=1")  # which a longer text needs to regroup
+    other = create(by.name, options=by.options, **SIZES).schemes_for_length(len(LONG))
+    further = {f"{by.label}, {name}": reader for name, reader in other.items()}
+    readers = make(by=by).schemes_for_length(len(LONG))
+    assert rope
+    assert further
+    assert [*readers] == [*rope, by.label, *further]
+    for name, reader in {**rope, **further}.items():
         assert torch.equal(read(readers[name]), read(reader))
+        assert not torch.equal(read(readers[name]), read(readers[by.label]))
 
 
 def test_a_reader_brings_no_parameters() -> None:

@@ -7,10 +7,12 @@ import torch
 from schemes.tools import (
     build,
     check_causal_mask_is_needed,
+    check_float32_holds_over_a_long_text,
     check_position_ids_are_not_used,
     close,
     decoded,
     dot,
+    normal,
     vectors,
 )
 from torch import Tensor
@@ -93,6 +95,12 @@ def test_gradients_are_finite_and_right_where_nothing_is_seen() -> None:
         return attention(q, k, v, scheme=make(heads=1, width=2), positions=RUN[:4])
 
     assert torch.autograd.gradcheck(run, given)
+
+
+def test_far_keys_that_take_much_leave_near_ones_exact() -> None:
+    k = normal(1, 1, 4096, 8).float() / 2 - 1.5
+    k[:, :, :2048] += 6  # which alone sum to thousands
+    check_float32_holds_over_a_long_text(make(heads=1, width=8), k)
 
 
 def test_position_ids_are_not_used_and_the_future_is_refused() -> None:

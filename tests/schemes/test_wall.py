@@ -8,6 +8,7 @@ import torch
 from schemes.tools import (
     build,
     check_causal_mask_is_needed,
+    check_float32_holds_over_a_long_text,
     check_gradients,
     check_position_ids_are_not_used,
     close,
@@ -160,6 +161,15 @@ def test_a_sum_far_into_a_text_is_not_rounded_away() -> None:
     scheme.gates.bias.fill_(20.0)
     steps = scheme.token_state(x).diff(dim=1)
     close(steps, torch.full_like(steps, -math.log1p(math.exp(-20))), 1e-12)
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_float32_reads_the_end_of_a_long_text(forget: bool) -> None:
+    sizes = {"model_dim": DIM, "heads": 1, "head_dim": WIDTH}
+    scheme = build(Wall, {"bias": -1.0, "forget": forget}, **sizes)
+    scheme = scheme.requires_grad_(False).float()  # the gates sum to thousands
+    k, x = 8 * normal(1, 1, 4096, WIDTH).float(), normal(1, 4096, DIM).float()
+    check_float32_holds_over_a_long_text(scheme, k, x)
 
 
 def test_position_ids_are_not_used() -> None:
