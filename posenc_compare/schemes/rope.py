@@ -88,7 +88,8 @@ class Rope(Rotation):
             )
         if self.rotated_dims % 2:
             raise ConfigError(
-                f"{self.name}: fraction * head_dim must be even, got {self.rotated_dims}"
+                f"{self.name}: fraction * head_dim must be even, "
+                f"got {self.rotated_dims}"
             )
         if scaling not in ("none", "ntk_dynamic") and not factor and not factors:
             raise ConfigError(

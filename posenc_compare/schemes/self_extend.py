@@ -12,7 +12,7 @@ Convention: the code's group_size_1 and group_size_2. Its Llama.py and Gemma.py 
 queries by a real number, `window - window / group`; its Mistral.py, Qwen2.py and Phi.py
 round down, as here, and Llama_4_40.py in part, as a fix. Where group divides window all
 agree.
-Length: 1024 is also the default of the code's Llama.py and Gemma.py, whatever the model.
+Length: 1024 is also the default of the code's Llama.py and Gemma.py, for any model.
 Left out: the code's scale_base, which is off unless asked for.
 Groups begin at multiples of `group`, so logits are no function of the distance alone.
 It is meant for reading a network trained with RoPE; training with it is our use. Two

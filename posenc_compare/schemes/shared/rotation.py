@@ -120,7 +120,8 @@ def pair_count(scheme: str, head_dim: int) -> int:
     """
     if head_dim % 2:
         raise ConfigError(
-            f"{scheme}: head_dim must be even, got {head_dim}; {head_dim + 1} would work"
+            f"{scheme}: head_dim must be even, got {head_dim}; "
+            f"{head_dim + 1} would work"
         )
     return head_dim // 2
 
