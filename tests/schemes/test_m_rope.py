@@ -173,7 +173,7 @@ def test_sections_that_do_not_fit(options: dict[str, Any], got: str) -> None:
     order = options.get("order", "sections")
     with pytest.raises(
         ConfigError,
-        match=f"m_rope: sections must be time / height / width, 1 or more each, "
+        match="m_rope: sections must be time / height / width, 1 or more each, "
         f"8 in all and in reach of the order {order}, got {got}",
     ):
         make(**options)
