@@ -182,5 +182,7 @@ def test_sections_that_do_not_fit(options: dict[str, Any], got: str) -> None:
 def test_odd_head() -> None:
     with pytest.raises(ConfigError, match="m_rope: head_dim must be even, got 7"):
         make(7)
-    with pytest.raises(ConfigError, match="m_rope: head_dim must be at least 6, .* 4$"):
+    with pytest.raises(
+        ConfigError, match=r"m_rope: head_dim must be at least 6, .* 4$"
+    ):
         make(4)
