@@ -167,16 +167,14 @@ def test_ids_of_one_axis_are_refused() -> None:
         ({"sections": "2/x/6"}, "2 / 0 / 6"),
         # Interleaved has every third pair for each, so at most 3 of 8.
         ({"sections": "2/3/3", "order": "interleaved"}, "2 / 3 / 3"),
-        ({"head_dim": 4}, "0 / 1 / 1"),
     ],
 )
 def test_sections_that_do_not_fit(options: dict[str, Any], got: str) -> None:
     order = options.get("order", "sections")
-    pairs = options.get("head_dim", 16) // 2
     with pytest.raises(
         ConfigError,
-        match=f"m_rope: sections must be time / height / width, 1 or more each, "
-        f"{pairs} in all and in reach of the order {order}, got {got}",
+        match="m_rope: sections must be time / height / width, 1 or more each, "
+        f"8 in all and in reach of the order {order}, got {got}",
     ):
         make(**options)
 
@@ -184,3 +182,7 @@ def test_sections_that_do_not_fit(options: dict[str, Any], got: str) -> None:
 def test_odd_head() -> None:
     with pytest.raises(ConfigError, match="m_rope: head_dim must be even, got 7"):
         make(7)
+    with pytest.raises(
+        ConfigError, match=r"m_rope: head_dim must be at least 6, .* 4$"
+    ):
+        make(4)

@@ -38,19 +38,17 @@ def test_a_longer_text_is_read_without_positions() -> None:
 
 
 def test_the_readings_of_both_stay() -> None:
-    given = {"base": 50.0}
     rope = create("rope", **SIZES).schemes_for_length(len(LONG))
-    other = create("rope", options=given, **SIZES).schemes_for_length(len(LONG))
-    assert rope
-    assert other
-    by = labelled("rope:base=50")
+    by = labelled("self_extend:group=1")  # which a longer text needs to regroup
+    other = create(by.name, options=by.options, **SIZES).schemes_for_length(len(LONG))
+    further = {f"{by.label}, {name}": reader for name, reader in other.items()}
     readers = make(by=by).schemes_for_length(len(LONG))
-    assert [*readers] == [*rope, by.label, *(f"{by.label}, {n}" for n in other)]
-    others = {f"{by.label}, {n}": reader for n, reader in other.items()}
-    for name, reader in {**rope, **others}.items():
+    assert rope
+    assert further
+    assert [*readers] == [*rope, by.label, *further]
+    for name, reader in {**rope, **further}.items():
         assert torch.equal(read(readers[name]), read(reader))
-    for name in rope:
-        assert not torch.equal(read(rope[name]), read(other[name]))
+        assert not torch.equal(read(readers[name]), read(readers[by.label]))
 
 
 def test_a_reader_brings_no_parameters() -> None:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vjp
 
-from posenc_compare.schemes import Call, Geometry, create
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import SCHEMES, Call, Geometry, create
 from posenc_compare.schemes.shared import rotation
 from posenc_compare.schemes.shared.rotation import (
     Layout,
@@ -119,3 +120,21 @@ def test_angles_are_found_through_wrappers_and_nowhere_else() -> None:
     assert torch.equal(rope, inside)
     assert rotation_angles(create("fope"), positions) is None
     assert rotation_angles(create("alibi"), positions) is None
+
+
+# Schemes that turn channels, and wrappers whose default does.
+TURNING = [
+    name
+    for name, entry in SCHEMES.entries().items()
+    if (entry.facts["family"] == "rotary" or "rope" in name)
+    and name != "pope"  # which turns each channel by itself
+]
+
+
+@pytest.mark.parametrize("head_dim", [1, 3, 7])
+@pytest.mark.parametrize("name", TURNING)
+def test_odd_head_dims_are_refused_by_that_name(name: str, head_dim: int) -> None:
+    message = rf"^\w+: .*head_dim.*\b{head_dim}\b"
+    with pytest.raises(ConfigError, match=message) as caught:
+        create(name, heads=2, head_dim=head_dim)
+    assert "fraction" not in str(caught.value)

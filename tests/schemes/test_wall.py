@@ -8,6 +8,7 @@ import torch
 from schemes.tools import (
     build,
     check_causal_mask_is_needed,
+    check_float32_holds_over_a_long_text,
     check_gradients,
     check_position_ids_are_not_used,
     close,
@@ -21,7 +22,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, Session, attention, attention_logits
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fox import Fox
@@ -162,6 +163,15 @@ def test_a_sum_far_into_a_text_is_not_rounded_away() -> None:
     close(steps, torch.full_like(steps, -math.log1p(math.exp(-20))), 1e-12)
 
 
+@pytest.mark.parametrize("forget", [False, True])
+def test_float32_reads_the_end_of_a_long_text(forget: bool) -> None:
+    sizes = {"model_dim": DIM, "heads": 1, "head_dim": WIDTH}
+    scheme = build(Wall, {"bias": -1.0, "forget": forget}, **sizes)
+    scheme = scheme.requires_grad_(False).float()  # the gates sum to thousands
+    k, x = 8 * normal(1, 1, 4096, WIDTH).float(), normal(1, 4096, DIM).float()
+    check_float32_holds_over_a_long_text(scheme, k, x)
+
+
 def test_position_ids_are_not_used() -> None:
     q, k, _, x = inputs()
     check_position_ids_are_not_used(make(), q, k, x)
@@ -194,15 +204,3 @@ def test_needs_its_state() -> None:
     q, k, *_ = inputs()
     with pytest.raises(ConfigError, match="wall: needs the state that"):
         attention_logits(q, k, scheme=make(), positions=RUN)
-
-
-def test_long_texts_in_float32_are_those_in_float64() -> None:
-    q, k, v, x = inputs(2048)
-    scheme = make()
-    with torch.no_grad():
-        scheme.gates.bias.fill_(8.0)  # nearly open, so that far keys count
-    session = Session(scheme, torch.arange(2048))
-    exact = session.attend(0, q, k, v, x=x)
-    session = Session(scheme.float(), torch.arange(2048))
-    got = session.attend(0, q.float(), k.float(), v.float(), x=x.float())
-    close(got.double(), exact, 1e-4)

@@ -230,6 +230,35 @@ def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
         attention_logits(x, x, scheme=scheme, positions=ids, mask=Mask(causal=False))
 
 
+def check_float32_holds_over_a_long_text(
+    scheme: Scheme, k: Tensor, x: Tensor | None = None, rtol: float = 2e-5
+) -> None:
+    """Compare the last of many queries in float32 and float64.
+
+    Args:
+        scheme: of one head.
+        k: float32 keys (1, 1, length, head_dim); all queries are ones.
+        x: float32 hidden states of a scheme with a token state.
+        rtol: largest difference, relative to the outputs.
+    """
+    length, v = k.shape[2], torch.rand(k.shape, generator=seeded()) + 0.5
+    v[:, :, : length - 128] = 0  # or sums of thousands would hide the rest
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        scheme = scheme.to(dtype)
+        out = attention(
+            torch.ones_like(k[:, :, -64:], dtype=dtype),
+            k.to(dtype),
+            v.to(dtype),
+            scheme=scheme,
+            positions=torch.arange(length - 64, length),
+            key_positions=torch.arange(length),
+            state=None if x is None else scheme.token_state(x.to(dtype)),
+        )
+        found.append(out.double())
+    torch.testing.assert_close(*found, rtol=rtol, atol=0)
+
+
 def check_rotation_keeps_close_positions_apart(
     rotate: Callable[[Tensor, Tensor], Tensor], positions: Tensor = CLOSE_POSITIONS
 ) -> None:

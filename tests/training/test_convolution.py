@@ -77,14 +77,15 @@ def test_canon_a_acts_before_attention_alone() -> None:
     assert [*canon.state_dict()] == ["a"]
 
 
-def test_a_shifted_key_is_in_part_that_of_the_token_before() -> None:
-    shift, x = made(KVShift), normal(1, SEQ, WIDTH)
-    q, k, v = normal(3, 1, SEQ, WIDTH, seed=2)
+@pytest.mark.parametrize("length", [1, 2, SEQ])
+def test_a_shifted_key_is_in_part_that_of_the_token_before(length: int) -> None:
+    shift, x = made(KVShift), normal(1, length, WIDTH)
+    q, k, v = normal(3, 1, length, WIDTH, seed=2)
     got = shift.projected(q, k, v, x)
     assert got[0] is q
     for number, part in enumerate((k, v)):
         rows = []
-        for t in range(SEQ):
+        for t in range(length):
             row = []
             for c in range(WIDTH):
                 head = number * HEADS + c // (WIDTH // HEADS)
