@@ -85,5 +85,5 @@ class Window(Wrapper):
     def _near(self, call: Call) -> Call:
         """Return the call with the narrower window of the two."""
         if call.crosses:
-            raise ConfigError(f"{call.crosses}; the scheme inside would work")
+            raise ConfigError(call.crosses)
         return replace(call, window=min(self.window, call.window or self.window))
