@@ -70,8 +70,10 @@ def test_jobs_that_help_each_other_end_sooner_and_lose_nothing() -> None:
     draw = random.Random(0)
     alone = [busy(8, help=False, lost=0, draw=draw) for _ in range(12)]
     helping = [busy(8, help=True, lost=0, draw=draw) for _ in range(12)]
-    assert statistics.mean(time for time, _ in alone) > 1.3  # 1.40 of ideal
-    assert statistics.mean(time for time, _ in helping) < 1.2  # 1.12
+    # How even the shards are goes by keys, and so by the code: 1.29 to 1.40 of ideal.
+    unaided = statistics.mean(time for time, _ in alone)
+    aided = statistics.mean(time for time, _ in helping)  # 1.12
+    assert aided < min(1.2, unaided - 0.1)
     assert busy(8, help=False, lost=1, draw=draw)[1] > 0
     assert busy(8, help=True, lost=1, draw=draw)[1] == 0
 
