@@ -59,7 +59,7 @@ def test_code_of_then_is_given_no_setting_of_later() -> None:
     setting = Training(drop=0.25)
     record = Cell(Variant("rope"), "extrapolation", setting, 1).record()
     left = {*record.spec.setting} - {*refile.as_then(record)["setting"]}
-    assert left == {"convolution", "captured"}
+    assert left == {"convolution"}
     assert Training.of(refile.as_then(record)["setting"], ("stdlib", "")) == setting
 
 

@@ -29,14 +29,6 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 
 FAULTS = [
-    Fault(
-        "analysis/measures/extrapolation.py",
-        "no reason in the record",
-        'if plain else ""\n',
-        'if not trainer else ""\n',
-        "tests/training/test_captured.py"
-        "::test_the_record_says_why_steps_ran_as_they_are",
-    ),
     fault(
         "analysis/measures/precision",
         "parameters rounded on one side",

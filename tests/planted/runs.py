@@ -38,14 +38,6 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 
 
 FAULTS = [
-    Fault(
-        "transfer.py",
-        "sent again in every step",
-        "                    return there\n",
-        "                    return _copied(x, device)\n",
-        "tests/training/test_captured.py"
-        "::test_what_was_sent_is_given_back_only_if_it_is_the_same",
-    ),
     # What code a number depends on
     Fault(
         "sources.py",

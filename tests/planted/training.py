@@ -4,7 +4,6 @@ from planted import Fault
 
 FILES = (
     "analysis/training/__init__.py",
-    "analysis/training/captured.py",
     "analysis/training/convolution.py",
     "analysis/training/corpus.py",
     "analysis/training/decoder.py",
@@ -49,106 +48,7 @@ def dropped(file: str, name: str, old: str, new: str, test: str) -> Fault:
     return Fault(f"analysis/training/{file}.py", name, old, new, tests)
 
 
-def captured(file: str, name: str, old: str, new: str, test: str) -> Fault:
-    """Return a fault in the recording of steps."""
-    tests = f"tests/training/test_captured.py::test_{test}"
-    return Fault(f"{file}.py", name, old, new, tests)
-
-
-RECORDED = "analysis/training/captured"
 FAULTS = [
-    # Recordings of steps
-    captured(
-        RECORDED,
-        "a scheme that draws is recorded",
-        "if not torch.equal(before, fed.ids.get_state()):",
-        "if False:",
-        "captured_steps_have_the_numbers_of_plain_ones",
-    ),
-    captured(
-        RECORDED,
-        "what is sent may differ",
-        "elif self._sent.differs:",
-        "elif False:",
-        "what_is_sent_anew_in_each_step_is_seen",
-    ),
-    captured(
-        RECORDED,
-        "what is sent while recording may differ",
-        "self._sent.only = True",
-        "pass",
-        "what_is_sent_anew_while_recording_is_seen",
-    ),
-    captured(
-        RECORDED,
-        "any replay is believed",
-        "if (loss - own).abs() <= TOLERANCE * own.abs():",
-        "if True:",
-        "a_replay_that_reads_an_old_batch_is_seen",
-    ),
-    captured(
-        RECORDED,
-        "a step in which the host waits is recorded",
-        "strict=last",
-        "strict=False",
-        "a_step_in_which_the_host_waits_is_not_recorded",
-    ),
-    captured(
-        RECORDED,
-        "steps that fail are taken again",
-        "            if not last:\n                raise\n",
-        "",
-        "a_step_that_fails_raises_what_it_raised",
-    ),
-    captured(
-        RECORDED,
-        "the reason of torch alone",
-        "_line(error.__context__ or error)",
-        "_line(error)",
-        "a_recording_that_ends_badly_says_what_ended_it",
-    ),
-    captured(
-        RECORDED,
-        "one batch for all steps",
-        "            part.copy_(new)\n",
-        "            pass\n",
-        "batches_that_do_not_fit_are_read_plainly",
-    ),
-    captured(
-        RECORDED,
-        "other positions unseen",
-        " or not torch.equal(self.positions, other.positions)",
-        "",
-        "batches_that_do_not_fit_are_read_plainly",
-    ),
-    captured(
-        RECORDED,
-        "weights of the first batch",
-        "return [self.tokens, self.targets, *weights]",
-        "return [self.tokens, self.targets]",
-        "batches_with_weights_and_of_texts_are_read_anew",
-    ),
-    captured(
-        "analysis/training/trainer",
-        "recorded with positions that are dropped",
-        "                self.captured.begin()\n",
-        "                pass\n",
-        "dropped_positions_are_recorded_anew",
-    ),
-    captured(
-        "analysis/training/trainer",
-        "one rate for all steps",
-        'group["lr"].fill_(rate)',
-        'group["lr"] = rate',
-        "captured_steps_have_the_numbers_of_plain_ones",
-    ),
-    captured(
-        "analysis/training/trainer",
-        "an optimiser of its own for all",
-        "self._optimiser(in_memory=graphs is not None)",
-        "self._optimiser(in_memory=True)",
-        "the_optimiser_is_another_only_where_steps_are_recorded",
-    ),
     Fault(
         "analysis/training/pinned.py",
         "new files unseen",
