@@ -123,8 +123,6 @@ FAULTS = [
         "distances[..., None] - shift",
         "distances[..., None] + shift",
     ),
-    fault("window", "one more", "min(self.window, ", "min(self.window + 1, "),
-    fault("reread", "not read", "self.by: self.reader, ", ""),
     # The doors
     fault("call", "mask > for >=", "(key <= query", "(key < query", "rope"),
 ]
