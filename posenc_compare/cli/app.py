@@ -22,7 +22,6 @@ from posenc_compare.cli.diff import diff
 from posenc_compare.cli.env import env
 from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
-from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
 from posenc_compare.cli.predict import predict
 from posenc_compare.cli.report import report
@@ -130,8 +129,6 @@ for command in (
     status,
     rerun,
     diff,
-    pack,
-    unpack,
     list_,
     describe,
     show_,

@@ -44,6 +44,7 @@ from posenc_compare.analysis.records.cells import (
     setting_of,
 )
 from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.pack import pack_finished
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -205,7 +206,10 @@ class Comparison:
             report,
             pool,
         )
-        return scheduler.run()
+        stopped_by = scheduler.run()
+        if not missing((*self.cells, *self.others), store):
+            pack_finished(store)
+        return stopped_by
 
     def _loose(self, store: Store) -> int:
         """Return how many records are of runs that let torch take any operation."""
