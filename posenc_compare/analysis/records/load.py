@@ -32,7 +32,7 @@ MADE = {
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
 }
-# Settings of records from before there were such settings, by kind.
+# Settings that records lack from before or after there were such, by kind.
 BEFORE: dict[str, dict[str, Scalar]] = {
     "probe": {"grid": ""},
     "training": {"convolution": "none", "drop": 0.0, "captured": False},
