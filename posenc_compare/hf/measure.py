@@ -235,6 +235,18 @@ def rotating_layers(model: Any) -> list[int] | None:
     ] or None
 
 
+def neutral_at_start(model: Any, most: float) -> bool:
+    """Return whether rotary tables leave queries at position 0 as they are."""
+    ids = torch.ones((1, 1), dtype=torch.long)
+    still = _met(model, ids, 0)
+    plain = _met(model, ids, 0, plain=True, states=still.states).found
+    return all(
+        _off(q, plain[layer][number][0]) <= most
+        for layer, pairs in still.found.items()
+        for number, (q, _) in enumerate(pairs)
+    )
+
+
 def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     """Return what every layer with attention does to its queries and keys.
 
