@@ -27,13 +27,6 @@ FAULTS = [
         "plots_of_the_same_records_are_not_drawn_again",
     ),
     fault(
-        "analysis/show/plots/change",
-        "change from the longest",
-        "first = points[min(points)]",
-        "first = points[max(points)]",
-        "change_is_counted_from_the_training_length_seed_by_seed",
-    ),
-    fault(
         "analysis/show/plots/clock_hands",
         "cosine before sine",
         "np.arctan2(sine, cosine)",

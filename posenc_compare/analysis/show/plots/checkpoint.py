@@ -21,7 +21,6 @@ from posenc_compare.analysis.show.plots.panels import (
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.said import say_setting
-from posenc_compare.analysis.show.plots.scalings import PLAIN
 from posenc_compare.analysis.show.plots.style import (
     MIDDLE,
     looks,
@@ -31,6 +30,7 @@ from posenc_compare.analysis.show.plots.style import (
     safe,
 )
 
+PLAIN = "as trained"
 STATIC = "static "  # before the rules that take the factor of the longest length
 EACH, LONGEST = "factor of each length", "factor of the longest"
 PLAIN_BITS, READ_BITS = CURVES = ("bits_per_byte", "read_bits_per_byte")
