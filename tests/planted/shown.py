@@ -45,15 +45,15 @@ def fault(file: str, name: str, old: str, new: str, tests: str) -> Fault:
 FAULTS = [
     fault(
         "analysis/show/latex",
-        "the point is lost",
-        "point + rest",
-        "rest",
-        "tests/test_latex.py::test_a_number_has_a_column_on_each_side_of_its_point",
+        "powers of ten as letters",
+        "if power else digits",
+        "if not power else number(value)",
+        "tests/test_latex.py::test_numbers_are_in_math_mode_and_words_are_escaped",
     ),
     fault(
         "analysis/show/latex",
         "one letter for all notes",
-        "count = len(self.letters)",
+        "count = len(letters)",
         "count = 0",
         "tests/test_latex.py::test_words_become_notes_with_a_letter_for_each",
     ),

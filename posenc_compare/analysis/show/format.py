@@ -96,10 +96,17 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     if cell.mean is None:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    behind = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
     if cell.half_width is not None:
-        return f"{number(cell.mean)} ± {number(cell.half_width)}{behind}"
-    return f"{'0 (rounding)' if cell.rounding else number(cell.mean)}{behind}"
+        text = f"{number(cell.mean)} ± {number(cell.half_width)}"
+    else:
+        text = "0" if cell.rounding else number(cell.mean)
+    return f"{text}{words_behind(cell, seeds)}"
+
+
+def words_behind(cell: Cell, seeds: int) -> str:
+    """Return the words that stand behind the number of a cell."""
+    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
+    return " (rounding)" * (cell.rounding and cell.half_width is None) + few
 
 
 def number(value: float) -> str:
