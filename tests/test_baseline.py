@@ -135,6 +135,8 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
     words = ["table", folder, "--schemes", "alibi", "--baseline", "rope"]
     done = posenc(*words)
     assert (done.returncode, "difference from rope" in done.stdout) == (0, True)
+    shown = posenc(*words, "--format", "md", "--out", tmp_path / "out").stdout
+    assert (tmp_path / "out" / "table.md").read_text() == shown
     done = posenc("table", folder, "--schemes", "rope", "--baseline", "rope")
     assert (done.returncode, done.stdout) == (2, "")
     assert "another trained scheme must be shown, and none is" in done.stderr

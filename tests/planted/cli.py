@@ -133,7 +133,7 @@ FAULTS = [
         "cli/test_cli.py::test_measure_writes_data_to_stdout_alone",
     ),
     fault(
-        "predict",
+        "table",
         "nothing to correlate",
         "if not found:",
         "if False:",

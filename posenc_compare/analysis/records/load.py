@@ -79,7 +79,10 @@ def load_records(
 
 
 def load_by(
-    folders: Iterable[Path], names: Sequence[str], warn: Warn = warnings.warn
+    folders: Iterable[Path],
+    names: Sequence[str],
+    warn: Warn = warnings.warn,
+    selection: Selection | None = None,
 ) -> dict[str, list[Record]]:
     """Return the sound records of trainings in folders, by the value of a setting.
 
@@ -88,6 +91,7 @@ def load_by(
         names: of the settings of a training; `corpus` is its text. Of several settings
             the values stand together.
         warn: as in `load_records`.
+        selection: of the records; without one, all of them.
 
     Returns:
         Records by value, numbers in order. Labels tell all other settings apart, in
@@ -103,6 +107,8 @@ def load_by(
         for record in read_records(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
+    if selection is not None:
+        trained = selection.of(trained, warn)
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
     for name in names:
         if HASHED.get(name, name) not in known:

@@ -88,8 +88,10 @@ def _tabular(
     head: Sequence[str], rows: list[list[str]], numeric: set[int], **layout: str
 ) -> str:
     """Return rows of LaTeX under their headings; numeric columns are set right."""
-    style = pd.DataFrame(rows, columns=range(len(head)), dtype=object).style
-    style = style.hide(axis="index").format_index(lambda j: _stacked(head[j]), axis=1)
+    frame = pd.DataFrame(rows, columns=range(len(head)), dtype=object)
+    headings = [*map(_stacked, head)]
+    style = frame.style.hide(axis="index")
+    style.format_index(headings.__getitem__, axis=1)
     kinds = ("r" if j in numeric else "l" for j in range(len(head)))
     return style.to_latex(column_format="".join(kinds), hrules=True, **layout)
 

@@ -201,13 +201,8 @@ def _measures(probed: list[Record], schemes: list[str]) -> Iterator[tuple[str, F
         )
 
 
-def prediction_tables(found: Iterable[Prediction], name: str) -> list[Table]:
-    """Return a table for every outcome.
-
-    Args:
-        found: as `predictions` returns them.
-        name: of the run, for the titles.
-    """
+def prediction_tables(found: Iterable[Prediction]) -> list[Table]:
+    """Return a table for every outcome."""
     by_outcome: dict[str, list[list[str | Cell]]] = {}
     for one in found:
         c = one.found
@@ -224,7 +219,7 @@ def prediction_tables(found: Iterable[Prediction], name: str) -> list[Table]:
             ]
         )
     return [
-        Table(f"{name}: {outcome}, Spearman's correlation over schemes", [*HEAD], rows)
+        Table(f"{outcome}, Spearman's correlation over schemes", [*HEAD], rows)
         for outcome, rows in by_outcome.items()
     ]
 

@@ -295,18 +295,19 @@ def coverage(records: Iterable[Record]) -> str:
     return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
 
 
-def write_tables(records: list[Record], folder: Path, columns: str = "") -> list[Path]:
+def write_tables(
+    records: list[Record], folder: Path, tables: list[Table] | None = None
+) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
     Of several tasks each has tables of its own, in the folder `tasks`.
 
     Args:
-        records: of the comparison.
+        records: of the comparison; without any there are no files of all numbers.
         folder: where the files go; made if it is missing.
-        columns: of table.md and table.tex, as in `display_tables`.
+        tables: of table.md and table.tex; all tables of the records, if not given.
 
     Raises:
-        ConfigError: if no table has such a column.
         StoreError: if one cannot be written.
     """
     texts: dict[str, str] = {}
@@ -314,13 +315,12 @@ def write_tables(records: list[Record], folder: Path, columns: str = "") -> list
     for task, own in pages.items() if len(pages) > 1 else ():
         texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
         texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
-    tables = display_tables(records, columns) + without_result(records)
-    texts |= {
-        "rows.csv": as_csv(long_table(records)),
-        "table.csv": as_csv(summary(records)),
-        "table.md": as_markdown(tables),
-        "table.tex": as_latex(tables),
-    }
+    if records:
+        texts["rows.csv"] = as_csv(long_table(records))
+        texts["table.csv"] = as_csv(summary(records))
+    if tables is None:
+        tables = display_tables(records) + without_result(records)
+    texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}
     try:
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
