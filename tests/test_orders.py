@@ -371,7 +371,7 @@ def test_the_table_command_shows_chosen_columns(
     assert done.returncode == 2
     assert "no table has a column '17'" in done.stderr
     done = posenc("table", folder, "--columns", "16", "--format", "csv")
-    assert "format must be table, md or tex with columns, got csv" in done.stderr
+    assert "format must be table, md or tex with --columns, got csv" in done.stderr
 
 
 def test_nothing_is_bold_where_no_order_is_claimed() -> None:

@@ -134,12 +134,12 @@ def _table(
     elif few := _few(columns.values(), sorted({*labels} - others), baseline):
         lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
-        f"{title}: difference from {baseline} (with half width of its {LEVEL:.0%} "
-        f"interval; seeds that are better; p)",
+        f"{title}: difference from {baseline}",
         ["scheme", *columns],
         [[label, *(column[label] for column in cells)] for label in labels],
         seeds,
         tuple(lines),
+        note=f"with half width of its {LEVEL:.0%} interval; seeds that are better; p",
     )
 
 

@@ -9,6 +9,7 @@ import string
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 from tabulate import LATEX_ESCAPE_RULES
@@ -36,7 +37,7 @@ def as_latex(tables: Iterable[Table]) -> str:
     """Return tables in LaTeX, with a caption, a label, and notes beneath each."""
     parts, labels = [], Counter[str]()
     for table in tables:
-        words = WORD.findall(table.title.partition(" (")[0].lower())
+        words = WORD.findall(table.name.lower())
         label = "-".join(words[:LABEL])
         labels[label] += 1
         copy = f"-{labels[label]}" if labels[label] > 1 else ""
@@ -85,7 +86,7 @@ def _float(table: Table, label: str) -> str:
 
 
 def _tabular(
-    head: Sequence[str], rows: list[list[str]], numeric: set[int], **layout: str
+    head: Sequence[str], rows: list[list[str]], numeric: set[int], **layout: Any
 ) -> str:
     """Return rows of LaTeX under their headings; numeric columns are set right."""
     frame = pd.DataFrame(rows, columns=range(len(head)), dtype=object)

@@ -7,7 +7,7 @@ one value claims an order and another has the opposite sign: these are undecided
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,7 +158,7 @@ def _outcome(
 def _side_by_side(by: str, outcome: Outcome) -> Table:
     """Return a table with a column for each value, and the change between two."""
     values, labels = list(outcome.columns), outcome.labels
-    head = ["scheme", *values]
+    head = [*values]
     rows: list[list[str | Cell]] = [
         [label, *(_cell(outcome.columns[value], label) for value in values)]
         for label in labels
@@ -174,7 +174,7 @@ def _side_by_side(by: str, outcome: Outcome) -> Table:
     ]
     ends: list[Better] = ["higher" if outcome.higher else "lower"] * len(values)
     lines = [*order_lines(values, columns, ends), *_undecided(outcome)]
-    return Table(_title(by, outcome), head, rows, _seeds(outcome), tuple(lines))
+    return _table(by, outcome, head, rows, lines)
 
 
 def _best(by: str, outcome: Outcome) -> Table:
@@ -189,16 +189,12 @@ def _best(by: str, outcome: Outcome) -> Table:
     best = [list(means)[place] for place in np.nanargmin(table, axis=0)]
     whole = {value: some for value, some in means.items() if not np.isnan(some).any()}
     if not whole:
-        return Table(
-            _title(by, outcome),
-            ["scheme", "own best", "at"],
-            [
-                [label, _cell(outcome.columns[value], label), value]
-                for label, value in zip(labels, best, strict=True)
-            ],
-            _seeds(outcome),
-            ("no value has all schemes, so that places cannot be compared",),
-        )
+        own_best: list[list[str | Cell]] = [
+            [label, _cell(outcome.columns[value], label), value]
+            for label, value in zip(labels, best, strict=True)
+        ]
+        line = "no value has all schemes, so that places cannot be compared"
+        return _table(by, outcome, ["own best", "at"], own_best, [line])
     shared = min(whole, key=lambda value: float(whole[value].mean()))
     before, after = _places(whole[shared]), _places(own)
     common = outcome.columns[shared]
@@ -217,8 +213,7 @@ def _best(by: str, outcome: Outcome) -> Table:
         f"best on average over schemes: {shared}; * the place changes if each scheme "
         f"has its own best value"
     )
-    head = ["scheme", shared, "own best", "at", "place"]
-    return Table(_title(by, outcome), head, rows, _seeds(outcome), (line,))
+    return _table(by, outcome, [shared, "own best", "at", "place"], rows, [line])
 
 
 def _undecided(outcome: Outcome) -> list[str]:
@@ -275,19 +270,22 @@ def _places(numbers: np.ndarray) -> list[int]:
     return (np.argsort(np.argsort(numbers, kind="stable")) + 1).tolist()
 
 
-def _seeds(outcome: Outcome) -> int:
+def _table(
+    by: str,
+    outcome: Outcome,
+    head: list[str],
+    rows: list[list[str | Cell]],
+    lines: Iterable[str],
+) -> Table:
+    """Return the table of an outcome, with the number of seeds of its schemes."""
     shown = outcome.labels
-    return max(
+    seeds = max(
         len(mean.values)
         for column in outcome.columns.values()
         for label, mean in column.items()
         if label in shown
     )
-
-
-def _title(by: str, outcome: Outcome) -> str:
-    seeds = _seeds(outcome)
-    if seeds < 2:
-        return f"{outcome.heading} by {by} (1 seed)"
     spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
-    return f"{outcome.heading} by {by} ({spread})"
+    note = spread if seeds > 1 else "1 seed"
+    name = f"{outcome.heading} by {by}"
+    return Table(name, ["scheme", *head], rows, seeds, tuple(lines), note=note)

@@ -106,7 +106,7 @@ def _tables(
     """Return the tables of the records of one kind of setting and one task."""
     means, views = means_of(records), _views(records)
     tables = [
-        replace(table, title=f"{prefix(task)}{table.title}")
+        replace(table, name=f"{prefix(task)}{table.name}")
         for (measure, _), view in views.items()
         if (table := _table_of(view, measure, means, records, views, chosen, kind))
     ]
@@ -280,8 +280,10 @@ def without_result(records: list[Record]) -> list[Table]:
         if r.status != "ok"
     )
     head = ["scheme", "measure", "seed", "status", "reason"]
-    title = f"Cells without a result ({coverage(records)})"
-    return [Table(title, head, [[*row] for row in rows])] if rows else []
+    if not rows:
+        return []
+    body: list[list[str | Cell]] = [[*row] for row in rows]
+    return [Table("Cells without a result", head, body, note=coverage(records))]
 
 
 def coverage(records: Iterable[Record]) -> str:
@@ -380,6 +382,7 @@ def _layout(
         key=lambda label: by_family(families[label], label),
     )
     lines: list[str] = []
+    below: dict[int, tuple[str, ...]] = {}
     best: list[set[str]] = [set() for _ in columns]
     better: list[Better] = [column.better for column in columns]
     if {*better} != {"neither"}:
@@ -397,7 +400,8 @@ def _layout(
             lines.append(SEVERAL)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
-        lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
+        below = floor_lines(headings, kept, floors, higher=better[-1] == "higher")
+        lines += [line for some in below.values() for line in some]
         if one_text:
             best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
         shown = [
@@ -418,7 +422,7 @@ def _layout(
     if any(record.status != "ok" for record in behind):
         caption = f"{caption} ({whole})"
     return Table(
-        f"{title} ({spread}; {whole})",
+        title,
         ["scheme", *(column.heading for column in columns)],
         [[label, *row] for label, row in zip(labels, cells, strict=True)],
         seeds,
@@ -426,6 +430,8 @@ def _layout(
         tuple(families.get(label, "") for label in labels),
         frozenset(measures),
         caption,
+        f"{spread}; {whole}",
+        below,
     )
 
 
