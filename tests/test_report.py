@@ -96,8 +96,8 @@ def test_it_says_what_the_numbers_mean_and_what_they_were_made_with() -> None:
     for part in (
         "shift_error 1 gain logit lower nothing",
         "rope [package=1.0] rotary arXiv:2104.09864 9 of 9 cells ok",
-        "package 0.1.0 (1 of 19 cells), 1.0 (9 of 19 cells), 2.0 (9 of 19 cells)",
-        "threads 1 torch 2.13.0",
+        "numbers 1 threads 1 torch 2.13",
+        "package 1.0 (9 of 18 cells), 2.0 (9 of 18 cells)",
         "started 2026-01-01 to 2026-01-09 (9 different values)",
         "seed 0 to 8 (9 different values)",
         "python 3.11.7",
