@@ -261,7 +261,7 @@ def tell_apart(
         label = record.label
         if differing:
             label = f"{label} [{', '.join(differing)}]"
-        marked.append(replace(record, label=label))
+        marked.append(replace(record, label=label, settings=tuple(differing)))
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")

@@ -54,19 +54,19 @@ def one_floor(records: Iterable[Record], quantity: str) -> bool:
 def _agree(one: Mean, other: Mean) -> bool:
     """Return whether two means are of the same bytes, by the seeds that both have.
 
-    Where they have none in common, the settings in the labels of schemes say it.
+    Where they have none in common, the settings beside the labels of schemes decide.
     """
     common = one.values.keys() & other.values.keys()
     if not common:
-        return _settings(one.scheme) == _settings(other.scheme)
+        return one.settings == other.settings
     return all(one.values[seed] == other.values[seed] for seed in common)
 
 
 def _floor(means: list[Mean], several: bool) -> FloorMean:
     values = {seed: v for mean in means for seed, v in mean.values.items()}
-    name, shared = means[0].case, _settings(means[0].scheme)
+    name, shared = means[0].case, means[0].settings
     for mean in means:
-        shared = [part for part in shared if part in _settings(mean.scheme)]
+        shared = tuple(part for part in shared if part in mean.settings)
     if several and shared:
         name = f"{name} [{', '.join(shared)}]"
     mean = replace(
@@ -77,11 +77,6 @@ def _floor(means: list[Mean], several: bool) -> FloorMean:
         documents=0,
     )
     return FloorMean(mean, frozenset(one.scheme for one in means))
-
-
-def _settings(label: str) -> list[str]:
-    """Return the settings that tell a label apart from others."""
-    return label.partition(" [")[2].removesuffix("]").split(", ")
 
 
 def floor_lines(

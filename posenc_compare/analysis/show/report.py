@@ -104,10 +104,9 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
     """
     tables = display_tables(records)
     sections = [Section(f"table-{i}", t, []) for i, t in enumerate(tables)]
-    pages = task_tables(records)
     tasks = {
         task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
-        for i, (task, own) in enumerate(pages.items())
+        for i, (task, own) in enumerate(task_tables(records).items())
     }
     style, script = _asset("style.css"), _asset("script.js")
     environment = Environment(
@@ -130,7 +129,7 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         warnings=warnings_of(records),
         plots=place(plates, sections),
         sections=sections,
-        tasks=tasks if len(tasks) > 1 else {},
+        tasks=tasks,
         missing=without_result(records),
         about=[_scheme_table(records), quantity_table(records), *made_with(records)],
     )
