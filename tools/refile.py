@@ -24,10 +24,9 @@ from typing import Annotated, Any
 import typer
 
 from posenc_compare.analysis.core.canonical import canonical
-from posenc_compare.analysis.engine.local import Pool
 from posenc_compare.analysis.engine.plan import here
-from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import Limits
+from posenc_compare.analysis.engine.scheduler import Event, Scheduler
+from posenc_compare.analysis.engine.workers import Limits, Pool, start_of
 from posenc_compare.analysis.records.cells import Cell, cell_of
 from posenc_compare.analysis.records.load import BEFORE
 from posenc_compare.analysis.records.record import Record
@@ -87,9 +86,14 @@ def compute_now(cells: dict[str, Cell], folder: Path, plugins: list[str]) -> Sto
     store = Store(folder)
     store.create()
     limits = Limits(workers=2)
-    ends = (lambda cell, units: None, lambda record: print(".", end="", flush=True))
-    with closing(Pool(limits.workers)) as pool:
-        Scheduler(cells, store, plugins, limits, (), *ends, pool).run()
+
+    def listen(event: Event) -> None:
+        if event.record:
+            print(".", end="", flush=True)
+
+    start = start_of(cells.values(), plugins, limits)
+    with closing(Pool(limits.workers, start)) as pool:
+        Scheduler(cells, store, pool, limits, listen=listen).run()
     print()
     return store
 

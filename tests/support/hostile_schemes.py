@@ -255,7 +255,7 @@ class Hog(Scheme):
 
 
 def forged() -> bytes:
-    """Return an answer for another cell, under the token of this one."""
+    """Return an answer for another cell."""
     frame = sys._getframe()
     while frame.f_back and "request" not in frame.f_locals:
         frame = frame.f_back
@@ -263,7 +263,7 @@ def forged() -> bytes:
     spec = {**request["spec"], "scheme": {"name": "nope", "options": {}}}
     body = {"spec": spec, "label": "nope", "family": "none", "source": ""}
     body |= {"status": "ok", "rows": [], "provenance": {}}
-    return json.dumps({"token": request["token"], "body": body}).encode() + b"\n"
+    return json.dumps({"record": body}).encode()
 
 
 @register("haunts", family="absolute")
@@ -336,7 +336,7 @@ class Speaks(Scheme):
             line = {
                 "garbage": b"\xff\x00{]\n" * 1000,
                 "endless": b"[" * 1_000_000,
-                "half": b'{"token": ',
+                "half": b'{"record": ',
                 "forge": forged(),
             }[how]
             for descriptor in range(1, 64):
