@@ -210,6 +210,11 @@ class Hangs(Scheme):
                 time.sleep(600)
                 os._exit(0)
             log(child=child)
+        if self.how == "session":
+            os.setsid()
+        if self.how == "paused_worker":
+            time.sleep(0.5)  # until the worker has reported that the cell began
+            os.kill(os.getppid(), signal.SIGSTOP)
         if self.how == "deadlock":
             HELD.acquire()
             HELD.acquire()
@@ -234,6 +239,11 @@ class Dies(Scheme):
             ctypes.string_at(0)
         if self.how == "abort":
             os.abort()
+        if self.how == "worker":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        if self.how == "group":
+            os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         return x
 

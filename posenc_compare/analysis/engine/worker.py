@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.errors import ConfigError, StoreError
-from posenc_compare.registry import add_plugin
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.sources import PlannedFinder, keep
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def main() -> NoReturn:
         _prepare(json.load(sys.stdin))
         CONTROL(DEATH_SIGNAL, 0)
         CONTROL(SUBREAPER, 1)  # what a child leaves behind becomes ours
-        connection.send({"ready": True})
         while True:
             request = connection.recv()
             if "stop" not in request:
@@ -170,6 +169,9 @@ def _answer(request: Body, done: Any) -> Body:
         stop=STOP.is_set,
         run=request["run"],
     )
+    with contextlib.suppress(BaseException):  # `compute` reports what is wrong with it
+        MEASURES.get(cell.measure)
+        SCHEMES.get(cell.variant.name)
     done[0] = 0
     try:
         record = compute(cell, Progress(advance, checkpoints))

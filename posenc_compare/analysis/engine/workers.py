@@ -19,7 +19,7 @@ from posenc_compare.analysis.records.cells import Cell, modules
 from posenc_compare.fresh import python, search_path
 from posenc_compare.sources import OURS, texts
 
-START = 120.0  # seconds that a worker may take until it is ready
+START = 120.0  # seconds that a worker may take until it begins a cell
 TAIL = 2000  # bytes kept of what a scheme prints
 CHUNK = 1 << 16  # bytes, as many as a pipe holds
 # A worker's C library keeps memory that was freed: asking the system for 32 MiB again
@@ -165,27 +165,27 @@ class Worker:
         os.set_blocking(self.output.fileno(), False)
         self._printed = b""
         self._timeout = start.timeout
-        self._limit = max(start.timeout, START)
+        self._limit = float("inf")
         self._spent, self._looked = 0.0, time.monotonic()
 
     def send(self, request: Body) -> None:
         """Send one request; that the process has died shows elsewhere."""
-        self._spent = 0.0
+        self._spent, self._limit = 0.0, max(self._timeout, START)
         with suppress(ConnectionError):
             self.connection.send(request)
 
-    def receive(self) -> int | End | None:
-        """Return units of work that are done, or the end of a cell, or nothing."""
+    def receive(self) -> int | End:
+        """Return units of work that are done, or the end of a cell."""
         self._spent = 0.0
         try:
             message = self.connection.recv()
         except (EOFError, OSError):  # the process is dead
             self.kill()
             return self._ended(self.process.returncode)
-        if "ready" in message:
-            self._limit = self._timeout
-            return None
-        return message["done"] if "done" in message else self._ended(**message)
+        if "done" not in message:
+            return self._ended(**message)
+        self._limit = self._timeout
+        return message["done"]
 
     def listen(self) -> None:
         """Keep the end of what was printed."""
@@ -281,8 +281,8 @@ class Pool:
                 continue  # it was ended for what another place told
             if place is worker.output:
                 worker.listen()
-            elif (message := worker.receive()) is not None:
-                yield worker, message
+            else:
+                yield worker, worker.receive()
         for worker in self._workers.copy():
             if (end := worker.overdue()) is not None:
                 yield worker, end
