@@ -51,7 +51,7 @@ TYPES = {
     "unprintable_runtime": "MuteRuntimeError: (its message cannot be shown)",
 }
 DEATHS = {"exit": "exit: code 0", "segfault": "SIGSEGV", "abort": "SIGABRT"}
-DEATHS |= {how: "SIGKILL" for how in ("kill", "worker", "group")}
+DEATHS |= dict.fromkeys(("kill", "worker", "group"), "SIGKILL")
 HANGS = ("loop", "deaf", "deadlock", "session", "paused_worker")
 SPEECH = ("print", "fork", "close", "garbage", "endless", "half", "forge")
 
