@@ -132,7 +132,9 @@ class Plan:
             )
         if scheme.facts.causal_only and not mask.causal:
             raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
-        window, prefix = mask.window_of(layer), self._prefix(scheme, batch, q.device)
+        both = (mask.window_of(layer), scheme.facts.window)
+        windows = [window for window in both if window is not None and window < keys]
+        prefix = self._prefix(scheme, batch, q.device)
         return Call(
             q,
             k,
@@ -141,7 +143,7 @@ class Plan:
             state,
             mask.causal,
             self._on(q.device, "segments", mask.segments),
-            None if window is None or window >= keys else window,
+            min(windows) if windows else None,
             prefix,
             self._on(q.device, "drawn", self.drawn),
             self.shared,
@@ -257,10 +259,11 @@ def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
     """Refuse a scheme or a mask that has no meaning where keys are another text.
 
     Raises:
-        ConfigError: if the scheme sees no later keys or has a token state, or the mask
-            goes by index within one text.
+        ConfigError: if the scheme sees no later keys, or has a token state or a window,
+            or the mask goes by index within one text.
     """
-    if scheme.facts.causal_only or scheme.acts_at("token_state"):
+    facts = scheme.facts
+    if facts.causal_only or facts.window or scheme.acts_at("token_state"):
         raise ConfigError(_one_text(scheme, why))
     if mask.within_one_text:
         raise ConfigError(

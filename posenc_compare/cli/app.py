@@ -22,10 +22,8 @@ from posenc_compare.cli.diff import diff
 from posenc_compare.cli.env import env
 from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
-from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
 from posenc_compare.cli.predict import predict
-from posenc_compare.cli.prune import prune
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
@@ -131,9 +129,6 @@ for command in (
     status,
     rerun,
     diff,
-    pack,
-    unpack,
-    prune,
     list_,
     describe,
     show_,

@@ -222,15 +222,9 @@ WRITERS = {
     "analysis/records/pack.py": {
         "pack: write_file",
         "pack: unlink",
-        "unpack: mkdir",
-        "unpack: write_file",
-        "unpack: unlink",
-        "remove: write_file",
-        "remove: unlink",
         "_keep_aside: mkdir",
         "_keep_aside: write_file",
     },
-    "analysis/records/asked.py": {"note_asked: write_file"},
     "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
         "create: mkdir",

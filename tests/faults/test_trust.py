@@ -422,37 +422,36 @@ def test_a_scheme_around_a_plugin_runs_apart_and_has_its_code_in_the_key(
     forget_plugins()
 
 
-@pytest.mark.parametrize("other", [True, False])
-def test_an_answer_for_another_cell_is_no_record(tmp_path: Path, other: bool) -> None:
+def test_an_answer_is_filed_under_the_cell_that_was_planned(tmp_path: Path) -> None:
+    """A clone may be edited meanwhile, and a scheme may name another cell."""
     run = scheduler(tmp_path, {CELL.key(): CELL})
     body = parse_strictly(canonical(compute(CELL, Progress()).to_json()))
-    if other:
-        body["spec"]["scheme"]["source_sha256"] = "0" * 64
-    run._finish(run.waiting.popleft(), End("", canonical({"record": body})))
+    other = {**body, "spec": {**body["spec"], "threads": 7}, "label": "nope"}
+    run._finish(run.waiting.popleft(), End("", canonical({"record": other})))
     (record,) = run.store.records()
     assert record["key"] == CELL.key()
-    assert record["status"] == ("failed" if other else "ok")
-    assert record["error"] == (
-        "protocol: the record is of another cell" if other else ""
+    assert {name: record[name] for name in body} == {
+        **body,
+        "provenance": {**body["provenance"], "attempts": 0},
+    }
+
+
+def test_code_that_was_imported_before_it_was_handed_over_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "posenc_early").mkdir()
+    (tmp_path / "posenc_early" / "__init__.py").touch()
+    (tmp_path / "posenc_early" / "scheme.py").write_text(EDITED)
+    (tmp_path / "sitecustomize.py").write_text("import posenc_early\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    asked = {"plugins": ["posenc_early.scheme"], "limits": {"workers": 1}}
+    code, said, records = run(tmp_path, "edited,nope", ["smoothness"], **asked)
+    assert (code, said) == (0, "")
+    assert records["nope"]["status"] == "ok"
+    assert (records["edited"]["status"], records["edited"]["error"]) == (
+        "failed",
+        "other code than planned was imported: posenc_early",
     )
-
-
-def test_a_cell_whose_code_is_not_what_was_planned_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "plug.py"
-    path.write_text(EDITED)
-    asked = {"plugins": [str(path)], "schemes": "edited,nope"}
-    wanted = {c.key(): c for c in cells({**asked, "measures": ["smoothness"]})}
-    run = scheduler(tmp_path / "run", wanted)
-    forget_plugins()
-    path.write_text(EDITED.replace("0.01", "0.02"))
-    cells({**asked, "measures": ["smoothness"]})  # which reads the file anew
-    run.pool = Pool(1, start_of(wanted.values(), [str(path)], run.limits))
-    run.run()
-    forget_plugins()
-    found = {r["label"]: (r["status"], r["error"]) for r in run.store.records()}
-    refused = ("failed", "its code was edited while the run was going")
-    assert found == {"edited": refused, "nope": ("ok", "")}
-    assert {r["key"] for r in run.store.records()} == wanted.keys()
 
 
 # --- C3: the folder that a command is called in ------------------------------------

@@ -579,6 +579,34 @@ def test_bad_settings_are_refused(field: str, value: object, message: str) -> No
         Training(**{field: value})  # type: ignore[arg-type]
 
 
+def test_a_setting_that_is_gone_is_dropped_from_older_records_if_it_was_off() -> None:
+    spec = Training(drop=0.25).spec()
+    older = {**spec, "captured": False}
+    assert Training.of(older, ("stdlib", "")).spec() == spec
+    with pytest.raises(TypeError, match="captured"):
+        Training.of({**older, "captured": True}, ("stdlib", ""))
+
+
+def test_a_compiled_network_trains_to_the_same_losses(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = torch.compile
+    modes: list[str] = []
+
+    def eager(model: Decoder, *, mode: str) -> object:
+        modes.append(mode)
+        return compiled(model, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", eager)
+    recipe = replace(RECIPE, steps=3)
+    plain, other = (
+        train(Decoder(Variant("rope"), 1, GEOMETRY, 0), corpus, one)
+        for one in (recipe, replace(recipe, compiled=True))
+    )
+    assert other == plain
+    assert modes == ["reduce-overhead"]
+
+
 def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
     model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
     with torch.no_grad():

@@ -37,14 +37,14 @@ from posenc_compare.analysis.engine.plan import (
 )
 from posenc_compare.analysis.engine.scheduler import Listener, Scheduler
 from posenc_compare.analysis.engine.workers import Limits
-from posenc_compare.analysis.records.asked import note_asked
 from posenc_compare.analysis.records.cells import (
     Cell,
     cell_of,
     schemes_of,
     setting_of,
 )
-from posenc_compare.analysis.records.load import Warn, sound
+from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.pack import pack_finished
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -133,10 +133,8 @@ class Comparison:
             for line in self._notes(store, len(held), len(own), len(help)):
                 run.tell(note=line)
             stopped_by = run.run()
-        keys = set(self.keys)
-        if store.keys() - keys:  # which other code may have made
-            records = sound(store.records(), lambda line: None, arrays=False)
-            note_asked(store, records, keys)
+        if not missing((*self.cells, *self.others), store):
+            pack_finished(store)
         return stopped_by
 
     def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:

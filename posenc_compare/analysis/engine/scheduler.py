@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from posenc_compare.analysis.core.canonical import Body, canonical, parse_strictly
+from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.cluster import UNPLACED, Cluster
 from posenc_compare.analysis.engine.plan import missing
@@ -35,7 +35,6 @@ OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
 PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 STOPPED = "killed: another process asked it to stop"
-CHANGED = "its code was edited while the run was going"
 
 
 @dataclass
@@ -221,7 +220,6 @@ class Scheduler:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
         return {
-            "key": job.key,
             "spec": job.blank.spec.to_json(),
             "modules": modules_of([job.cell], ours=False),
             "places": setting.places,
@@ -266,25 +264,28 @@ class Scheduler:
             case {"store": str(error), "size": int(size)}:
                 self.store.check(max(1, size))  # it may be the scheme that says so
                 self._lose(job, self._fault(job, "lost", f"store: {error}", end))
-            case {"changed": True}:
-                self._publish(job, self._fault(job, "failed", CHANGED, end))
+            case {"unplanned": [*names]}:
+                error = f"other code than planned was imported: {', '.join(names)}"
+                self._publish(job, self._fault(job, "failed", error, end))
             case _:
                 error = f"protocol: unexpected answer {answer}"
                 self._publish(job, self._fault(job, "failed", error, end))
 
     def _take(self, job: Job, body: Body, end: End) -> None:
-        """Publish a record that any reader can read, of the cell that was planned."""
+        """Publish a record that any reader can read, under the cell that was planned.
+
+        What the worker has imported is the source that was planned with.
+        """
         try:
-            record = Record.from_json({**body, "key": job.key})
+            planned = job.blank.to_json()
+            body |= {"key": job.key, **{name: planned[name] for name in PLANNED}}
+            record = Record.from_json(body)
             if not record.provenance.facts:
                 raise ValueError("it does not say where it was made")
             made = record.provenance.with_facts(attempts=job.starts)
             record = replace(record, provenance=made)
             if not self.store.fits(record.to_json()):
                 raise ValueError("the record is too long to be read")
-            planned = job.blank.to_json()
-            if any(canonical(body[n]) != canonical(planned[n]) for n in PLANNED):
-                raise ValueError("the record is of another cell")
         except ValueError as error:
             record = self._fault(job, "failed", f"protocol: {error}", end)
         if record.status == "lost":

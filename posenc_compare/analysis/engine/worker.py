@@ -21,15 +21,12 @@ import time
 import traceback
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from posenc_compare.analysis.core.canonical import Body, canonical
-from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.sources import PlannedFinder, keep
-
-if TYPE_CHECKING:
-    from posenc_compare.analysis.records.cells import Cell
 
 OFTEN = 0.2  # seconds between two reports of progress
 UNWRITTEN = 70  # exit code of a child that could not write its answer
@@ -40,6 +37,7 @@ CONTROL = ctypes.CDLL(None).prctl  # of this process, by the system
 DEATH_SIGNAL, SUBREAPER = 1, 36  # its options: at the parent's death; adopt orphans
 PRELOADED = ("torch", "posenc_compare.analysis.engine.compute")
 PRELOADED_TO_TRAIN = ("torch._dynamo",)  # which optimisers import, in seconds
+FINDER = PlannedFinder({})
 STOP = threading.Event()
 
 
@@ -69,18 +67,20 @@ def main() -> NoReturn:
 def _prepare(start: Body) -> None:
     """Import torch and this package from the source that was handed over."""
     keep(start["texts"])
-    paths = {name: Path(path) for name, path in start["modules"].items()}
-    sys.meta_path.insert(0, PlannedFinder(paths))
+    FINDER.modules.update(_paths(start))
+    sys.meta_path.insert(0, FINDER)
     sys.path[:] = start["path"]
     for name in PRELOADED:
         importlib.import_module(name)
     import torch
 
     from posenc_compare.analysis.engine.provenance import place
+    from posenc_compare.modified import shared_edits
 
     if start["deterministic"]:  # to be told no takes torch a second, for its compiler
         torch.use_deterministic_algorithms(True)
     place()
+    shared_edits()  # asks git, which each child would do again
     resource.setrlimit(resource.RLIMIT_DATA, (start["memory"], start["memory"]))
     for plugin in start["plugins"]:
         add_plugin(plugin)
@@ -154,15 +154,16 @@ def _answer(request: Body, done: Any) -> Body:
     """Return the record of a cell, or why there is none."""
     from posenc_compare.analysis.core.progress import Progress
     from posenc_compare.analysis.engine.compute import compute
+    from posenc_compare.analysis.records.cells import cell_of
+    from posenc_compare.analysis.records.record import Fields, Spec
     from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 
     def advance(units: int) -> None:
         done[0] += units
 
-    paths = {name: Path(path) for name, path in request["modules"].items()}
-    sys.meta_path.insert(0, PlannedFinder(paths))
-    if (cell := _cell(request)) is None:
-        return {"changed": True}
+    FINDER.modules.update(_paths(request))
+    spec = Spec.from_json(Fields(request["spec"], "spec"))
+    cell = cell_of(spec, request["places"])
     checkpoints = Checkpoints(
         request["checkpoints"] and Path(request["checkpoints"]),
         request["interval"],
@@ -179,17 +180,11 @@ def _answer(request: Body, done: Any) -> Body:
         return {"stopped": True}
     except StoreError as error:
         return {"store": str(error), "size": checkpoints.size}
+    if others := FINDER.others():
+        return {"unplanned": others}
     return {"record": record.to_json()}
 
 
-def _cell(request: Body) -> "Cell | None":
-    """Return the cell, unless its code is no longer what was planned."""
-    from posenc_compare.analysis.records.cells import cell_of
-    from posenc_compare.analysis.records.record import Fields, Spec
-
-    with contextlib.suppress(ConfigError):
-        spec = Spec.from_json(Fields(request["spec"], "spec"))
-        cell = cell_of(spec, request["places"])
-        if cell.key() == request["key"]:
-            return cell
-    return None
+def _paths(message: Body) -> dict[str, Path]:
+    """Return by name the paths of modules whose source was handed over."""
+    return {name: Path(path) for name, path in message["modules"].items()}

@@ -8,7 +8,6 @@ order, and a training that is stopped goes on as if it had not been.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.captured import Captured, Fed, graphs_for
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.optimiser import groups
 from posenc_compare.analysis.training.tasks.task import Task
@@ -41,9 +39,8 @@ class Recipe:
         scheme_rate: rate of a scheme's own parameters, as a multiple of the rate of
             the network; 0: by what they act on.
         autocast: run the network in bfloat16 where torch's autocast does.
-        compiled: compile the network with `torch.compile`.
+        compiled: compile the network with `torch.compile`, on a GPU with CUDA graphs.
         drop: steps, the last ones, that are trained without positions.
-        captured: launch steps as CUDA graphs, where that can be done.
     """
 
     steps: int
@@ -54,7 +51,6 @@ class Recipe:
     autocast: bool
     compiled: bool
     drop: int = 0
-    captured: bool = False
 
 
 class Trainer:
@@ -74,11 +70,11 @@ class Trainer:
         self.seed = seed
         self.run: Callable[..., Tensor] = model
         if recipe.compiled:
-            self.run = torch.compile(model)
+            # On a GPU this also replays launches, as CUDA graphs, where it can.
+            self.run = torch.compile(model, mode="reduce-overhead")
         self.device = model.embedding.weight.device
-        graphs = graphs_for(self.device) if recipe.captured else None
-        self.captured = Captured(self, graphs) if recipe.captured else None
-        self.optimiser = self._optimiser(in_memory=graphs is not None)
+        own = groups(model, recipe.weight_decay, recipe.scheme_rate)
+        self.optimiser = torch.optim.AdamW(own, recipe.learning_rate, (0.9, 0.95))
         self.done = 0  # steps
         self.dropped = False  # whether the network goes without positions by now
         # Nats of every step, in one block: many small ones that stay would lie among
@@ -113,8 +109,6 @@ class Trainer:
         if self.recipe.drop and step >= kept and not self.dropped:
             self.model.drop_schemes()
             self.dropped = True
-            if self.captured:
-                self.captured.begin()
 
     def step(self, number: int) -> None:
         """Take the step of a number.
@@ -125,62 +119,35 @@ class Trainer:
         recipe = self.recipe
         rate = recipe.learning_rate * _schedule(number, recipe.steps)
         for group in self.optimiser.param_groups:
-            _set_rate(group, rate * group["rate"])
-        steps = self.captured or self
-        loss, norm = steps.gradients(self._fed(number))
-        self.losses[number] = loss
+            group["lr"] = rate * group["rate"]
+        loss = self._loss(number)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.losses[number] = loss.detach()
         self.done = number + 1
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
         self.norms.append(norm)
         if len(self.norms) == self.look or self.done == recipe.steps:
             self._check_finite()  # clipping spreads a NaN to all gradients
-        steps.update(norm)
-
-    def gradients(self, fed: Fed) -> tuple[Tensor, Tensor]:
-        """Return the loss and the norm of all gradients, which are there then."""
-        loss = self.loss(fed)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        return loss.detach(), nn.utils.get_total_norm(gradients)
-
-    def update(self, norm: Tensor) -> None:
-        """Clip gradients, whose norm is given, and move the parameters by them."""
         nn.utils.clip_grads_with_norm_(self.model.parameters(), 1.0, norm)
         self.optimiser.step()
 
-    def loss(self, fed: Fed) -> Tensor:
+    def _loss(self, step: int) -> Tensor:
         """Return the mean cross-entropy in nats, each place by its weight."""
+        batch = self.task.batch(step, self.seed)
+        tokens = sent(batch.tokens, self.device)
+        targets = sent(batch.targets.reshape(-1), self.device)
+        positions = batch.positions_for(self.model.axes)
         autocast = self.recipe.autocast
         with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
-            logits = self.run(fed.tokens, fed.positions, fed.ids)
+            logits = self.run(tokens, positions, ids_of(self.seed, step))
         logits = logits.float().reshape(-1, logits.shape[-1])
-        if fed.weights is None:
-            return F.cross_entropy(logits, fed.targets)
-        losses = F.cross_entropy(logits, fed.targets, reduction="none")
-        return (losses * fed.weights).sum() / fed.weights.sum()
-
-    def _fed(self, step: int) -> Fed:
-        """Return what a step is given."""
-        batch = self.task.batch(step, self.seed)
-        weights = batch.weights
-        if weights is not None:
-            weights = sent(weights.reshape(-1), self.device)
-        return Fed(
-            sent(batch.tokens, self.device),
-            sent(batch.targets.reshape(-1), self.device),
-            weights,
-            batch.positions_for(self.model.axes),
-            ids_of(self.seed, step),
-        )
-
-    def _optimiser(self, *, in_memory: bool) -> torch.optim.AdamW:
-        """Return AdamW, with its rates and its count of steps on the device or not."""
-        own = groups(self.model, self.recipe.weight_decay, self.recipe.scheme_rate)
-        rate = self.recipe.learning_rate
-        for group in own if in_memory else ():
-            group["lr"] = torch.tensor(rate, device=self.device)
-        betas = (0.9, 0.95)
-        return torch.optim.AdamW(own, rate, betas, capturable=in_memory)
+        if batch.weights is None:
+            return F.cross_entropy(logits, targets)
+        losses = F.cross_entropy(logits, targets, reduction="none")
+        weights = sent(batch.weights.reshape(-1), self.device)
+        return (losses * weights).sum() / weights.sum()
 
     def _check_finite(self) -> None:
         """Look at the steps since the last look, before the last is taken.
@@ -243,8 +210,6 @@ class Trainer:
                         for part in ("exp_avg", "exp_avg_sq")
                     }
                     count = tensors[f"optimiser.step.{name}"]
-                    if self.optimiser.defaults["capturable"]:
-                        count = count.to(self.device)
                     self.optimiser.state[tensor] = {"step": count, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
@@ -309,17 +274,8 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         setting.dtype == "bfloat16",
         setting.compiled,
         setting.dropped_steps,
-        setting.captured,
     )
     return Trainer(model, task, recipe, setting.seed)
-
-
-def _set_rate(group: dict[str, Any], rate: float) -> None:
-    """Set the rate of some parameters, where it lies."""
-    if isinstance(group["lr"], Tensor):
-        group["lr"].fill_(rate)
-    else:
-        group["lr"] = rate
 
 
 def _schedule(step: int, steps: int) -> float:
