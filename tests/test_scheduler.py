@@ -70,9 +70,8 @@ def test_a_measure_that_times_runs_alone(
     ]
     store = Store(tmp_path / "run")
     store.create()
-    limits = Limits(workers=3)
-    pool = Pool(3, start_of(cells, [], limits))
-    run = Scheduler({cell.key(): cell for cell in cells}, store, pool, limits)
+    todo = {cell.key(): cell for cell in cells}
+    run = Scheduler(todo, store, Pool(3), [], Limits(workers=3))
     seen = []
     while run._assign():
         jobs = [job for job in run.workers.values() if job]

@@ -13,7 +13,7 @@ from typing import Any
 
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.engine.scheduler import Event, Scheduler
-from posenc_compare.analysis.engine.workers import Limits, Pool, start_of
+from posenc_compare.analysis.engine.workers import Limits, Pool
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -76,9 +76,10 @@ def main() -> None:
             times[event.record.label] = time.time()
 
     limits = Limits(**asked["limits"])
-    start = start_of(todo.values(), asked.get("plugins", []), limits)
-    with closing(Pool(limits.workers, start)) as pool:
-        stopped_by = Scheduler(todo, store, pool, limits, listen=listen).run()
+    plugins = asked.get("plugins", [])
+    with closing(Pool(limits.workers)) as pool:
+        run = Scheduler(todo, store, pool, plugins, limits, listen=listen)
+        stopped_by = run.run()
     grown = largest() - before
     imported = sorted(set(sys.modules) - modules)
     print(json.dumps([stopped_by, grown, times, imported]))

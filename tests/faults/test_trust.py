@@ -33,7 +33,6 @@ from posenc_compare.analysis.engine.workers import (
     Pool,
     Start,
     Worker,
-    start_of,
 )
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
@@ -783,8 +782,7 @@ def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
     store = Store(folder)
     store.create()
     limits = Limits(workers=1)
-    pool = Pool(1, start_of(wanted.values(), [EVIL], limits))
-    return Scheduler(wanted, store, pool, limits)
+    return Scheduler(wanted, store, Pool(1), [EVIL], limits)
 
 
 def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:

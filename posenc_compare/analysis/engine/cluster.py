@@ -30,8 +30,8 @@ class Host:
     """
 
     def __init__(self, start: Start) -> None:
-        self._pool = Pool(1, start)
-        self._worker = self._pool.start()
+        self._pool = Pool(1)
+        self._worker = self._pool.start(start)
 
     def send(self, request: Body) -> None:
         """Pass a request on; checkpoints need the folder of the run."""
@@ -73,15 +73,12 @@ class Cluster:
         most: workers that compute at the same time; 0 for as many as have room.
         threads: of the CPU for one worker.
         gpus: for one worker; a fraction shares a GPU.
-        start: what each worker begins with.
 
     Raises:
         ConfigError: if Ray is missing or does not answer, or no node has the room.
     """
 
-    def __init__(
-        self, address: str, most: int, threads: int, gpus: float, start: Start
-    ) -> None:
+    def __init__(self, address: str, most: int, threads: int, gpus: float) -> None:
         self._ray = _ray()
         self._own = not self._ray.is_initialized()
         try:
@@ -104,7 +101,6 @@ class Cluster:
                 f"{' or `--gpu-share`' if gpus else ''} would work"
             )
         self.most = min(most or room, room)
-        self._start = start
         remote = self._ray.remote(Host)
         self._hosts = remote.options(
             num_cpus=threads,
@@ -115,9 +111,9 @@ class Cluster:
         )
         self._asked: dict[Any, ClusterWorker] = {}  # by what will be heard
 
-    def start(self) -> ClusterWorker:
+    def start(self, start: Start) -> ClusterWorker:
         """Return a new worker."""
-        worker = ClusterWorker(self._hosts.remote(self._start))
+        worker = ClusterWorker(self._hosts.remote(start))
         self._listen(worker)
         return worker
 

@@ -124,12 +124,14 @@ class Comparison:
         """
         held = self.held(store)
         every = (*self.cells, *self.others)
-        with closing(workers_of(self.work, self.limits, every, self.plugins)) as pool:
+        with closing(workers_of(self.work, self.limits, every)) as pool:
             store.create()
             copy_records(held, store)
             own, help = self.missing(store), missing(self.others, store)
             todo = {**shuffled(own), **shuffled(help)}
-            run = Scheduler(todo, store, pool, self.limits, self.retry, listen)
+            run = Scheduler(
+                todo, store, pool, self.plugins, self.limits, self.retry, listen
+            )
             for line in self._notes(store, len(held), len(own), len(help)):
                 run.tell(note=line)
             stopped_by = run.run()

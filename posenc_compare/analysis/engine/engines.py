@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.cluster import Cluster
-from posenc_compare.analysis.engine.workers import Limits, Pool, start_of
+from posenc_compare.analysis.engine.workers import Limits, Pool
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_choice, check_number, check_text
@@ -42,18 +42,14 @@ def check_engine(work: Work) -> None:
             )
 
 
-def workers_of(
-    work: Work, limits: Limits, cells: Iterable[Cell], plugins: Iterable[str]
-) -> Pool | Cluster:
+def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Pool | Cluster:
     """Return the workers that cells are computed by.
 
     Raises:
         ConfigError: if a cluster does not answer, or has no room.
     """
-    cells = list(cells)
-    start = start_of(cells, plugins, limits)
     if work.engine == "local":
-        return Pool(limits.workers, start)
+        return Pool(limits.workers)
     on_gpu = any(cell.setting.device != "cpu" for cell in cells)
     gpus = work.gpu_share if on_gpu else 0.0
-    return Cluster(work.address, limits.workers, work.threads, gpus, start)
+    return Cluster(work.address, limits.workers, work.threads, gpus)

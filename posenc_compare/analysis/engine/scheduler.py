@@ -19,7 +19,13 @@ from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.cluster import UNPLACED, Cluster
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.engine.workers import End, Limits, Pool, modules_of
+from posenc_compare.analysis.engine.workers import (
+    End,
+    Limits,
+    Pool,
+    modules_of,
+    start_of,
+)
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
@@ -91,6 +97,7 @@ class Scheduler:
         cells: by key, what is to be computed, in this order.
         store: where records go; other runs may write there too.
         pool: where workers are started.
+        plugins: as given on the command line.
         limits: what the run may use.
         retry: statuses of records that another run's record does not settle.
         listen: called with every piece of news.
@@ -101,6 +108,7 @@ class Scheduler:
         cells: dict[str, Cell],
         store: Store,
         pool: Pool | Cluster,
+        plugins: list[str],
         limits: Limits,
         retry: tuple[str, ...] = (),
         listen: Listener = lambda event: None,
@@ -114,6 +122,7 @@ class Scheduler:
         self.waiting = deque(sorted(jobs, key=lambda job: job.alone))
         self.workers: dict[Any, Job | None] = {}  # those of the pool
         self.stopped_by = ""
+        self._start = start_of(cells.values(), plugins, limits)
         self._cells = len(cells)
         self._work = sum(cell.setting.work for cell in cells.values())
         self._done = self._units = 0
@@ -186,7 +195,7 @@ class Scheduler:
                 self._give(worker)
         while len(self.workers) < self.pool.most and self._may_begin():
             try:
-                worker = self.pool.start()
+                worker = self.pool.start(self._start)
             except OSError as error:
                 if self.workers:
                     break  # the machine has room for no more
@@ -230,7 +239,9 @@ class Scheduler:
 
     def _hear(self, worker: Any, message: int | End) -> None:
         """Act on progress of a cell, or on its end."""
-        job = self.workers.get(worker)
+        if worker not in self.workers:
+            return  # it was ended a moment ago
+        job = self.workers[worker]
         if isinstance(message, End):
             self.workers[worker] = None
             if message.last:

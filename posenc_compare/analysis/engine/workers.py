@@ -248,21 +248,22 @@ class Pool:
 
     Args:
         most: workers that compute at the same time.
-        start: what each begins with.
     """
 
-    def __init__(self, most: int, start: Start) -> None:
+    def __init__(self, most: int) -> None:
         self.most = most
-        self._start = start
         self._workers: list[Worker] = []
 
-    def start(self) -> Worker:
+    def start(self, start: Start) -> Worker:
         """Return a new worker.
+
+        Args:
+            start: what it begins with.
 
         Raises:
             OSError: if no process can be started.
         """
-        worker = Worker(self._start)
+        worker = Worker(start)
         self._workers.append(worker)
         return worker
 
