@@ -359,7 +359,10 @@ def test_schemes_are_tested_against_a_floor_together(show: Show) -> None:
     assert {*line.partition(": ")[2].split(", ")} == {*"abcde"}
 
 
-@pytest.mark.parametrize("other", [{0: 9.0, 2: 2.0}, {0: 2.0, 1: 9.0}])
+@pytest.mark.parametrize(
+    "other",
+    [{0: 9.0, 2: 2.0}, {0: 2.0, 1: 9.0}, {0: 9.0, 1: 2.0, 2: 2.0}],
+)
 def test_floors_are_one_where_all_schemes_and_seeds_agree(
     show: Show, other: dict[int, float]
 ) -> None:
@@ -704,6 +707,24 @@ def test_rows_are_alike_in_all_points_cases_and_seeds(show: Show) -> None:
     curves = show(every, "--columns", "16")[0]
     assert [*curves.rows] == ["a", "later", "other", "read"]
     assert curves.lines[-1] == "same: the same as a"
+
+
+def test_a_row_of_equal_times_stands_for_no_scheme_of_other_numbers(
+    show: Show,
+) -> None:
+    made = []
+    for label, seconds, memory in (("a", 3, 7), ("b", 1, 5), ("c", 3, 5)):
+        for seed in range(2):
+            one = record(label, "cost", corpus_sha256="1", seed=seed)
+            one["rows"] = [
+                row(float(seconds + seed), quantity="seconds"),
+                row(float(memory + seed), quantity="memory"),
+            ]
+            made.append(one)
+    facts(made, "seconds", headline=["", None], repeatable=False)
+    facts(made, "memory", headline=["", None])
+    (table,) = show(made, "--columns", "seconds")
+    assert [*table.rows] == [*"abc"]
 
 
 def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
