@@ -79,7 +79,7 @@ def test_a_headline_shows_its_own_case_at_its_own_point(show: Show) -> None:
         if (bits == 2.0) == (label == "a"):
             one = record(label, corpus_sha256="1", steps=steps)
             one["rows"] = [
-                row(bits + steps / 100 + lift, case=case, x=x)
+                row(bits + steps / 100 + lift * bits, case=case, x=x)
                 for case, x, lift in (
                     ("other", 8, 2.0),
                     ("own", 4, 4.0),
@@ -140,10 +140,12 @@ def test_titles_count_the_cells_seeds_and_documents_behind_them(show: Show) -> N
     made = [*trained("a", [2.0], [2.5]), record("a", "smoothness", status="lost")]
     made += [record("a", "precision", status="unsupported")]
     made += trained("b", [3.0], status="failed")
-    curves, probes, rest = show(made)
+    made.append(record("b", "cost", corpus_sha256="1", status="lost"))
+    curves, costs, probes, rest = show(made)
     assert curves.title.endswith("2 seeds; 2 of 3 cells ok, 1 failed)")
+    assert costs.title.endswith("2 seeds; 0 of 1 cells ok, 1 lost)")
     assert probes.title.endswith("0 of 2 cells ok, 1 lost, 1 unsupported)")
-    assert rest.title.endswith("(2 of 5 cells ok, 1 failed, 1 lost, 1 unsupported)")
+    assert rest.title.endswith("(2 of 6 cells ok, 1 failed, 2 lost, 1 unsupported)")
     grids = [record(label, grid=grid) for label, grid in (("a", "4x4"), ("b", "2x8"))]
     assert show(grids[:1])[0].title.startswith("Measures without training on a grid of")
     assert show(grids)[0].title.startswith("Measures without training (")
