@@ -228,11 +228,12 @@ def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> 
     made = windowed("a", scores, [0, 0, 0, 1, 1, 1])
     (plain,) = show(made)
     assert "over 3 seeds and 2 documents;" in plain.title
-    for one in made:
+    for seed, one in enumerate(made):
         one["rows"].reverse()
-        one["rows"] += [row(9.0, x=x, case="read") for x in (8, 16)]
+        one["rows"] += [row(5.0 + seed, x=x, case="read") for x in (8, 16)]
     (table,) = show(made)
     assert table.rows["a"] == plain.rows["a"]
+    assert table.rows["a + read"] == [cell([5, 6, 7])] * 2
     (several,) = show([*made, *trained("b", [1.0, 2.0], [1.0, 2.0])])
     assert "and 2 documents at the most;" in several.title
 
@@ -505,6 +506,10 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
         },
         better="higher" if higher else "lower",
     )
+    for one in made:
+        setting = one["spec"]["setting"]
+        if (one["label"], setting["steps"], setting["seed"]) == ("b", 2, 1):
+            one["rows"] = []  # a mean over one seed is no half
     lone = [one for one in made if one["label"] != "c"]
     lone += budgets({"c": {1: [sign * 0.5] * 2, 16: [sign * 0.1] * 2}})
     for one in lone:
