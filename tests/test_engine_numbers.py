@@ -1,6 +1,7 @@
 """Numbers and choices of plan, estimate, records and orders, by hand."""
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -263,6 +264,7 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     gaps = [np.array(GAPS[label]) for label in "bdcd"]
     for outcome, gap in zip(found, gaps, strict=True):
         assert outcome.differences == pytest.approx(gap)
+        assert outcome.half_width == pytest.approx(half_width(gap))
     table = np.full((2, 7), np.nan)
     table[0], table[1, :6] = gaps[0], gaps[2]
     together = adjusted_p_of(table)
@@ -271,6 +273,26 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     assert found[2].p > adjusted_p_of(table[1:])[0]
     shown = order_table("name", PublishedOrder("", "", "a", claims), found)
     assert shown.title.startswith("name (7 seeds")
+
+
+def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
+    areas = {"copy": (0.0, 0.5, 0.2), "language": (0.9, 0.5, 0.1)}
+    bodies = []
+    for task, seed in itertools.product(areas, range(6)):
+        for label, area in zip("abc", areas[task], strict=True):
+            one = made(label, corpus_sha256="1", task=task, seed=seed, length=8)
+            one["quantities"] = {"accuracy_area": fact(["", None], better="higher")}
+            one["quantities"]["accuracy_area"]["name"] = "accuracy_area"
+            one["rows"] = [row(area, quantity="accuracy_area")]
+            bodies.append(one)
+    ranks = [Score(label, "reciprocal_rank") for label in "ba"]
+    tasks = [Score("a", "accuracy_area", 0, task=task) for task in areas]
+    claims = Claim(*ranks), Claim(*tasks)
+    order = PublishedOrder("", "", "a,b", claims)
+    found = outcomes(order, tell_apart(sound(bodies), print))
+    # Ranks of b are 1 and 2, those of a 3 and 1.
+    for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
+        assert outcome.differences == pytest.approx([gap] * 6)
 
 
 SPREAD = np.array([-1.0, 1.0, -2.0, 2.0, -3.0, 3.0])
@@ -305,6 +327,7 @@ def test_an_interval_may_reach_the_margin(
         (0.05, 1.0, "agrees"),
         (0.05, -1.0, "disagrees"),
         (0.0501, 1.0, "not separable"),
+        (0.0501, -1.0, "not separable"),
     ],
 )
 def test_a_claim_of_better_goes_by_its_p_value(
