@@ -183,17 +183,20 @@ def test_patterns_add_up_in_the_order_of_the_records() -> None:
     assert [one.label for one in found] == ["rope", "nope"]
 
 
-def test_records_that_are_hidden_are_counted() -> None:
-    labels = [*"abcdefg"]
+@pytest.mark.parametrize(
+    ("labels", "more"), [("abcdefg", ", and 2 more"), ("abcde", "")]
+)
+def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
+    others = labels[1:]
     records = [coded(1, label=label) for label in labels]
-    records += [coded(2, label=label, code="a") for label in labels[1:]] + [
+    records += [coded(2, label=label, code="a") for label in others] + [
         coded(2, label="a", code="a", seed=seed) for seed in (1, 2, 3)
     ]
     lines: list[str] = []
     Selection().of(sound(records), lines.append)
     (line,) = lines
     assert line.startswith(
-        "7 records of older code are not shown: a, b, c, d, e, and 2"
+        f"{len(labels)} records of older code are not shown: a, b, c, d, e{more}; "
     )
 
 
