@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -298,7 +299,9 @@ def test_inside_a_group_the_better_mean_is_first(show: Show) -> None:
 # Floors.
 
 
-def floored(records: Made, *floors: dict[str, list[float]], base: int = 0) -> Made:
+def floored(
+    records: Made, *floors: Mapping[str, Sequence[float | None]], base: int = 0
+) -> Made:
     """Add floors to records: of each point, values by case and seed."""
     for one in records:
         seed = one["spec"]["setting"]["seed"] - base
@@ -316,14 +319,21 @@ BELOW = "not shown to be better than the"
 @pytest.mark.parametrize("higher", [False, True])
 def test_the_best_floor_of_each_point_is_to_be_beaten(show: Show, higher: bool) -> None:
     sign = -1 if higher else 1
-    values = {"good": [1.5, 3.5], "between": [2.2, 2.2], "equal": [2.0, 4.0]}
+    values: dict[str, list[float | None]] = {
+        "good": [1.5, 3.5],
+        "between": [2.2, 2.2],
+        "equal": [2.0, 4.0],
+        "lost": [1.5, None],
+    }
     made = [
         one
         for label, points in values.items()
-        for one in trained(label, *[[sign * v for v in points]] * 5)
+        for one in trained(label, *[[sign * v for v in points if v]] * 5)
     ]
-    at = ({"a": 2.5, "b": 2.0}, {"a": 4.0, "b": 5.0})
-    floors = [{k: [sign * v] * 5 for k, v in of.items()} for of in at]
+    at = ({"a": 2.5, "b": 2.0}, {"0": None, "a": 4.0, "b": 5.0})
+    floors = [{k: [v and sign * v] * 5 for k, v in of.items()} for of in at]
+    for one in made[-5:]:
+        one["rows"].append(row(None, x=16, note="not defined"))
     facts(floored(made, *floors), better="higher" if higher else "lower")
     (table,) = show(made)
     assert [line for line in table.lines if line.startswith(BELOW)] == [
@@ -369,13 +379,17 @@ def test_schemes_are_tested_against_a_floor_together(show: Show) -> None:
 def test_floors_are_one_where_all_schemes_and_seeds_agree(
     show: Show, other: dict[int, float]
 ) -> None:
-    parts = (("a", 1, {0: 2.0, 1: 2.0}), ("b", 1, {1: 2.0, 2: 2.0}), ("c", 4, other))
+    parts = (
+        ("a", {"steps": 1, "width": 8}, {0: 2.0, 1: 2.0}),
+        ("b", {"steps": 1, "width": 16}, {1: 2.0, 2: 2.0}),
+        ("c", {"steps": 4, "width": 16}, other),
+    )
     made = [
         one
-        for label, steps, floor in parts
+        for label, setting, floor in parts
         for seed, value in floor.items()
         for one in floored(
-            trained(label, [1.0], first=seed, steps=steps),
+            trained(label, [1.0], first=seed, **setting),
             {"flat": [value]},
             base=seed,
         )
@@ -383,7 +397,7 @@ def test_floors_are_one_where_all_schemes_and_seeds_agree(
     (table,) = show(made)
     assert {k for k in table.rows if k.startswith("flat")} == {
         "flat [steps=1]",
-        "flat [steps=4]",
+        "flat [steps=4, width=16]",
     }
 
 
