@@ -160,6 +160,9 @@ def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
     assert set(found) == {"a", "b", "c"}
     assert found["a"].values[0] == pytest.approx(slow_ranks("a", 0))
     assert reciprocal_ranks({}) == []
+    scored = [one for one in made if one["spec"]["setting"]["task"] != "sort"]
+    (area,) = [t for t in display_tables(vet(scored)) if "area" in t.title]
+    assert area.head == ["scheme", "copy"]
 
 
 def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:

@@ -228,7 +228,9 @@ def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> 
     scores = 3 + RNG.normal(size=(3, 2, 6)) + np.arange(6.0)
     made = windowed("a", scores, [0, 0, 0, 1, 1, 1])
     (plain,) = show(made)
-    assert "over 3 seeds and 2 documents;" in plain.title
+    failed, _ = show([*made, *trained("b", [1.0], status="failed")])
+    for table in (plain, failed):
+        assert "over 3 seeds and 2 documents;" in table.title
     for seed, one in enumerate(made):
         one["rows"].reverse()
         one["rows"] += [row(5.0 + seed, x=x, case="read") for x in (8, 16)]
