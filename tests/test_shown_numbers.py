@@ -342,6 +342,7 @@ def test_the_best_floor_of_each_point_is_to_be_beaten(show: Show, higher: bool) 
         f"{BELOW} b at 8: between, equal",
         f"{BELOW} a at 16: equal",
     ]
+    assert table.rows["lost"] == [f"{sign * 1.5:.3f}", "not defined"]
     assert table.rows["a"] == [f"{sign * 2.5:.3f}", f"{sign * 4:.3f}"]
     assert table.rows["b"] == [f"{sign * 2:.3f}", f"{sign * 5:.3f}"]
 
