@@ -143,7 +143,9 @@ def test_overflow_is_a_finding_in_both_half_types_alone(
 def coded(day: int, **changes: Any) -> dict[str, Any]:
     """Return a record of a day, whose code and versions may be others."""
     code, measured = changes.pop("code", "0"), changes.pop("measured", "0")
+    graphics = changes.pop("graphics", "")
     one = made(**changes)
+    one["spec"]["graphics"] = graphics
     one["spec"]["scheme"]["source_sha256"] = code * 64
     one["spec"]["measure"]["source_sha256"] = measured * 64
     one["provenance"]["started"] = f"2026-01-0{day}"
@@ -160,6 +162,7 @@ def coded(day: int, **changes: Any) -> dict[str, Any]:
         ({"version": 2}, 1),
         ({"code": "a", "seed": 1}, 1),
         ({"code": "a", "threads": 2}, 2),
+        ({"code": "a", "graphics": "a card"}, 2),
         ({"code": "a", "width": 64}, 2),
         ({"code": "a", "label": "alibi"}, 2),
         ({"code": "a", "measure": "smoothness"}, 2),

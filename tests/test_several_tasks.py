@@ -154,7 +154,7 @@ def test_tasks_of_no_text_and_one_of_a_text_have_an_order() -> None:
 
 
 def test_a_scheme_without_a_task_has_no_rank_and_bits_are_left_out() -> None:
-    made = [*records(), trained("d", "copy", 0, 1.0)]
+    made = [*records(), *(trained(label, "copy", 0, 1.0) for label in "de")]
     made.append(record("a", "extrapolation", corpus_sha256="1", task="language"))
     found = {mean.scheme: mean for mean in reciprocal_ranks(by_task(vet(made)))}
     assert set(found) == {"a", "b", "c"}

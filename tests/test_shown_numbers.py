@@ -559,6 +559,7 @@ def test_four_values_stand_side_by_side_in_their_order(show: Show) -> None:
 def test_a_change_is_of_common_seeds_and_means_are_of_all(show: Show) -> None:
     made = budgets({"a": {10: [9.0, 1.0, 2.0, 4.0], 40: [0.0, 2.0, 2.5, 5.5]}})
     made[4]["rows"] = []  # seed 0 has no number at 40 steps
+    made += bits(stepped("a", [9.0], first=4, status="failed", steps=10))
     (table,) = show(made, "--by", "steps", command="sensitivity")
     assert table.rows["a"] == [
         cell([9, 1, 2, 4]),
@@ -769,12 +770,12 @@ def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
     }
 
 
-@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44)])
+@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44), (2, 2.2)])
 def test_bits_after_equal_seconds_are_of_the_last_tenth(
-    show: Show, short: int, limit: int
+    show: Show, short: int, limit: float
 ) -> None:
     made = []
-    for label, seconds in (("quick", 1.1), ("slow", 2.2)):
+    for label, seconds in (("quick", 1.1), ("slow", 2.15), ("lost", None)):
         cost = record(label, "cost", corpus_sha256="1")
         cost["rows"] = [row(seconds, quantity="step_seconds")]
         made += facts([cost], "step_seconds")
@@ -787,22 +788,18 @@ def test_bits_after_equal_seconds_are_of_the_last_tenth(
             made += facts([one], "training_bits")
     table = show(made)[-1]
     done = short // 2
+    assert {*table.rows} == {"quick", "slow"}
     assert table.head == [
         "seconds a step",
         f"steps in {limit} s",
         "after all steps",
         f"after {limit} s",
     ]
+    last = np.arange(done - max(1, done // 10), done) + 1
     assert table.rows["slow"][1:] == [
         str(done),
         cell([3 + 1.25 * seed for seed in range(3)]),
-        cell(
-            [
-                np.mean([9 - s / 10 + seed / 4 for s in range(done - done // 10, done)])
-                - 0.1
-                for seed in range(3)
-            ]
-        ),
+        cell([np.mean(9 - last / 10) + seed / 4 for seed in range(3)]),
     ]
     assert table.rows["quick"][1] == str(short)
     assert table.lines == ["no order: 3 seeds, 6 are needed"]
