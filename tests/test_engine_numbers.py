@@ -276,6 +276,7 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     gaps = [np.array(GAPS[label]) for label in "bdcd"]
     for outcome, gap in zip(found, gaps, strict=True):
         assert outcome.differences == pytest.approx(gap)
+        assert outcome.mean == pytest.approx(gap.mean())
         assert outcome.half_width == pytest.approx(half_width(gap))
     table = np.full((2, 7), np.nan)
     table[0], table[1, :6] = gaps[0], gaps[2]
@@ -331,6 +332,13 @@ def test_an_interval_may_reach_the_margin(
         for kind in ("alike", "no worse")
     ]
     assert found == [alike, no_worse]
+
+
+@pytest.mark.parametrize("kind", ["alike", "no worse"])
+def test_an_interval_that_ends_at_the_margin_does_not_disagree(kind: Any) -> None:
+    margin = 9 - half_width(SPREAD - 9)
+    claim = Claim(Score("a"), Score("b"), kind, margin)
+    assert Outcome(claim, SPREAD - 9, np.nan).verdict == "not separable"
 
 
 @pytest.mark.parametrize(

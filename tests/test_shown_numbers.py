@@ -587,6 +587,20 @@ def test_orders_and_pairs_are_of_schemes_that_all_values_have(show: Show) -> Non
     ]
 
 
+def test_a_pair_is_undecided_if_a_value_claims_it_and_schemes_need_a_number(
+    show: Show,
+) -> None:
+    gaps = np.array([1.0, 1.1, 1.2, 0.9, 1.3, -0.05])  # p = 2 / 32
+    made = budgets({"a": {2: 0 * gaps, 4: 0 * gaps}, "b": {2: gaps, 4: -gaps}})
+    lost = budgets({"lost": {2: [0.0], 4: [0.0]}})
+    for one in lost:
+        one["rows"][0] |= {"value": None, "note": "not defined"}
+    (table,) = show(made + lost, "--by", "steps", command="sensitivity")
+    n = "(n = 6; 0 of 1 pairs differ)"
+    assert table.lines == [f"2: {{a, b}} {n}", f"4: {{b, a}} {n}"]
+    assert {*table.rows} == {"a", "b"}
+
+
 def test_lengths_are_those_that_all_values_have(show: Show) -> None:
     made = bits(
         [
@@ -682,19 +696,20 @@ def test_predictions_are_correlations_of_means_over_seeds(
         ]
 
 
-def test_a_curve_with_cases_is_predicted_without_them(show: Show) -> None:
-    made = predicted()
-    for one in made:
+def test_a_curve_is_predicted_from_its_two_ends_without_cases(show: Show) -> None:
+    made, ends = predicted(), predicted()
+    for one, other in zip(made, ends, strict=True):
         if one["spec"]["measure"]["name"] == "extrapolation":
             one["rows"] += [
                 row(RNG.normal(), quantity="bits_per_byte", case="read", x=x)
                 for x in (8, 16, 32)
             ]
-    plain, found = (
+            other["rows"] = [r for r in other["rows"] if r["x"] != 16]
+    plain, *found = (
         [one.rows for one in show(some, command="predict")]
-        for some in (predicted(), made)
+        for some in (predicted(), made, ends)
     )
-    assert found == plain
+    assert found == [plain, plain]
 
 
 def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
