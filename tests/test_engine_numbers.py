@@ -203,12 +203,6 @@ def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
     )
 
 
-def test_the_newest_code_is_that_of_the_last_record() -> None:
-    records = sound([coded(1), coded(3, measured="a", seed=1), coded(5, seed=2)])
-    labels = [one.label for one in tell_apart(records, print)]
-    assert labels == [f"rope [code={age} of 2]" for age in (2, 1, 2)]
-
-
 def test_numbers_of_all_cases_and_places_are_compared() -> None:
     def of(*values: float) -> Record:
         one = made()

@@ -56,6 +56,7 @@ LAZY = {
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
         "torch",
+        "posenc_compare.modified",
     },
 }
 

@@ -18,6 +18,10 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
+from posenc_compare.analysis.show.plots.alike import groups_alike, joined
+from posenc_compare.analysis.show.plots.head_maps import below_largest
+from posenc_compare.analysis.show.plots.lines import layers
+from posenc_compare.analysis.show.plots.position_bits import binned
 from support.records import record as stored_record
 from support.records import stored
 
@@ -30,11 +34,8 @@ from posenc_compare.analysis.records.record import (
     Spec,
 )
 from posenc_compare.analysis.show.plots import draw_all, images
-from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
-from posenc_compare.analysis.show.plots.head_maps import below_largest
 from posenc_compare.analysis.show.plots.heat import palette_for
-from posenc_compare.analysis.show.plots.lines import layers
 from posenc_compare.analysis.show.plots.paper import (
     OWN,
     Paper,
@@ -43,7 +44,6 @@ from posenc_compare.analysis.show.plots.paper import (
     wrapped,
 )
 from posenc_compare.analysis.show.plots.plot import in_order
-from posenc_compare.analysis.show.plots.position_bits import binned
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
     LABEL,
