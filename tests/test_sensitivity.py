@@ -192,10 +192,10 @@ def test_a_text_is_named(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
-    done = posenc("sensitivity", run, "--by", "steps")
+    done = posenc("table", run, "--by", "steps")
     assert (done.returncode, done.stderr) == (0, "")
     assert "undecided, for the sign changes (1 of 3): a and b" in done.stdout
-    latex = posenc("sensitivity", run, "--by", "steps", "--format", "tex").stdout
+    latex = posenc("table", run, "--by", "steps", "--format", "tex").stdout
     assert latex.count(r"\begin{tabular}") == 2
 
 
@@ -210,16 +210,42 @@ def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
 def test_a_setting_that_does_not_change_is_refused_in_one_line(
     posenc: Command, run: Path, by: str, message: str
 ) -> None:
-    done = posenc("sensitivity", run, "--by", by)
+    done = posenc("table", run, "--by", by)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
 
 
-def test_programs_are_sent_to_the_numbers(posenc: Command, run: Path) -> None:
-    done = posenc("sensitivity", run, "--by", "steps", "--format", "json")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--by steps --format json", "`table DIR --format json` writes every number"),
+        ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
+        ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
+        ("--by steps --columns 10", "columns must be empty with --by, got '10'"),
+        ("--by steps --measures nope", "no record is of measure 'nope'"),
+    ],
+)
+def test_views_that_do_not_go_together_are_refused_in_one_line(
+    posenc: Command, run: Path, words: str, message: str
+) -> None:
+    done = posenc("table", run, *words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert "`table DIR --format json` writes every number" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_what_is_shown_is_written_and_no_mean_over_values(
+    posenc: Command, run: Path, tmp_path: Path
+) -> None:
+    words = ["--by", "steps", "--schemes", "a,c", "--format", "md"]
+    done = posenc("table", run, *words, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "| a " in done.stdout
+    assert "| b " not in done.stdout
+    assert (tmp_path / "out" / "table.md").read_text() == done.stdout
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"table.md", "table.tex"}
 
 
 def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
@@ -322,7 +348,7 @@ def test_values_are_compared_with_all_other_settings_equal(
         setting = one["spec"]["setting"]
         if setting["steps"] == 40:
             setting["width"] = 64
-    done = posenc("sensitivity", stored(tmp_path / "run", records), "--by", "steps")
+    done = posenc("table", stored(tmp_path / "run", records), "--by", "steps")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "with all other settings equal, got a [width=32], a [width=64]" in (
