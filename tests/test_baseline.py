@@ -143,12 +143,13 @@ def test_a_baseline_is_shown_beside_the_schemes_that_are_chosen(
 
 
 def test_a_scheme_of_another_text_is_not_compared() -> None:
-    records = made()
+    records = made()[:-2]  # of nope, which is no scheme of too few seeds
     for one in records:
         if one["label"] == "nope":
             one["spec"]["setting"]["corpus_sha256"] = "2"
             one["key"] = spec_key(one["spec"])
     (curves, _) = tables(records, "rope [corpus=1]")
+    assert curves.lines == ("lower is better; * p ≤ 0.05",)
     cells = {str(first): rest for first, *rest in curves.body}
     assert cells["nope [corpus=2]"] == ["of another text"] * 2
     assert "p 0.0" in cells["alibi [corpus=1]"][0]
@@ -159,6 +160,8 @@ def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
     rest = [one for one in made(6) if one["label"] != "nope"]
     curves, _ = tables([*rest, *few])
     assert curves.lines[-1] == "no p, for 6 seeds are needed: nope"
+    cells = {str(name): cell for name, cell, _ in curves.rows}
+    assert [cells[name].n for name in ("alibi", "nope")] == [6, 3]
 
 
 def test_a_scheme_with_too_few_seeds_is_named_beside_others() -> None:

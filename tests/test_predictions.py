@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
+from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
 from scipy import stats
 from support.records import curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
 from posenc_compare.analysis.show.predictions import WHENS, Prediction, predictions
 from posenc_compare.registry import PLOTS
 
