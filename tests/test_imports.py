@@ -55,6 +55,7 @@ LAZY = {
     },
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
+        "posenc_compare.modified",
         "torch",
         "posenc_compare.modified",
     },
