@@ -121,7 +121,7 @@ def test_a_limit_of_memory_is_refused_where_it_would_not_hold(
 
 def test_cells_must_fit_into_the_memory_of_their_device(posenc, present: None) -> None:
     words = ["measure", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
-    words += ["--positions", "1048576", "--width", "65536"]
+    words += ["--set", "positions=1048576,width=65536"]
     done = posenc(*words, "--device", "cuda")
     assert done.returncode == 2
     assert "must fit into 139.7 GiB of memory, and needs" in done.stderr

@@ -10,11 +10,11 @@ import torch
 
 from posenc_compare.analysis.engine import comparison
 from posenc_compare.analysis.engine import provenance as module
-from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.comparison import compare
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.schemes import Variant
 
 

@@ -171,7 +171,7 @@ def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> 
             "--measures",
             "uniqueness,perturbation",
         ),
-        *("--positions", "8", "--out", results),
+        *("--set", "positions=8", "--out", results),
     )
     assert run.returncode == 0, run.stderr
     out = tmp_path / "plots"
@@ -265,8 +265,8 @@ def test_code_that_a_run_came_back_to_is_the_newest(
     posenc: Command, tmp_path: Path
 ) -> None:
     path, out = tmp_path / "mine.py", tmp_path / "out"
-    words = ["measure", "--schemes", "mine", "--measures", "code_norm", "--positions"]
-    words += ["8", "--plugin", path, "--out", out]
+    words = ["measure", "--schemes", "mine", "--measures", "code_norm", "--set"]
+    words += ["positions=8", "--plugin", path, "--out", out]
 
     def run(factor: int) -> list[str]:
         """Return the numbers that a run prints, which are those of its table.md."""
@@ -298,7 +298,7 @@ def _numbers(text: str) -> list[str]:
 def test_a_run_that_comes_back_to_nothing_notes_nothing(
     posenc: Command, tmp_path: Path
 ) -> None:
-    words = ["measure", "--measures", "smoothness", "--positions", "8", "--out"]
+    words = ["measure", "--measures", "smoothness", "--set", "positions=8", "--out"]
     for schemes in ("nope,rope", "rope", "nope,rope"):
         posenc(*words, tmp_path / "out", "--schemes", schemes)
     assert not (tmp_path / "out" / "asked.json").exists()

@@ -29,13 +29,17 @@ from posenc_compare.analysis.engine.plan import here
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell, cell_of
-from posenc_compare.analysis.records.load import BEFORE
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import add_plugin
 
 ROOT = Path(__file__).resolve().parent.parent
+# Settings of which older code knows nothing, with the value that it uses.
+BEFORE: dict[str, dict[str, Any]] = {
+    "probe": {"grid": ""},
+    "training": {"convolution": "none", "drop": 0.0, "captured": False},
+}
 PARTS = ("status", "error", "arrays", "corpus")  # of a record, with rows: what came out
 # Computes records with the code of a commit; in a process of that code's own. Modules
 # may lie where they lay before the analysis had rooms, and records may be dicts.

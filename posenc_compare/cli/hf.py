@@ -1,11 +1,12 @@
 """The commands on models of Hugging Face."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, show
-from posenc_compare.cli.options import Format, Formats, with_choices
+from posenc_compare.cli.options import Format, Formats, Set, with_options
 from posenc_compare.cli.run import DryRun, Out, run_comparison
 
 app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
@@ -18,7 +19,7 @@ HEAD += ["rope here", "why not"]
 
 
 @app.command()
-@with_choices(["device", "threads", "workers", "timeout", "checkpoint_every", "retry"])
+@with_options("device", "threads", "workers", "timeout", "retry")
 def evaluate(
     model: Model,
     lengths: Annotated[
@@ -35,19 +36,20 @@ def evaluate(
         str, typer.Option(help="File or folder to read; default: of the corpus.")
     ] = "",
     dtype: Annotated[str, typer.Option(help="Of the weights.")] = "float32",
+    settings: Set = None,
     out: Out = None,
     format: Formats = Format.table,
     dry_run: DryRun = False,
-    **chosen: object,
+    **options: Any,
 ) -> int:
     """Read a checkpoint at several lengths, under every scaling of its positions."""
     from posenc_compare.hf.planned import evaluation
 
     given = {"lengths": lengths, "rules": rules, "dtype": dtype}
     given |= {"corpus": corpus, "test_corpus": test_corpus}
-    made = {name: value for name, value in chosen.items() if value is not None}
-    comparison = evaluation(model, given, made, windows)
-    return run_comparison(comparison, out, format, dry_run)
+    with configured(None, settings, options, {*options, "checkpoint_every"}) as work:
+        comparison = evaluation(model, given, work, windows)
+    return run_comparison(comparison, out, format, bool(dry_run))
 
 
 @app.command()

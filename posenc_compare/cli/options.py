@@ -1,32 +1,16 @@
-"""The options that several commands share.
-
-Those of `run` and `measure` are made from the choices of a comparison, which stand in
-`analysis.engine.choices` with their types and help.
-"""
+"""The options that several commands share; those of settings come from their table."""
 
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 
-from posenc_compare.analysis.engine.choices import Choices, Work
-from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
+from posenc_compare.analysis.settings.presets import default_text
+from posenc_compare.analysis.settings.table import TABLE, parse_value
 from posenc_compare.registry import add_plugin
-from posenc_compare.validate import number
 
 
 class Format(StrEnum):
@@ -80,80 +64,75 @@ Plugins = Annotated[
         "--plugin",
         callback=_declare,
         is_eager=True,  # names of a plugin may stand in any other option
+        metavar="FILE",
         help="File or module that registers schemes, measures, tasks or plots; may be "
         "repeated.",
+        rich_help_panel="Settings",
+    ),
+]
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Setting of `describe settings`; may be repeated or separated by commas.",
+        rich_help_panel="Settings",
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="TOML file of settings and options; the command line wins over it.",
+        rich_help_panel="Settings",
     ),
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-CHOICES = get_type_hints(Choices, include_extras=True)
-DEFAULTS = {field.name: field.default for field in fields(Work)}
-METAVARS = {int: "INTEGER", float: "FLOAT", "seeds": "SEEDS", "grid": "ROWSxCOLUMNS"}
+METAVARS = {int: "INTEGER", float: "FLOAT", int | str: "SEEDS", str: "TEXT"}
+DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
+WORK = ("device", "workers", "threads", "timeout", "memory", "retry", "overwrite")
+WORK += ("reuse", "shard", "engine", "yes")
 
 
-def with_choices(
-    names: Iterable[str], flags: dict[str, str] | None = None, **defaults: object
-) -> Callable[[Command], Command]:
-    """Give a command an option for each choice in place of its `**chosen`.
+def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
+    """Give a command an option for each of these settings instead of `**options`.
 
-    A choice is None where the user makes none and there is no default.
+    An option that is not given is None.
 
     Args:
-        names: of the choices, in the order of the help.
-        flags: of some of them, instead of their names.
-        **defaults: of some of them, instead of those of `Work`.
+        *names: of the settings.
+        **defaults: of the command, where they are not those of the table.
     """
 
     def give(command: Command) -> Command:
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
-        values = {**DEFAULTS, **defaults}
-        trains = "steps" in names
-        made = [
-            _option(name, values.get(name), (flags or {}).get(name), trains)
-            for name in names
-        ]
-        command.__signature__ = signature.replace(parameters=[*own, *made])
+        made = [_option(name, defaults.get(name, default_text(name))) for name in names]
+        command.__signature__ = signature.replace(parameters=[*own, *made])  # type: ignore[attr-defined]
         return command
 
     return give
 
 
-def _option(
-    name: str, default: object, flag: str | None, trains: bool
-) -> inspect.Parameter:
-    """Return the parameter from which typer makes the option of a choice."""
-    kind, help = get_args(CHOICES[name])
-    help += _presets(name, trains) if default is None else ""
-    facts: dict[str, Any] = {"metavar": METAVARS.get(name, METAVARS.get(kind))}
-    flag = flag or f"--{name.replace('_', '-')}"
-    if kind == int | str:
-        kind = str  # what it reads as is found out later
-    elif get_origin(kind) is Literal:
-        kind, facts = str, {"metavar": f"[{'|'.join(get_args(kind))}]"}
-    elif kind in (int, float):  # other text is left for a later check
-        facts["parser"] = lambda text: number(text, kind)
-    elif kind is bool and default is None:
-        flag = f"{flag}/--not-{name}"
-    option = typer.Option(flag, help=help, **facts)
+def _option(name: str, default: str) -> inspect.Parameter:
+    """Return the parameter from which typer makes the option of a setting."""
+    one = TABLE[name]
+    facts: dict[str, Any] = {"metavar": METAVARS.get(one.type)}
+    if get_origin(one.type) is Literal:
+        facts["metavar"] = f"[{'|'.join(get_args(one.type))}]"
+    if one.type is not bool:  # a wrong value is left for its check
+        facts["parser"] = lambda text: parse_value(one, text)
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        help=one.metadata["sentence"] + (f" [{default}]" if default else ""),
+        rich_help_panel="Execution" if name in WORK else "Comparison",
+        **facts,
+    )
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind | None, option],
+        default=None,
+        annotation=Annotated[bool | None if one.type is bool else Any, option],
     )
-
-
-def _presets(name: str, trains: bool) -> str:
-    """Return what a choice is in each preset, or by default where none is trained."""
-    if name == "seeds":
-        values = {preset: of.seeds for preset, of in PRESETS.items()}
-    elif trains and hasattr(Training, name):
-        values = {preset: getattr(of.training, name) for preset, of in PRESETS.items()}
-    else:
-        values = {"default": getattr(ProbeSetting, name.removeprefix("probe_"), None)}
-    if len(set(values.values())) == 1:
-        values = {"default": next(iter(values.values()))}
-    if set(map(type, values.values())) & {type(None), bool, str}:
-        return ""
-    return f" [{', '.join(f'{of}: {value}' for of, value in values.items())}]"

@@ -4,17 +4,26 @@ import shlex
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.choices import SettingChoices, WorkChoices
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, show
 from posenc_compare.cli.list import report_broken
-from posenc_compare.cli.options import Format, Formats, Plugins, with_choices
+from posenc_compare.cli.options import (
+    DATA,
+    WORK,
+    Config,
+    Format,
+    Plugins,
+    Set,
+    with_options,
+)
 from posenc_compare.cli.table import show_tables
+from posenc_compare.validate import check_choice, check_text
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Comparison
@@ -25,102 +34,133 @@ SCHEMES = (
     "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
     "variants as name:key=value;key=value."
 )
-Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
-DTYPE = {"probe_dtype": "--dtype"}  # there is no other dtype without training
-COSTED = ("width", "heads", "positions", "probe_dtype")
-UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
+Schemes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help=f"{SCHEMES} [all]", rich_help_panel="Comparison"
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder for records, tables and plots.",
+        rich_help_panel="Output",
+    ),
+]
+RunFormat = Annotated[
+    Format | None,
+    typer.Option(help="Format of stdout. [table]", rich_help_panel="Output"),
+]
+DryRun = Annotated[
+    bool | None,
+    typer.Option(
+        "--dry-run",
+        help="Show the cells without computing them.",
+        rich_help_panel="Output",
+    ),
+]
+COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields__}
+UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
 
 
-@with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])
+@with_options(*DATA, *WORK)
 def run(
-    schemes: Annotated[
-        str | None, typer.Option(help=SCHEMES, show_default="all")
-    ] = None,
+    schemes: Schemes = None,
     measures: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated names of `list`, `trained`, `untrained` or `all`.",
-            show_default="all",
+            metavar="NAMES",
+            help="Comma-separated names of `list`, `trained`, `untrained` or `all`. "
+            "[all]",
+            rich_help_panel="Comparison",
         ),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file of a comparison: schemes, measures, plugins (a list) and "
-            "any of the options from --preset to --grid. What is given here as well "
-            "wins over it."
-        ),
-    ] = None,
-    plugin: Plugins = None,
+    config: Config = None,
+    settings: Set = None,
+    plugins: Plugins = None,
     out: Out = None,
-    format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
+    format: RunFormat = None,
+    dry_run: DryRun = None,
+    **options: Any,
 ) -> int:
     """Measure and train schemes; write tables and plots.
 
     A second run of the same command computes only what is not there yet.
     """
-    from posenc_compare.analysis.engine.comparison import plan_comparison
-
-    given = {**chosen, "schemes": schemes, "measures": measures, "plugins": plugin}
-    with configured(config, _made(given)) as choices:
-        asked: Body = {"schemes": "all", **choices}
-        comparison = plan_comparison(**asked)
-    return run_comparison(comparison, out, format, dry_run)
+    given = {"schemes": schemes, "measures": measures, "plugins": plugins, **options}
+    given |= {"out": out, "format": format, "dry_run": dry_run}
+    with configured(config, settings, given) as chosen:
+        return _run({"schemes": "all", **chosen})
 
 
-@with_choices([*UNTRAINED, *WorkChoices.__annotations__], DTYPE, seeds=1)
+@with_options("seeds", *WORK, seeds="1")
 def measure(
-    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
+    schemes: Schemes = None,
     measures: Annotated[
-        str, typer.Option(help="As of `run`; `all` would train too.")
-    ] = "untrained",
-    plugin: Plugins = None,
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="As of `run`; `all` would train too. [untrained]",
+            rich_help_panel="Comparison",
+        ),
+    ] = None,
+    config: Config = None,
+    settings: Set = None,
+    plugins: Plugins = None,
     out: Out = None,
-    format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
+    format: RunFormat = None,
+    dry_run: DryRun = None,
+    **options: Any,
 ) -> int:
     """Measure schemes without training: seconds, not minutes."""
-    from posenc_compare.analysis.engine.comparison import plan_comparison
+    given = {"schemes": schemes, "measures": measures, "plugins": plugins, **options}
+    given |= {"out": out, "format": format, "dry_run": dry_run}
+    defaults = {"schemes": "all", "measures": "untrained", "seeds": 1}
+    with configured(config, settings, given, UNTRAINED) as chosen:
+        place = {} if "grid" in chosen else {"out": "runs/measure"}
+        return _run({**defaults, **place, **chosen})
 
-    with configured(None, _made(chosen), DTYPE) as choices:
-        comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
-    where = out or (None if "grid" in choices else Path("runs/measure"))
-    return run_comparison(comparison, where, format, dry_run)
 
-
-@with_choices(
-    [*COSTED, *WorkChoices.__annotations__],
-    DTYPE,
-    positions=2048,
-    width=512,
-    heads=8,
-    probe_dtype="float32",
-)
+@with_options(*WORK)
 def cost(
-    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
-    plugin: Plugins = None,
+    schemes: Schemes = None,
+    config: Config = None,
+    settings: Set = None,
+    plugins: Plugins = None,
     out: Out = None,
-    format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
+    format: RunFormat = None,
+    dry_run: DryRun = None,
+    **options: Any,
 ) -> int:
     """Time attention with schemes by length, beside the bare kernel."""
+    given = {"schemes": schemes, "plugins": plugins, **options}
+    given |= {"out": out, "format": format, "dry_run": dry_run}
+    defaults = {"schemes": "all", "measures": "attention_cost", "out": "runs/cost"}
+    defaults |= {"positions": 2048, "width": 512, "heads": 8, "probe_dtype": "float32"}
+    with configured(config, settings, given, COSTED) as chosen:
+        return _run({**defaults, **chosen})
+
+
+def _run(chosen: Body) -> int:
+    """Plan and run a comparison.
+
+    Args:
+        chosen: arguments of `compare` by name, `format` and `dry_run`.
+
+    Raises:
+        ConfigError: if a value cannot be used.
+    """
     from posenc_compare.analysis.engine.comparison import plan_comparison
 
-    with configured(None, _made(chosen), DTYPE) as choices:
-        comparison = plan_comparison(
-            schemes, "attention_cost", plugins=plugin or [], **choices
-        )
-    return run_comparison(comparison, out or Path("runs/cost"), format, dry_run)
-
-
-def _made(chosen: dict[str, object]) -> Body:
-    """Return the choices that the user made, or that have a default."""
-    return {name: value for name, value in chosen.items() if value is not None}
+    out, format = chosen.pop("out", None), str(chosen.pop("format", "table"))
+    dry_run = chosen.pop("dry_run", False)
+    if out is not None and not isinstance(out, Path):
+        check_text("out", out, "runs/mine")
+        out = Path(out)
+    check_choice("format", format, tuple(map(str, Format)))
+    check_choice("dry_run", dry_run, (True, False))
+    return run_comparison(plan_comparison(**chosen), out, format, dry_run)
 
 
 def run_comparison(

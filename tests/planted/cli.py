@@ -16,8 +16,8 @@ FAULTS = [
     fault(
         "config",
         "file before flags",
-        "yield {**chosen, **flags}",
-        "yield {**flags, **chosen}",
+        "yield {**chosen, **given}",
+        "yield {**given, **chosen}",
         "cli/test_cli.py::test_a_toml_file_sets_what_flags_do_not",
     ),
     fault(

@@ -179,7 +179,7 @@ FAULTS = [
     fault(
         "analysis/records/load",
         "settings of later are unlike none",
-        "        **BEFORE.get(spec.kind, {}),\n",
+        "        **_defaults(spec.kind),\n",
         "",
         "tests/test_sensitivity.py"
         "::test_a_label_says_what_a_record_from_before_a_setting_had",
