@@ -112,9 +112,7 @@ def test_a_limit_of_memory_is_refused_where_it_would_not_hold(
 ) -> None:
     done = posenc(*WORDS, *words, "--memory", "4")
     assert done.returncode == code
-    said = (
-        "error: --memory must be left out for cells on a GPU, whose memory it does not"
-    )
+    said = "error: memory must be left out for cells on a GPU, whose memory it does not"
     if code:
         assert done.stderr == f"{said} limit, got 4; `--device cpu` would work\n"
 

@@ -17,33 +17,28 @@ SETTING = re.compile(r",(?=\s*[A-Za-z][\w-]*\s*=)")  # the comma before another 
 
 
 @contextmanager
-def configured(
-    config: Path | None,
-    words: Iterable[str] | None,
-    options: Body,
-    allowed: Collection[str] = TABLE,
-) -> Iterator[Body]:
+def configured(options: Body, allowed: Collection[str]) -> Iterator[Body]:
     """Yield the values of options and settings by name; errors inside get their line.
 
     The command line wins over the file.
 
     Args:
-        config: TOML file.
-        words: values of `--set`.
-        options: of the command by name; None if not given.
+        options: of the command by name, `config` and `set` among them; None if not
+            given.
         allowed: names of settings that the command takes.
 
     Raises:
-        ConfigError: if the file cannot be read, a name is unknown or repeated.
+        ConfigError: if the file cannot be read, or a name is unknown or repeated.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    for name, value in _settings(words or []):
+    config = given.pop("config", None)
+    for name, value in _settings(given.pop("set", [])):
         _check_known(name, allowed, allowed)
         if name in given:
             both = f"{given[name]!s:.40} and {value!s:.40}"
             raise ConfigError(f"{name} must be given once, got {both}", field=name)
         given[name] = value
-    known = [*options, *allowed]
+    known = {*options, *allowed} - {"config", "set"}
     chosen, places = _read(config, known, allowed) if config else ({}, {})
     try:
         yield {**chosen, **given}

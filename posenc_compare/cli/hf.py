@@ -6,8 +6,8 @@ import typer
 
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, show
-from posenc_compare.cli.options import Format, Formats, Set, with_options
-from posenc_compare.cli.run import DryRun, Out, run_comparison
+from posenc_compare.cli.options import WORK, Format, Formats, with_options
+from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
 Model = Annotated[
@@ -19,7 +19,7 @@ HEAD += ["rope here", "why not"]
 
 
 @app.command()
-@with_options("device", "threads", "workers", "timeout", "retry")
+@with_options(*WORK[:4], "retry", "set", "out", "dry_run")
 def evaluate(
     model: Model,
     lengths: Annotated[
@@ -36,10 +36,7 @@ def evaluate(
         str, typer.Option(help="File or folder to read; default: of the corpus.")
     ] = "",
     dtype: Annotated[str, typer.Option(help="Of the weights.")] = "float32",
-    settings: Set = None,
-    out: Out = None,
     format: Formats = Format.table,
-    dry_run: DryRun = False,
     **options: Any,
 ) -> int:
     """Read a checkpoint at several lengths, under every scaling of its positions."""
@@ -47,9 +44,10 @@ def evaluate(
 
     given = {"lengths": lengths, "rules": rules, "dtype": dtype}
     given |= {"corpus": corpus, "test_corpus": test_corpus}
-    with configured(None, settings, options, {*options, "checkpoint_every"}) as work:
+    out, dry_run = options.pop("out"), bool(options.pop("dry_run"))
+    with configured(options, {*WORK[:4], "retry", "checkpoint_every"}) as work:
         comparison = evaluation(model, given, work, windows)
-    return run_comparison(comparison, out, format, bool(dry_run))
+    return run_comparison(comparison, out, format, dry_run)
 
 
 @app.command()

@@ -71,46 +71,65 @@ Plugins = Annotated[
     ),
 ]
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Setting of `describe settings`; may be repeated or separated by commas.",
-        rich_help_panel="Settings",
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="TOML file of settings and options; the command line wins over it.",
-        rich_help_panel="Settings",
-    ),
-]
 
+def _own(*flags: str, help: str, panel: str, metavar: str | None = None) -> Any:
+    """Return an option of a command that is no setting."""
+    return typer.Option(
+        *flags, help=help, rich_help_panel=panel, metavar=metavar, show_default=False
+    )
+
+
+SCHEMES = (
+    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
+    "variants as name:key=value;key=value. [all]"
+)
+MEASURES = (
+    "Comma-separated names of `list`, `trained`, `untrained` or `all`. [all; of "
+    "`measure`: untrained]"
+)
+CONFIG = "TOML file of settings and options; the command line wins over it."
+SET = "Setting of `describe settings`; may be repeated or separated by commas."
+OUT = "Folder for records, tables and plots."
+DRY_RUN = "Show the cells without computing them."
+Text = str | None
+Words = list[str] | None
+OWN: dict[str, Any] = {
+    "schemes": Annotated[Text, _own("--schemes", help=SCHEMES, panel="Comparison")],
+    "measures": Annotated[Text, _own("--measures", help=MEASURES, panel="Comparison")],
+    "config": Annotated[Path | None, _own("--config", help=CONFIG, panel="Settings")],
+    "set": Annotated[
+        Words, _own("--set", help=SET, panel="Settings", metavar="NAME=VALUE")
+    ],
+    "plugins": Plugins,
+    "out": Annotated[Path | None, _own("--out", help=OUT, panel="Output")],
+    "format": Annotated[
+        Format | None, _own("--format", help="Format of stdout.", panel="Output")
+    ],
+    "dry_run": Annotated[bool | None, _own("--dry-run", help=DRY_RUN, panel="Output")],
+}
 Command = TypeVar("Command", bound=Callable[..., Any])
 METAVARS = {int: "INTEGER", float: "FLOAT", int | str: "SEEDS", str: "TEXT"}
-DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
+COMMON = ("config", "set", "plugins", "out", "format", "dry_run")
 WORK = ("device", "workers", "threads", "timeout", "memory", "retry", "overwrite")
 WORK += ("reuse", "shard", "engine", "yes")
 
 
 def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
-    """Give a command an option for each of these settings instead of `**options`.
+    """Give a command these options instead of `**options`.
 
     An option that is not given is None.
 
     Args:
-        *names: of the settings.
+        *names: of settings, or of `OWN`.
         **defaults: of the command, where they are not those of the table.
     """
 
     def give(command: Command) -> Command:
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
-        made = [_option(name, defaults.get(name, default_text(name))) for name in names]
-        command.__signature__ = signature.replace(parameters=[*own, *made])  # type: ignore[attr-defined]
+        made = [_option(name, defaults.get(name, "")) for name in names]
+        made = signature.replace(parameters=[*own, *made])
+        command.__signature__ = made  # type: ignore[attr-defined]
         return command
 
     return give
@@ -118,21 +137,23 @@ def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
 
 def _option(name: str, default: str) -> inspect.Parameter:
     """Return the parameter from which typer makes the option of a setting."""
-    one = TABLE[name]
-    facts: dict[str, Any] = {"metavar": METAVARS.get(one.type)}
+    if name in OWN:
+        return _parameter(name, OWN[name])
+    one, default = TABLE[name], default or default_text(name)
+    flag, metavar = one.type is bool, METAVARS.get(one.type)
     if get_origin(one.type) is Literal:
-        facts["metavar"] = f"[{'|'.join(get_args(one.type))}]"
-    if one.type is not bool:  # a wrong value is left for its check
-        facts["parser"] = lambda text: parse_value(one, text)
+        metavar = f"[{'|'.join(get_args(one.type))}]"
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         help=one.metadata["sentence"] + (f" [{default}]" if default else ""),
         rich_help_panel="Execution" if name in WORK else "Comparison",
-        **facts,
+        parser=None if flag else lambda text: parse_value(one, text),
+        metavar=metavar,
     )
+    return _parameter(name, Annotated[bool | None if flag else Any, option])
+
+
+def _parameter(name: str, kind: Any) -> inspect.Parameter:
     return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[bool | None if one.type is bool else Any, option],
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
     )

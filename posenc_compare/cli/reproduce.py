@@ -9,14 +9,7 @@ from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.settings.table import Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
-from posenc_compare.cli.options import (
-    WORK,
-    Config,
-    Format,
-    Formats,
-    Set,
-    with_options,
-)
+from posenc_compare.cli.options import WORK, Format, Formats, with_options
 
 Names = Annotated[
     str,
@@ -29,15 +22,13 @@ Names = Annotated[
 ALLOWED = {"preset", "seeds", "steps", *Work.__dataclass_fields__}
 
 
-@with_options("preset", "seeds", *WORK, preset="standard")
+@with_options("config", "set", "preset", "seeds", *WORK, preset="standard")
 def reproduce(
     names: Names = "",
     format: Formats = Format.table,
     out: Annotated[
         Path, typer.Option(help="Folder for records; those that are there are used.")
     ] = Path("runs/reproduce"),
-    config: Config = None,
-    settings: Set = None,
     **options: Any,
 ) -> int:
     """Compare published figures and orders with those here.
@@ -46,7 +37,7 @@ def reproduce(
     """
     if not names:
         return _figures(format)
-    with configured(config, settings, options, ALLOWED) as chosen:
+    with configured(options, ALLOWED) as chosen:
         return _orders(names, out, format, {"preset": "standard", **chosen})
 
 

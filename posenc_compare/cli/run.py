@@ -3,25 +3,16 @@
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.settings.table import Work
+from posenc_compare.analysis.settings.table import TABLE, Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, show
 from posenc_compare.cli.list import report_broken
-from posenc_compare.cli.options import (
-    DATA,
-    WORK,
-    Config,
-    Format,
-    Plugins,
-    Set,
-    with_options,
-)
+from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import show_tables
 from posenc_compare.validate import check_choice, check_text
 
@@ -30,137 +21,62 @@ if TYPE_CHECKING:
     from posenc_compare.analysis.records.cells import Cell
     from posenc_compare.analysis.records.store import Store
 
-SCHEMES = (
-    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
-    "variants as name:key=value;key=value."
-)
-Schemes = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES", help=f"{SCHEMES} [all]", rich_help_panel="Comparison"
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Folder for records, tables and plots.",
-        rich_help_panel="Output",
-    ),
-]
-RunFormat = Annotated[
-    Format | None,
-    typer.Option(help="Format of stdout. [table]", rich_help_panel="Output"),
-]
-DryRun = Annotated[
-    bool | None,
-    typer.Option(
-        "--dry-run",
-        help="Show the cells without computing them.",
-        rich_help_panel="Output",
-    ),
-]
+DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
 COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields__}
 UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
 
 
-@with_options(*DATA, *WORK)
-def run(
-    schemes: Schemes = None,
-    measures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Comma-separated names of `list`, `trained`, `untrained` or `all`. "
-            "[all]",
-            rich_help_panel="Comparison",
-        ),
-    ] = None,
-    config: Config = None,
-    settings: Set = None,
-    plugins: Plugins = None,
-    out: Out = None,
-    format: RunFormat = None,
-    dry_run: DryRun = None,
-    **options: Any,
-) -> int:
+@with_options("schemes", "measures", *COMMON, *DATA, *WORK)
+def run(**options: Any) -> int:
     """Measure and train schemes; write tables and plots.
 
     A second run of the same command computes only what is not there yet.
     """
-    given = {"schemes": schemes, "measures": measures, "plugins": plugins, **options}
-    given |= {"out": out, "format": format, "dry_run": dry_run}
-    with configured(config, settings, given) as chosen:
-        return _run({"schemes": "all", **chosen})
+    return _run(options, TABLE, schemes="all")
 
 
-@with_options("seeds", *WORK, seeds="1")
-def measure(
-    schemes: Schemes = None,
-    measures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="As of `run`; `all` would train too. [untrained]",
-            rich_help_panel="Comparison",
-        ),
-    ] = None,
-    config: Config = None,
-    settings: Set = None,
-    plugins: Plugins = None,
-    out: Out = None,
-    format: RunFormat = None,
-    dry_run: DryRun = None,
-    **options: Any,
-) -> int:
+@with_options("schemes", "measures", *COMMON, "seeds", *WORK, seeds="1")
+def measure(**options: Any) -> int:
     """Measure schemes without training: seconds, not minutes."""
-    given = {"schemes": schemes, "measures": measures, "plugins": plugins, **options}
-    given |= {"out": out, "format": format, "dry_run": dry_run}
-    defaults = {"schemes": "all", "measures": "untrained", "seeds": 1}
-    with configured(config, settings, given, UNTRAINED) as chosen:
-        place = {} if "grid" in chosen else {"out": "runs/measure"}
-        return _run({**defaults, **place, **chosen})
+    defaults: Body = {"schemes": "all", "measures": "untrained", "seeds": 1}
+    return _run(options, UNTRAINED, "runs/measure", **defaults)
 
 
-@with_options(*WORK)
-def cost(
-    schemes: Schemes = None,
-    config: Config = None,
-    settings: Set = None,
-    plugins: Plugins = None,
-    out: Out = None,
-    format: RunFormat = None,
-    dry_run: DryRun = None,
-    **options: Any,
-) -> int:
+@with_options("schemes", *COMMON, *WORK)
+def cost(**options: Any) -> int:
     """Time attention with schemes by length, beside the bare kernel."""
-    given = {"schemes": schemes, "plugins": plugins, **options}
-    given |= {"out": out, "format": format, "dry_run": dry_run}
-    defaults = {"schemes": "all", "measures": "attention_cost", "out": "runs/cost"}
-    defaults |= {"positions": 2048, "width": 512, "heads": 8, "probe_dtype": "float32"}
-    with configured(config, settings, given, COSTED) as chosen:
-        return _run({**defaults, **chosen})
+    defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
+    defaults |= {"schemes": "all", "measures": "attention_cost"}
+    return _run(options, COSTED, "runs/cost", probe_dtype="float32", **defaults)
 
 
-def _run(chosen: Body) -> int:
+def _run(
+    options: Body, allowed: Collection[str], folder: str = "", **defaults: Any
+) -> int:
     """Plan and run a comparison.
 
     Args:
-        chosen: arguments of `compare` by name, `format` and `dry_run`.
+        options: of the command by name; None if not given.
+        allowed: names of settings that the command takes.
+        folder: for records by default; empty, or on a grid, that of the preset.
+        **defaults: of the command.
 
     Raises:
         ConfigError: if a value cannot be used.
     """
     from posenc_compare.analysis.engine.comparison import plan_comparison
 
-    out, format = chosen.pop("out", None), str(chosen.pop("format", "table"))
-    dry_run = chosen.pop("dry_run", False)
-    if out is not None and not isinstance(out, Path):
-        check_text("out", out, "runs/mine")
-        out = Path(out)
-    check_choice("format", format, tuple(map(str, Format)))
-    check_choice("dry_run", dry_run, (True, False))
-    return run_comparison(plan_comparison(**chosen), out, format, dry_run)
+    with configured(options, allowed) as given:
+        chosen: Body = {**defaults, **given}
+        out, format = chosen.pop("out", None), str(chosen.pop("format", "table"))
+        dry_run = chosen.pop("dry_run", False)
+        if out is not None and not isinstance(out, Path):
+            check_text("out", out, "runs/mine")
+        check_choice("format", format, tuple(map(str, Format)))
+        check_choice("dry_run", dry_run, (True, False))
+        comparison = plan_comparison(**chosen)
+    out = out or ("" if "grid" in chosen else folder)
+    return run_comparison(comparison, Path(out) if out else None, format, dry_run)
 
 
 def run_comparison(

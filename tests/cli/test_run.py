@@ -191,7 +191,7 @@ def test_a_text_names_the_schemes_it_leaves_out(posenc) -> None:
     done = posenc("run", "--dry-run", "--schemes", "rope,swin,m_rope")
     assert done.stderr.splitlines()[0] == (
         "left out: swin, m_rope; their positions have several axes, a text has one; "
-        "`--grid 16x16` compares those of two"
+        "`--set grid=16x16` compares those of two"
     )
     done = posenc(
         "measure", "--dry-run", "--set", "grid=2x3x4", "--schemes", "rope*,m_*,swin"

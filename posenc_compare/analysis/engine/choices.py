@@ -9,7 +9,7 @@ from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.settings.probe import ProbeSetting, sides_of
-from posenc_compare.analysis.settings.table import TABLE, check_value
+from posenc_compare.analysis.settings.table import check_value
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASK_SIZES, TASKS
@@ -54,7 +54,7 @@ def settle(chosen: Body, device: str) -> Settings:
     """
     chosen = dict(chosen)
     preset = chosen.pop("preset", "quick")
-    check_value(TABLE["preset"], preset)
+    check_value("preset", preset)
     training = PRESETS[preset].training
     seeds = named_seeds(chosen.pop("seeds", PRESETS[preset].seeds))
     grid = chosen.pop("grid", None)

@@ -4,21 +4,21 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.settings import SEEDS, Text, register_setting
-from posenc_compare.analysis.settings.table import TABLE, Choices, Codes, check_value
+from posenc_compare.analysis.settings.table import Choices, check_value
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_whole
+from posenc_compare.validate import check_heads, check_whole
 
 GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 CELLS = 1024  # most cells of a grid; every cell attends to every other
 
 
 @register_setting("probe", order=0, heading="Settings without training")
-@dataclass(frozen=True, kw_only=True)
-class ProbeSetting(Codes):
+@dataclass(frozen=True)
+class ProbeSetting:
     """All settings of a measure without training, except the scheme.
 
     Attributes:
@@ -28,16 +28,23 @@ class ProbeSetting(Codes):
         device: device of the computation.
     """
 
+    width: int = Choices.width
+    heads: int = Choices.heads
+    positions: int = Choices.positions
     tokens: int = 64
     seed: int = 0
     dtype: str = Choices.probe_dtype
     device: str = "cpu"
+    lengths: Literal["scaled", "published"] = Choices.lengths
+    grid: str = Choices.grid
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        for name in ("width", "heads", "positions", "lengths"):
+            check_value(name, getattr(self, name))
+        check_value("probe_dtype", self.dtype)
+        check_heads(self.width, self.heads)
         check_whole("tokens", self.tokens, 1, 1 << 20)
         check_whole("seed", self.seed, 0, SEEDS)
-        check_value(TABLE["probe_dtype"], self.dtype)
         if math.prod(self.sides) != self.positions:
             raise ConfigError(
                 f"positions must be {math.prod(self.sides)} on a grid of {self.grid}, "

@@ -14,7 +14,6 @@ from posenc_compare.analysis.core.settings import STDLIB, Convolution, Norm, Spl
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import (
     check_choice,
-    check_heads,
     check_number,
     check_text,
     check_whole,
@@ -55,50 +54,30 @@ def setting(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """Settings of networks and of measures without training."""
-
-    width: int = setting(
-        128, "Channels of a token vector.", unit="channels", low=1, high=1 << 16
-    )
-    heads: int = setting(4, "Attention heads per layer.", low=1, high=1024)
-    lengths: Literal["scaled", "published"] = setting(
-        "scaled",
-        "Defaults of schemes that count positions: scaled to the training length, or "
-        "as published.",
-        caption="{} numbers of positions",
-    )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        check_heads(self.width, self.heads)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network(Sizes):
+class Network:
     """Settings of the network and its training."""
 
     layers: int = setting(2, "Layers of the decoder.", low=1, high=1000)
+    width: int = setting(128, "Channels of a token vector.", low=1, high=1 << 16)
+    heads: int = setting(4, "Attention heads per layer.", low=1, high=1024)
     norm: Norm = setting(
-        "layer",
-        "Normalisation before attention and perceptron: LayerNorm or RMSNorm.",
-        caption="norm: {}",
+        "layer", "Normalisation: LayerNorm or RMSNorm.", caption="norm: {}"
     )
     convolution: Convolution = setting(
         "none", "Short causal convolution in every layer.", caption="convolution: {}"
     )
     length: int = setting(64, "Training length.", unit="tokens", low=1, high=1 << 20)
+    lengths: Literal["scaled", "published"] = setting(
+        "scaled",
+        "Position counts in scheme defaults: scaled to the training length, or as "
+        "published.",
+        caption="{} numbers of positions",
+    )
     longest: int = setting(
-        16,
-        "Longest test length as a multiple of the training length; a power of two.",
-        unit="training lengths",
-        low=1,
-        high=1024,
+        16, "Longest test, in training lengths; a power of two.", low=1, high=1024
     )
-    steps: int = setting(300, "Optimiser steps.", unit="steps", low=1, high=10**9)
-    batch: int = setting(
-        16, "Sequences per step.", unit="sequences", low=1, high=1 << 20
-    )
+    steps: int = setting(300, "Optimiser steps.", low=1, high=10**9)
+    batch: int = setting(16, "Sequences per step.", low=1, high=1 << 20)
     learning_rate: float = setting(
         2e-3, "Peak learning rate of AdamW.", low=1e-12, high=100
     )
@@ -118,15 +97,9 @@ class Network(Sizes):
         caption="positions dropped for the last {} of the steps",
     )
     test_bytes: int = setting(
-        32_768,
-        "Held-out tokens predicted per test length.",
-        unit="tokens",
-        low=1,
-        high=1 << 40,
+        32_768, "Held-out tokens per test length.", unit="tokens", low=1, high=1 << 40
     )
-    split: Split = setting(
-        "test", "Held-out documents to test on; use validation to choose settings."
-    )
+    split: Split = setting("test", "Held-out documents to test on.")
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32", "Precision of training; bfloat16 uses autocast.", caption="in {}"
     )
@@ -142,45 +115,18 @@ class Network(Sizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Codes(Sizes):
-    """Settings of measures without training."""
-
-    positions: int = setting(
-        512,
-        "Positions measured without training.",
-        unit="positions",
-        low=2,
-        high=1 << 20,
-    )
-    grid: str = setting(
-        "",
-        "Grid of positions for schemes with two or three axes.",
-        example="16x16",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Work:
     """Settings of the execution; results do not depend on them."""
 
     device: Literal["auto", "cpu", "cuda"] = setting(
         "auto", "Device; auto = train on a GPU if there is one, measure on the CPU."
     )
-    threads: int = setting(
-        1, "CPU threads per worker.", unit="threads", low=1, high=1024
-    )
+    threads: int = setting(1, "CPU threads per worker.", low=1, high=1024)
     workers: int = setting(
-        0,
-        "Worker processes; 0 = one per core, or one on a GPU.",
-        unit="processes",
-        high=1024,
+        0, "Worker processes; 0 = one per core, or one on a GPU.", high=1024
     )
     timeout: float = setting(
-        3600.0,
-        "Time without progress after which a cell is stopped.",
-        unit="seconds",
-        low=0.1,
-        high=1e9,
+        3600.0, "Limit of time without progress.", unit="seconds", low=0.1, high=1e9
     )
     memory: float = setting(
         0.0, "Memory limit per worker on CPUs; 0 = no limit.", unit="GiB", high=1e6
@@ -189,9 +135,7 @@ class Work:
         180.0, "Time between checkpoints of a training.", unit="seconds", high=1e9
     )
     retry: str = setting(
-        "",
-        "Recompute these cells: failed, lost or failed,lost.",
-        example="failed,lost",
+        "", "Recompute failed cells, lost cells, or both.", example="failed,lost"
     )
     overwrite: bool = setting(False, "Recompute all cells.")
     fail_fast: bool = setting(False, "Stop at the first failed cell.")
@@ -199,9 +143,7 @@ class Work:
         False, "Fail on GPU operations without a deterministic algorithm."
     )
     reuse: str = setting(
-        "",
-        "Folders of other runs, separated by commas, to copy records from.",
-        example="runs/quick",
+        "", "Folders of other runs to copy records from.", example="runs/quick"
     )
     shard: str = setting(
         "1/1",
@@ -219,7 +161,6 @@ class Work:
     gpu_share: float = setting(
         1.0,
         "GPUs per cell on a Ray cluster; 0.25 = four cells share one.",
-        unit="GPUs",
         low=0.01,
         high=64,
     )
@@ -258,65 +199,67 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices(Network, Codes, Work):
+class Choices(Work, Network):
     """All settings of a comparison, as `compare` takes them by name."""
 
     preset: Literal["quick", "survey", "standard", "gpu"] = setting(
         "quick", "Sizes and number of seeds by one name."
     )
-    tasks: str = setting(
-        "language", "Tasks to train on, separated by commas, or `all`."
-    )
+    tasks: str = setting("language", "Tasks to train on, or `all`.")
     seeds: int | str = setting(
         3, "Number of paired seeds, or the seeds: 3, 100-109 or 5,7,9."
     )
+    positions: int = setting(
+        512, "Positions measured without training.", low=2, high=1 << 20
+    )
     probe_dtype: Literal["float64", "float32", "bfloat16", "float16"] = setting(
         "float64", "Precision of measures without training."
+    )
+    grid: str = setting(
+        "", "Grid of positions for schemes of two or three axes.", example="16x16"
     )
 
 
 TABLE: dict[str, Field[Any]] = {one.name: one for one in fields(Choices)}
 GROUPS = {
-    "Comparison": Choices,
+    "Comparison, and measures without training": Choices,
     "Network and training": Network,
-    "Networks, and measures without training": Sizes,
-    "Measures without training": Codes,
     "Execution": Work,
 }
 
 
 def check_fields(values: object) -> None:
-    """Check the fields of an instance that stand in the table; make numbers floats.
+    """Check the settings in an instance; make its numbers floats where they may be.
 
     Raises:
         ConfigError: if a value has the wrong type or range.
     """
     for one in fields(values):  # type: ignore[arg-type]
-        if not one.metadata:
-            continue
-        value = getattr(values, one.name)
-        check_value(one, value)
+        if one.metadata:
+            check_value(one.name, getattr(values, one.name))
         if one.type is float:  # 1 and 1.0 must give the same key, and so 0 and -0
-            object.__setattr__(values, one.name, float(value) + 0.0)
+            value = float(getattr(values, one.name)) + 0.0
+            object.__setattr__(values, one.name, value)
 
 
-def check_value(one: Field[Any], value: object) -> None:
+def check_value(name: str, value: object) -> None:
     """Check a value of a setting.
 
     Raises:
         ConfigError: if it has the wrong type or range.
     """
-    low, high, example = (one.metadata[name] for name in ("low", "high", "example"))
+    one = TABLE[name]
+    low, high, example = (one.metadata[fact] for fact in ("low", "high", "example"))
     if get_origin(one.type) is Literal:
-        check_choice(one.name, value, get_args(one.type))
+        check_choice(name, value, get_args(one.type))
     elif one.type is bool:
-        check_choice(one.name, value, (True, False))
+        check_choice(name, value, (True, False))
     elif one.type is int:
-        check_whole(one.name, value, low, high, example)
+        check_whole(name, value, low, high, example)
     elif one.type is float:
-        check_number(one.name, value, low, high, example)
+        check_number(name, value, low, high, example)
     elif one.type is str:
-        check_text(one.name, value, example)
+        check_text(name, value, example)
 
 
 def parse_value(one: Field[Any], text: str) -> object:

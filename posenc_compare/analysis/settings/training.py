@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Self
 
 from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.settings import SEEDS, Text, register_setting
-from posenc_compare.analysis.settings.table import Choices, Network
+from posenc_compare.analysis.settings.table import Choices, Network, check_fields
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
-from posenc_compare.validate import check_choice, check_whole
+from posenc_compare.validate import check_choice, check_heads, check_whole
 
 
 @register_setting("training", order=1, heading="Settings of training")
@@ -34,7 +34,8 @@ class Training(Network):
     resumes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_fields(self)
+        check_heads(self.width, self.heads)
         TASKS.entry(self.task)
         check_whole("seed", self.seed, 0, SEEDS)
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
