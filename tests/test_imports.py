@@ -15,6 +15,8 @@ FLOORS = {
     "posenc_compare.errors": 0,
     "posenc_compare.fresh": 0,
     "posenc_compare.global_state": 0,
+    "posenc_compare.modified": 0,
+    "posenc_compare.own_code": 0,
     "posenc_compare.references": 0,
     "posenc_compare.registry": 0,
     "posenc_compare.sources": 0,

@@ -208,9 +208,9 @@ def test_the_code_of_another_task_is_no_other_code() -> None:
     made = [trained("a", task, 0, 0.5) for task in ("copy", "sort", "sort")]
     made[2] = trained("b", "sort", 0, 0.5)
     for one, code in zip(made, "xyz", strict=True):
-        one["spec"]["measure"]["source_sha256"] = code * 64
+        one["spec"]["measure"]["code"] = code * 64
     labels = [one.label for one in vet(made)]
-    assert labels == ["a", "a [code=1 of 2]", "b [code=2 of 2]"]
+    assert labels == ["a", "a [measure_code=yyyyyyyy]", "b [measure_code=zzzzzzzz]"]
 
 
 def test_sizes_may_differ_from_task_to_task_and_not_within() -> None:

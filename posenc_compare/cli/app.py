@@ -26,7 +26,6 @@ from posenc_compare.cli.list import list_
 from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
 from posenc_compare.cli.predict import predict
-from posenc_compare.cli.prune import prune
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
@@ -158,7 +157,6 @@ for command in (
     diff,
     pack,
     unpack,
-    prune,
     list_,
     describe,
     show_,

@@ -722,7 +722,7 @@ def test_source_that_changed_is_another_cell_and_the_old_one_stays(
     # The record of a file that changed cannot be had again, and says so.
     again = posenc("rerun", old.stem, out, "--plugin", path)
     assert again.returncode == 1
-    assert "scheme.source_sha256" in again.stdout
+    assert "scheme.code" in again.stdout
     path.write_text(MINE)
     again = posenc("rerun", old.stem, out, "--plugin", path)
     assert again.returncode == 0

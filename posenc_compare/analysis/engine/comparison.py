@@ -35,14 +35,13 @@ from posenc_compare.analysis.engine.plan import (
 )
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.engine.workers import Limits, Workers
-from posenc_compare.analysis.records.asked import note_asked
 from posenc_compare.analysis.records.cells import (
     Cell,
     cell_of,
     schemes_of,
     setting_of,
 )
-from posenc_compare.analysis.records.load import Warn, sound
+from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -210,12 +209,7 @@ class Comparison:
             report,
             pool,
         )
-        stopped_by = scheduler.run()
-        keys = set(self.keys)
-        if store.keys() - keys:  # which other code may have made
-            records = sound(store.records(), lambda line: None, arrays=False)
-            note_asked(store, records, keys)
-        return stopped_by
+        return scheduler.run()
 
     def _loose(self, store: Store) -> int:
         """Return how many records are of runs that let torch take any operation."""

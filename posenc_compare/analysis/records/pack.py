@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,27 +94,6 @@ def unpack(folder: Path) -> Done:
             _keep_aside(store)
         store.packed.unlink()
     return Done(len(texts), size, damaged)
-
-
-def remove(folder: Path, keys: Collection[str]) -> None:
-    """Remove records from a folder, loose and packed ones.
-
-    Raises:
-        StoreError: if it cannot be read or written, or another process packs it.
-    """
-    store = Store(folder)
-    with _alone_in(folder), _told(folder):
-        lines = store.lines()
-        kept = {key: text for key, text in lines.items() if key not in keys}
-        if len(kept) < len(lines):
-            if _damage(store):
-                _keep_aside(store)
-            if kept:
-                write_file(store.packed, packed(kept))
-            else:
-                store.packed.unlink()
-        for key in keys:
-            (store.cells / f"{key}.json").unlink(missing_ok=True)
 
 
 def _texts(store: Store) -> dict[str, bytes]:

@@ -60,7 +60,6 @@ class Store:
         self.checkpoints = folder / "ckpt"
         self.quarantine = folder / "quarantine"
         self.packed = folder / NAME
-        self.asked = folder / "asked.json"
         self.files = files
         self.damaged: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
@@ -205,7 +204,7 @@ class Store:
         return loose | self.lines().keys()
 
     def newer(self, path: Path) -> bool:
-        """Return whether a record, or a note on one, came after a file, or it is gone.
+        """Return whether a record came after a file, or it is gone.
 
         It goes by when the records came to this folder: a copy may keep an older time
         of writing.
@@ -213,7 +212,6 @@ class Store:
         try:
             written = path.stat().st_ctime_ns
             files = [*self.cells.glob("*.json"), *self.folder.glob(NAME)]
-            files += self.folder.glob(self.asked.name)
             return any(file.stat().st_ctime_ns >= written for file in files)
         except OSError:  # another run may move what was there
             return True

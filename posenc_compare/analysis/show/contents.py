@@ -121,9 +121,10 @@ def families_of(records: Iterable[Record]) -> list[str]:
 
 def _made(records: list[Record]) -> str:
     """Return versions of the package, and the day of the last cell, if records say."""
-    versions = sorted({record.spec.package for record in records})
+    made = {record.provenance.text("posenc_compare") for record in records}
+    versions = ", ".join(sorted(made - {""}))
     last = max(record.provenance.text("started")[:10] for record in records)
-    return f"posenc-compare {', '.join(versions)}{f'; {last}' if last else ''}"
+    return f"posenc-compare {versions}{f'; {last}' if last else ''}"
 
 
 def _tasks(records: list[Record], labels: set[str]) -> list[Task]:

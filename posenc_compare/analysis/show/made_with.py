@@ -31,7 +31,7 @@ def made_with(records: list[Record]) -> dict[str, Listed]:
     specs = [record.spec for record in records]
     parts: dict[str, list[Facts]] = {
         "Programs": [
-            {"package": spec.package, "torch": spec.torch, "threads": spec.threads}
+            {"numbers": spec.numbers, "torch": spec.torch, "threads": spec.threads}
             for spec in specs
         ],
         "Machines and times": [record.provenance.facts for record in records],
