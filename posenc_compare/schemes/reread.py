@@ -6,7 +6,7 @@ tokens to near ones.
 
 Formula: that of the scheme inside; beyond the training length also that of `by`.
 Source: Gelberg et al. 2025, arXiv:2512.12167 (DroPE), abstract only; the paper trains
-on for a while after it has dropped RoPE, as the setting `--drop` does with any scheme;
+on for a while after it has dropped RoPE, as the setting `drop` does with any scheme;
 what is seen here is where that training begins.
 Convention: `by` brings no parameters, since none would be trained. Its own readings of
 a longer text are tried too.
