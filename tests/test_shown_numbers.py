@@ -29,9 +29,9 @@ def show(posenc: Command, tmp_path: Path) -> Show:
     """Return what a command prints of records, as tables."""
     count = itertools.count()
 
-    def tables(records: Made, *words: str, command: str = "table") -> list[Shown]:
+    def tables(records: Made, *words: str) -> list[Shown]:
         folder = stored(tmp_path / f"{next(count)}", records)
-        done = posenc(command, folder, "--format", "md", *words)
+        done = posenc("table", folder, "--format", "md", *words)
         assert done.returncode == 0, done.stderr
         return shown_in(done.stdout)
 
@@ -96,7 +96,7 @@ def test_a_headline_shows_its_own_case_at_its_own_point(show: Show) -> None:
     assert table.rows == {"a": ["2.100"], "b": ["3.100"]}
     (table,) = show(short, "--baseline", "a")
     assert table.rows == {"b": ["1.000, 0/1"]}
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.rows["b"] == ["3.100", "3.400", "0.300"]
 
 
@@ -531,7 +531,7 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
     lone += budgets({"c": {1: [sign * 0.5] * 2, 16: [sign * 0.1] * 2}})
     for one in lone:
         one["quantities"]["bits_per_byte"]["better"] = "higher" if higher else "lower"
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert "over 2 seeds)" in table.title
     assert table.head == ["1", "own best", "at", "place"]
     spread = f"± {half([0, 0.02]):.3f}"
@@ -543,13 +543,13 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
             ("c", 0.5, 0.1, "16", "3 to 1 *"),
         )
     ]
-    (table,) = show(lone, "--by", "steps", command="sensitivity")
+    (table,) = show(lone, "--by", "steps")
     assert table.head[0] == "1"  # which all schemes have
 
 
 def test_four_values_stand_side_by_side_in_their_order(show: Show) -> None:
     made = budgets({"a": {s: [s / 10] for s in (2, 4, 8, 16)}})
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert (table.head, table.rows) == (
         ["2", "4", "8", "16"],
         {"a": ["0.200", "0.400", "0.800", "1.600"]},
@@ -560,7 +560,7 @@ def test_a_change_is_of_common_seeds_and_means_are_of_all(show: Show) -> None:
     made = budgets({"a": {10: [9.0, 1.0, 2.0, 4.0], 40: [0.0, 2.0, 2.5, 5.5]}})
     made[4]["rows"] = []  # seed 0 has no number at 40 steps
     made += bits(stepped("a", [9.0], first=4, status="failed", steps=10))
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == [
         cell([9, 1, 2, 4]),
         f"{cell([2, 2.5, 5.5])} (n = 3)",
@@ -578,7 +578,7 @@ def test_orders_and_pairs_are_of_schemes_that_all_values_have(show: Show) -> Non
         },
         better="higher",
     )
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.lines == [
         "2: c > b > a (n = 6; 3 of 3 pairs differ)",
         "4: c > a > b (n = 6; 3 of 3 pairs differ)",
@@ -595,7 +595,7 @@ def test_a_pair_is_undecided_if_a_value_claims_it_and_schemes_need_a_number(
     lost = budgets({"lost": {2: [0.0], 4: [0.0]}})
     for one in lost:
         one["rows"][0] |= {"value": None, "note": "not defined"}
-    (table,) = show(made + lost, "--by", "steps", command="sensitivity")
+    (table,) = show(made + lost, "--by", "steps", "--by", "steps")
     n = "(n = 6; 0 of 1 pairs differ)"
     assert table.lines == [f"2: {{a, b}} {n}", f"4: {{b, a}} {n}"]
     assert {*table.rows} == {"a", "b"}
@@ -608,7 +608,7 @@ def test_lengths_are_those_that_all_values_have(show: Show) -> None:
             *trained("a", [1.5, 2.5], steps=40),
         ]
     )
-    found = show(made, "--by", "steps", command="sensitivity")
+    found = show(made, "--by", "steps")
     assert [one.title.partition(" by")[0] for one in found] == [
         "score at 8",
         "score at 16",
@@ -670,12 +670,11 @@ def test_predictions_are_correlations_of_means_over_seeds(
     show: Show, posenc: Command, tmp_path: Path
 ) -> None:
     folder = stored(tmp_path / "json", predicted())
-    rows = json.loads(posenc("predict", folder, "--format", "json").stdout)
+    rows = json.loads(posenc("table", folder, "--predict", "--format", "json").stdout)
     wanted = expected()
     assert [(r["outcome"], r["quantity"]) for r in rows] == [*wanted]
     tables = {
-        one.title.partition(": ")[2].partition(",")[0]: one
-        for one in show(predicted(), command="predict")
+        one.title.partition(",")[0]: one for one in show(predicted(), "--predict")
     }
     for r, ((outcome, quantity), (c, p)) in zip(rows, wanted.items(), strict=True):
         control = quantity in ("is absolute", "score at 8")
@@ -706,7 +705,7 @@ def test_a_curve_is_predicted_from_its_two_ends_without_cases(show: Show) -> Non
             ]
             other["rows"] = [r for r in other["rows"] if r["x"] != 16]
     plain, *found = (
-        [one.rows for one in show(some, command="predict")]
+        [one.rows for one in show(some, "--predict")]
         for some in (predicted(), made, ends)
     )
     assert found == [plain, plain]
@@ -721,7 +720,7 @@ def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
     facts(made, headline=[case, None])
     (table,) = show(made[::2], "--baseline", "a")
     assert table.rows == {"b": ["0.000, 0/1"]}
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == ["3.000", "6.000", "3.000"]
 
 
