@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,21 @@ def test_bits_are_recorded_for_every_window(setting: Training) -> None:
         wanted = values["bits_per_byte", length]
         assert sum(windows) / WINDOWS == pytest.approx(wanted)
     assert found.arrays["window_documents"] == list(Language(setting).documents)
+
+
+def test_windows_slide_by_a_sixteenth_and_shorter_ones_by_half(
+    setting: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, plain = [], Language.sliding
+    long = replace(setting, length=32, test_bytes=128)
+
+    def sliding(self: Language, context: int, stride: int) -> object:
+        asked.append((context, stride))
+        return plain(self, context, stride)
+
+    monkeypatch.setattr(Language, "sliding", sliding)
+    extrapolation(Variant("nope"), long, Progress())
+    assert sorted(asked) == [(2, 1), (4, 2), (8, 4), (16, 8), (32, 2)]
 
 
 def test_where_positions_end_there_is_no_gain(setting: Training) -> None:
