@@ -57,7 +57,6 @@ LAZY = {
         "posenc_compare.analysis",
         "posenc_compare.modified",
         "torch",
-        "posenc_compare.modified",
     },
 }
 
