@@ -255,12 +255,11 @@ WRITERS = {
 OTHERS = {
     "analysis/core/files.py": {"read_file: open"},
     "validate.py": {"_without_waiting: open"},
-    "analysis/engine/worker.py": {"_answer: write"},
+    "analysis/engine/worker.py": {"_compute: write"},
     "analysis/show/plots/drawing.py": {"main: fdopen"},
-    "analysis/engine/local.py": {
-        "send: write",
-        "_handed_over: TemporaryFile",
-        "_handed_over: write",
+    "analysis/engine/workers.py": {
+        "__init__: TemporaryFile",
+        "__init__: write",
     },
     "analysis/show/plots/style.py": {"render: savefig"},
     "analysis/engine/comparison.py": {

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,7 +177,7 @@ class Layout(NamedTuple):
     down: dict[str, int]
     heights: list[float]
 
-    def title(self, scheme: Scheme, kind: str, kept: Sequence[int]) -> str:
+    def title(self, scheme: Scheme, kind: str, kept: Iterable[int]) -> str:
         """Return the name of a scheme, and heads, in lines as wide as its maps."""
         heads = ", ".join(scheme.heads[i] for i in kept)
         words = {"": "", "all": ", all heads"}.get(
