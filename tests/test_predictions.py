@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
 from scipy import stats
 from support.records import curve, fact, record, row, stored
 
