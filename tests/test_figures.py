@@ -31,12 +31,12 @@ PAGE = 9.0  # inches of text on a page, at most
 TOUCH = 1.5
 FOUR = "nope,sinusoidal,rope,alibi"
 EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
-WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
+WITHOUT = {"inside", "tasks", "grid_maps", "sensitivity"}
 WITHOUT |= {"checkpoint"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.
-LONG = {"clock_hands", "perturbation", "extrapolation", "position_bits"}
+LONG = {"clock_hands", "perturbation", "uniqueness", "extrapolation", "position_bits"}
 CASES = [
     *(("quick", name, "") for name in QUICK if name not in {"similarity", *LONG}),
     *(("quick", name, schemes) for name in sorted(LONG) for schemes in (EIGHT, ROTARY)),
@@ -51,7 +51,7 @@ CASES = [
     *(
         (folder, name, "")
         for folder in ("survey", "standard")
-        for name in ("extrapolation", "position_bits")
+        for name in ("extrapolation", "position_bits", "checkpoint")
     ),
     ("quick", "bias_maps", "alibi"),
     ("grid-16x16", "grid_maps", ""),

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
 from scipy import stats
 from support.records import curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.plots import prediction
 from posenc_compare.analysis.show.predictions import WHENS, Prediction, predictions
 from posenc_compare.registry import PLOTS
 
@@ -117,51 +117,41 @@ def test_few_schemes_give_no_prediction() -> None:
     assert draw(read(made(LABELS[:3]))) is None
 
 
-def test_the_plot_has_a_dot_and_two_bars_for_each() -> None:
+@pytest.mark.parametrize("several", [False, True])
+def test_the_plot_has_a_cell_for_each_measure_and_score(
+    several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = predictions(read(made()))
+    if several:
+        first = next(one for one in found if one.quantity != NAN)
+        more = [replace(first, curve="copy: accuracy")]
+        monkeypatch.setattr(prediction, "predictions", lambda records: found + more)
     figure = PLOTS.get("prediction")(read(made()))
     assert figure is not None
-    figure.draw_without_rendering()
-    found = by_name(made())
-    assert [axes.get_title() for axes in figure.axes] == [
-        "bits at 32",
-        "bits at 32 minus at 8",
-        "bits at 8",
-    ]
-    families, schemes, dots = figure.axes[1].collections
-    size = found["bits at 32 minus at 8", "the size"].found
-    assert np.asarray(dots.get_offsets())[0].tolist() == [pytest.approx(1), 0]
-    ends = [
-        np.asarray(bars.get_paths()[0].vertices)[:, 0] for bars in (schemes, families)
-    ]
-    assert ends[0] == pytest.approx(size.over_schemes)
-    assert ends[1] == pytest.approx(size.over_families)
-    control = found["bits at 32 minus at 8", "bits at 8"].found
-    bar = np.asarray(schemes.get_paths()[2].vertices)[:, 0]
-    assert bar == pytest.approx(control.over_schemes)
-    assert control.over_schemes != control.over_families
-
-
-def test_many_scores_are_a_matrix() -> None:
-    one = [found for found in predictions(read(made())) if found.quantity != NAN]
-    other = [replace(found, curve="copy: accuracy") for found in one]
-    figure = draw_matrix([*one, *other[:1]])
     figure.draw_without_rendering()
     panels = figure.axes[:3]
     assert [axes.get_title().replace("\n", " ") for axes in panels] == [*WHENS]
     names = [text.get_text() for text in panels[0].get_yticklabels()]
     assert names == ["the size", "is absolute", "own score at training length"]
     cells = panels[0].collections[0].get_array()
-    values = np.ma.filled(np.ma.asarray(cells, dtype=float), np.nan).reshape(3, 2)
-    rho = [found.found.rho for found in one if found.when == WHENS[0]]
-    assert values[:, 0] == pytest.approx(rho)
-    assert values[0, 1] == pytest.approx(rho[0])
-    assert np.isnan(values[1:, 1]).all()
-    sure = [
-        found
-        for found in [*one, *other[:1]]
-        if found.when == WHENS[0] and np.prod(found.found.over_schemes) > 0
+    values = np.ma.filled(np.ma.asarray(cells, dtype=float), np.nan)
+    some = [one for one in found if one.when == WHENS[0] and one.quantity != NAN]
+    assert values[:, 0] == pytest.approx([one.found.rho for one in some])
+    if several:
+        assert values[0, 1] == pytest.approx(some[0].found.rho)
+        assert np.isnan(values[1:, 1]).all()
+    stars = [
+        sum(
+            int(np.prod(ends) > 0)
+            for ends in (one.found.over_schemes, one.found.over_families)
+        )
+        for one in some
     ]
-    assert len(panels[0].lines) == len(sure) > 0
+    marked = [text.get_text().count("*") for text in panels[0].texts]
+    if several:
+        del marked[1]  # of the other score
+    assert marked == stars
+    assert sum(stars) > 0
 
 
 @pytest.fixture(scope="module")

@@ -235,8 +235,8 @@ def test_plots_draw_what_was_found() -> None:
     assert [len(axes.lines) for axes in (probe, distance, pairs)] == [2, 2, 2]
     assert pairs.lines[0].get_ydata() == pytest.approx([2.0, 1.0, 0.5, 0.5])
     assert probe.lines[0].get_ydata() == pytest.approx([0.005, 0.105, 0.205])
-    maps = PLOTS.get("trained_maps")(records)
+    maps = PLOTS.get("bias_maps")(records)
     assert maps is not None
     maps.draw_without_rendering()
-    for name in ("inside", "trained_maps"):
+    for name in ("inside", "bias_maps"):
         assert PLOTS.get(name)([]) is None

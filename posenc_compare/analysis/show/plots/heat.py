@@ -10,7 +10,12 @@ from posenc_compare.analysis.show.plots.frames import Array
 
 
 def draw_heat(
-    axes: Axes, values: Array, ends: tuple[str, float, float], *, square: bool = True
+    axes: Axes,
+    values: Array,
+    ends: tuple[str, float, float],
+    *,
+    square: bool = True,
+    ticks: int = 4,
 ) -> None:
     """Draw a matrix, its first row at the top; NaN shows the ground.
 
@@ -19,9 +24,10 @@ def draw_heat(
         values: `(row, column)`.
         ends: colour map and the values at its ends.
         square: make cells as high as wide.
+        ticks: along each side, about.
     """
     cmap, low, high = ends
-    rows, columns = (max(1, round(side / 4)) for side in values.shape)
+    rows, columns = (max(1, round(side / ticks)) for side in values.shape)
     sns.heatmap(
         values,
         ax=axes,

@@ -20,7 +20,7 @@ from posenc_compare.analysis.show.plots.panels import (
     note_setting,
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.style import Look, looks
+from posenc_compare.analysis.show.plots.style import MIDDLE, Look, looks
 from posenc_compare.analysis.show.setting import short_setting
 from posenc_compare.analysis.show.tasks import by_task
 
@@ -59,6 +59,8 @@ def draw_inside(records: list[Record]) -> Figure | None:
     for axes, (title, part) in zip(panels, parts.items(), strict=True):
         entries |= draw_lines(axes, part, styles)
         pairs = title == USE
+        if pairs:
+            axes.axhline(1, color=MIDDLE, linewidth=0.8, linestyle=":", zorder=1)
         axes.set_xlabel("pair, fastest first" if pairs else "after layer")
         axes.set_ylabel(title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -2,8 +2,8 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,6 +27,11 @@ from posenc_compare.analysis.show.plots.style import FAINT, MIDDLE, looks, new_f
 HEADS = (4, 2, 1)  # of a scheme: the most that let the figure fit a page
 SIDE, MARGIN = 0.85, 1.5  # inches: of a map at least; of labels and the colour bar
 TITLE = 0.13  # inches of a line of a title
+ABOVE: dict[str, Any] = {
+    "xycoords": "axes fraction",
+    "textcoords": "offset points",
+    "fontsize": 6,
+}
 BAR = 4  # rows of maps that a colour bar stands beside
 
 
@@ -38,7 +43,7 @@ class Kind(NamedTuple):
         unit: for the colour bar.
         sides: what rows and columns are.
         ends: colour map and the values at its ends.
-        note: behind the name of a scheme.
+        note: behind the name of a scheme, where arrays are of several measures.
         prepare: what is drawn of an array, `(head, row, column)`.
         ground: colour where nothing is defined.
         extend: the ends that values may lie beyond, as `colorbar` names them.
@@ -146,7 +151,7 @@ class Scheme(NamedTuple):
 
     Attributes:
         name: of all of them.
-        heads: what each map is of.
+        heads: number of each; `all` for one that stands for all.
         maps: `(row, column)` of each head.
     """
 
@@ -172,9 +177,15 @@ class Layout(NamedTuple):
     down: dict[str, int]
     heights: list[float]
 
-    def title(self, scheme: Scheme, kind: str) -> str:
-        """Return the name of a scheme in lines as wide as its maps."""
-        return textwrap.fill(scheme.name, int(21 * self.side) * self.slots[kind])
+    def title(self, scheme: Scheme, kind: str, kept: Iterable[int]) -> str:
+        """Return the name of a scheme, and heads, in lines as wide as its maps."""
+        heads = ", ".join(scheme.heads[i] for i in kept)
+        words = {"": "", "all": ", all heads"}.get(
+            heads, f", head\N{NO-BREAK SPACE}{heads}"
+        )
+        return textwrap.fill(
+            scheme.name + words, int(21 * self.side) * self.slots[kind]
+        )
 
 
 def _layout(found: Mapping[str, list[Scheme]], heads: int, most: int) -> Layout:
@@ -187,7 +198,8 @@ def _layout(found: Mapping[str, list[Scheme]], heads: int, most: int) -> Layout:
     side = (paper_width(PAGE) - MARGIN) / columns
     layout = Layout(columns, side, slots, down, [])
     for name, schemes in found.items():
-        lines = max(layout.title(one, name).count("\n") for one in schemes) + 2
+        titles = [layout.title(one, name, range(len(one.heads))) for one in schemes]
+        lines = max(title.count("\n") for title in titles) + 1
         shape = max(np.divide(*one.maps.shape[1:]) for one in schemes)
         layout.heights.extend([side * shape + TITLE * lines] * down[name])
     return layout
@@ -212,6 +224,11 @@ def draw_maps(
     found = {name: schemes for name, schemes in found.items() if schemes}
     if not found:
         return None
+    measures = {kinds[name].measure for name in found}
+    if len(measures) > 1:
+        for name, schemes in found.items():
+            note = kinds[name].note
+            found[name] = [one._replace(name=one.name + note) for one in schemes]
     most = columns_of(SIDE, 8)
     layouts = [_layout(found, min(heads, most), most) for heads in HEADS]
     fit = next((one for one in layouts if sum(one.heights) <= HIGH), layouts[-1])
@@ -230,13 +247,15 @@ def draw_maps(
         for i, scheme in enumerate(schemes):
             count = min(slots[name], len(scheme.heads))
             kept = np.linspace(0, len(scheme.heads) - 1, count).round().astype(int)
-            title = fit.title(scheme, name)
+            title = fit.title(scheme, name, kept)
             y, x = top + i // per_row, i % per_row * slots[name]
             for j, head in enumerate(kept):
                 axes = figure.add_subplot(grid[y, x + j], facecolor=kind.ground)
-                draw_heat(axes, scheme.maps[head], kind.ends)
-                words = f"{title if j == 0 else ''}\n{scheme.heads[head]}".strip("\n")
-                axes.set_title(words, loc="left", fontsize=6, pad=2)
+                draw_heat(axes, scheme.maps[head], kind.ends, ticks=3)
+                if j == 0:  # wider than its map, which the layout does not know
+                    room = "\n".join(" " * (title.count("\n") + 1))
+                    axes.set_title(room, fontsize=6, pad=2)
+                    axes.annotate(title, (0, 1), (0, 2), **ABOVE).set_in_layout(False)
                 left, below = x + j == 0, y == top + down[name] - 1
                 axes.tick_params(labelleft=left, labelbottom=below)
                 axes.set_ylabel(kind.sides[0] if left else "")
@@ -248,7 +267,6 @@ def draw_maps(
         add_bar(figure, panels[-1], unit, kind.extend, cax=place, extendfrac=0.04)
         top += down[name]
     chosen = [one for one in records if one.arrays.keys() & found.keys()]
-    measures = {kinds[name].measure for name in found}
     when = {"portrait": "before", "inside": "after", "both": "before and after"}
     note_seed(
         figure,
@@ -270,9 +288,9 @@ def _schemes(records: list[Record], name: str, kind: Kind) -> list[Scheme]:
     for group in equal_groups(arrays):
         maps = arrays[group[0]]
         heads = numbers.get(group[0], [np.arange(len(maps))])[0]
-        words = [f"head {heads[i]:.0f}" for i in range(len(maps))]
+        words = [f"{heads[i]:.0f}" for i in range(len(maps))]
         if all(np.array_equal(maps[0], other, equal_nan=True) for other in maps):
-            maps, words = maps[:1], ["all heads" if len(maps) > 1 else ""]
+            maps, words = maps[:1], ["all" if len(maps) > 1 else ""]
         names = joined([styles[label].text for label in group])
-        found.append(Scheme(names + kind.note, words, maps))
+        found.append(Scheme(names, words, maps))
     return found

@@ -135,6 +135,8 @@ def draw_lines(
     legend.remove()
     axes.set(xlabel="", ylabel="")
     handles, names = axes.get_legend_handles_labels()
+    for handle in handles:  # which seaborn has put among the lines
+        handle.remove()
     return dict(zip(names, handles, strict=True))
 
 
@@ -177,12 +179,14 @@ def legend_below(
 
 
 def name_axes(panels: Sequence[Axes], x: str, y: str) -> None:
-    """Name the axes at the left and the bottom of panels alone."""
+    """Name the y axis that panels share once, and the x axis below each column."""
     for axes in panels:
-        spec = axes.get_subplotspec()
         lowest = axes.xaxis.get_tick_params()["labelbottom"]
         axes.set_xlabel(x if lowest else "", visible=True)
-        axes.set_ylabel(y if spec is None or spec.is_first_col() else "")
+        axes.set_ylabel("")
+    figure = panels[0].get_figure(root=True)
+    assert figure is not None
+    figure.supylabel(y, fontsize="medium")
 
 
 def length_axis(axes: Axes, label: str = "{x:g}") -> None:

@@ -11,7 +11,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import usable
 from posenc_compare.analysis.show.plots.heat import add_bar
 from posenc_compare.analysis.show.plots.panels import note_setting
-from posenc_compare.analysis.show.plots.paper import PAGE
+from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import FAINT, new_figure, safe
 from posenc_compare.analysis.show.predictions import WHENS, predictions
@@ -56,16 +56,23 @@ def draw_prediction(records: list[Record]) -> Figure | None:
         PAGE, ROW * len(names) + LETTER * long * (len(scores) > 1) + 0.9
     )
     panels = figure.subplots(1, len(whens), sharey=True, squeeze=False)[0]
-    room = (figure.get_figwidth() - 2.2) / len(whens)
+    wide = figure.get_figwidth() > COLUMN
+    room = (figure.get_figwidth() - (2.7 if wide else 1.95)) / len(whens)
+    shown = [textwrap.fill(name, 60 if wide else 24) for name in names]
     if room / len(scores) < 0.35:  # inches: stars alone have room
         table = table.assign(text=table["text"].str.extract(r"([*]*)$")[0])
     for axes, when in zip(panels, whens, strict=True):
-        some = table[table["when"] == when].pivot(index="measure", columns="score")
-        some = some.reindex(index=names).reindex(columns=scores, level="score")
+        some = table[table["when"] == when]
+        rho, text = (
+            some.pivot(index="measure", columns="score", values=name).reindex(
+                index=names, columns=scores
+            )
+            for name in ("rho", "text")
+        )
         axes.set_facecolor(FAINT)
         sns.heatmap(
-            some["rho"],
-            annot=some["text"].fillna(""),
+            rho,
+            annot=text.astype(object).where(text.notna(), ""),
             fmt="",
             annot_kws={"fontsize": 6},
             ax=axes,
@@ -75,13 +82,15 @@ def draw_prediction(records: list[Record]) -> Figure | None:
             cbar=False,
             linewidths=0.5,
             xticklabels=True,
-            yticklabels=True,
+            yticklabels=shown,
         )
-        axes.set_title(textwrap.fill(when, max(10, int(15 * room))))
+        axes.set_title(textwrap.fill(when, max(10, int(15 * room))), fontsize=6.5)
         axes.set(xlabel="", ylabel="")
         axes.grid(visible=False)
         axes.tick_params(length=0)
-        axes.tick_params(axis="x", labelrotation=90 if len(scores) > 1 else 0)
+        upright = len(scores) > 1 or not wide
+        axes.tick_params(axis="x", labelrotation=90 if upright else 0, labelsize=6.5)
+        axes.tick_params(axis="y", labelsize=7 if wide else 5.5)
     place = {"ax": list(panels), "aspect": 30, "pad": 0.01, "ticks": [-1, 0, 1]}
     add_bar(figure, panels[0], "rank correlation", **place)
     counts = sorted({one.found.n for one in found})

@@ -52,6 +52,7 @@ RC: dict[Any, Any] = {
     "ytick.major.width": 0.6,
     "legend.frameon": False,
     "legend.labelspacing": 0.3,
+    "figure.constrained_layout.w_pad": 0.07,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "svg.hashsalt": "posenc-compare",

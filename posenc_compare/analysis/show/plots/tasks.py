@@ -57,7 +57,7 @@ def draw_tasks(records: list[Record]) -> Figure | None:
         | {"constant answer": Line2D([], [], **FLOOR)}
         | bands,
     )
-    name_axes(panels, "test length (training lengths)", "accuracy")
+    name_axes(panels, "test length\n(training lengths)", "accuracy")
     note_setting(
         figure, short_setting([one for some in tasks.values() for one in some])
     )
