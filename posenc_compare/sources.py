@@ -165,7 +165,7 @@ def closure(module: str, path: Path) -> dict[str, Path]:
         name, place = waiting.pop()
         if name in found or name in WITHOUT_EFFECT or not _own(name, module, path):
             continue
-        place = place or _place_in(found.get(name.rpartition(".")[0]), name)
+        place = place or place_in(found.get(name.rpartition(".")[0]), name)
         if place is None or place.suffix != ".py":
             continue
         found[name] = place
@@ -254,7 +254,7 @@ def _own(name: str, module: str, path: Path) -> bool:
     return module.startswith(PLUGIN) and file_of(top) in beside
 
 
-def _place_in(package: Path | None, name: str) -> Path | None:
+def place_in(package: Path | None, name: str) -> Path | None:
     """Return the file of a module, whose package may be known by its file alone."""
     if package is not None and package.name == "__init__.py":
         last = name.rpartition(".")[2]

@@ -21,8 +21,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.own_code import own_code
 from posenc_compare.registry import SCHEMES, declared
-from posenc_compare.sources import closure, parse, remembered
+from posenc_compare.sources import parse, remembered
 from posenc_compare.validate import check_text, hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -154,17 +155,13 @@ def option_types(name: str) -> dict[str, Known]:
 
 
 def _built_in(name: str) -> set[str]:
-    """Return the schemes that the files behind a scheme build by their names."""
-    entry = SCHEMES.entry(name)
-    if entry.path is None:
-        return set()
-    paths = closure(entry.module, entry.path).values()
-    found = {built for path in paths for built in _builds(parse(path))}
-    return found & SCHEMES.entries().keys()
+    """Return the schemes that the code of a scheme builds by their names."""
+    code = own_code(SCHEMES.entry(name)).statements
+    return {b for part in code for b in _builds(part)} & SCHEMES.entries().keys()
 
 
 @functools.lru_cache(maxsize=1024)
-def _builds(tree: ast.Module) -> set[str]:
+def _builds(tree: ast.stmt) -> set[str]:
     """Return the first arguments of `Variant` and `create`, but in defaults."""
     nodes = list(ast.walk(tree))
     signatures = [node for node in nodes if isinstance(node, ast.arguments)]

@@ -129,4 +129,4 @@ def posenc(monkeypatch: pytest.MonkeyPatch, forgetful: None) -> Command:
 @pytest.fixture
 def registered(forgetful: None) -> Callable[[str | Path], list[str]]:
     """Return `add_plugin`; what it declares is forgotten after the test."""
-    return lambda path: add_plugin(str(path))
+    return lambda plugin: add_plugin(str(plugin))

@@ -177,8 +177,9 @@ def test_long_reasons_are_cut_in_tables_and_whole_in_the_list(tmp_path: Path) ->
     [
         {"device": "cuda"},
         {"dtype": "float32"},
-        {"torch": "2.14.0"},
-        {"package": "0.2.0"},
+        {"torch": "2.14"},
+        {"numbers": 2},
+        {"modified": "abcdefgh"},
         {"version": 2},
         {"width": 64},
         {"threads": 2},
@@ -195,7 +196,7 @@ def test_what_was_made_otherwise_is_never_in_one_row(change: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [{"device": "cuda"}, {"dtype": "float32"}, {"torch": "2.14"}, {"package": "0.2"}],
+    [{"device": "cuda"}, {"dtype": "float32"}, {"torch": "2.14"}, {"numbers": 2}],
 )
 def test_columns_made_otherwise_are_never_in_one_row(change: dict[str, Any]) -> None:
     shown = cells([record(), record(measure="smoothness", **change)])
@@ -203,21 +204,21 @@ def test_columns_made_otherwise_are_never_in_one_row(change: dict[str, Any]) -> 
     assert all("n/a" in row for row in shown.values())
 
 
-def test_two_package_versions_are_both_shown_and_never_mixed() -> None:
+def test_two_versions_of_shared_code_are_both_shown_and_never_mixed() -> None:
     records = [
-        record(label, seed=seed, package=package)
+        record(label, seed=seed, numbers=numbers)
         for label in ("rope", "alibi")
         for seed in range(2)
-        for package in ("0.1.0", "0.2.0")
+        for numbers in (1, 2)
     ]
     long, means = long_table(vet(records)), summary(vet(records))
-    versions = {record["key"]: record["spec"]["package"] for record in records}
+    versions = {record["key"]: record["spec"]["numbers"] for record in records}
     for keys in means["records"]:
         assert len({versions[key] for key in keys.split()}) == 1
     assert set(long["scheme"]) == {
-        f"{label} [package={package}]"
+        f"{label} [numbers={numbers}]"
         for label in ("rope", "alibi")
-        for package in ("0.1.0", "0.2.0")
+        for numbers in (1, 2)
     }
 
 
@@ -225,21 +226,24 @@ def test_a_label_that_another_scheme_took_is_told_apart() -> None:
     other = record(value=3.0)
     other["spec"]["scheme"]["name"] = "impostor"
     edited = record(value=5.0)
-    edited["spec"]["scheme"]["source_sha256"] = "1" * 64
+    edited["spec"]["scheme"]["code"] = "1" * 64
     assert len(cells([record(), other, edited])) == 3
 
 
 def test_what_other_code_or_processors_made_is_told_apart() -> None:
     edited, elsewhere = record(value=3.0, seed=1), record(value=5.0, seed=2)
-    edited["spec"]["measure"]["source_sha256"] = "1" * 64
+    edited["spec"]["measure"]["code"] = "2" * 64
     elsewhere["provenance"]["arithmetic"] = "AVX2"
     lines: list[str] = []
     labels = {r.label for r in tell_apart(sound([record(), edited]), lines.append)}
-    assert labels == {"rope [code=1 of 2]", "rope [code=2 of 2]"}
+    assert labels == {
+        "rope [measure_code=11111111]",
+        "rope [measure_code=22222222]",
+    }
     labels = {r.label for r in tell_apart(sound([record(), elsewhere]), lines.append)}
     assert labels == {"rope [cpu=unknown]", "rope [cpu=AVX2]"}
     assert [line.partition(":")[0] for line in lines] == [
-        "records of several versions of the code",
+        "records of several versions of a measure",
         "records of processors that calculate differently",
     ]
 
@@ -549,17 +553,18 @@ def test_schemes_of_two_processors_stand_side_by_side_and_a_line_says_so() -> No
     ]
 
 
-def test_records_of_other_code_share_no_mean_and_the_newest_is_known() -> None:
+def test_records_of_other_code_share_no_mean() -> None:
     made = [record(label, seed=seed) for label in ("rope", "nope") for seed in (0, 1)]
     for one, code, day in zip(made, "abaa", (5, 1, 5, 5), strict=True):
-        one["spec"]["measure"]["source_sha256"] = code * 64
+        one["spec"]["measure"]["code"] = code * 64
         one["provenance"]["started"] = f"2026-01-0{day}"
     said: list[str] = []
     labels = [one.label for one in tell_apart(sound(made), said.append)]
-    new, old = "[code=2 of 2]", "[code=1 of 2]"
+    new, old = "[measure_code=aaaaaaaa]", "[measure_code=bbbbbbbb]"
     assert labels == [f"rope {new}", f"rope {old}", f"nope {new}", f"nope {new}"]
     assert said == [
-        "records of several versions of the code: labels tell them apart by [code=...]"
+        "records of several versions of a measure: labels tell them apart by "
+        "[measure_code=...]"
     ]
 
 

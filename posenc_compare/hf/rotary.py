@@ -38,7 +38,7 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
         {"factor": "factor", "original": "original_max_position_embeddings"}
         | {"alpha": "beta_slow", "beta": "beta_fast"},
     ),
-    "dynamic": ("ntk_dynamic", {"factor": "factor"}),
+    "dynamic": ("ntk", {"factor": "factor"}),
     "longrope": (
         "longrope",
         {"factor": "factor", "original": "original_max_position_embeddings"},
@@ -309,9 +309,10 @@ def _candidates(
         rule, names = RULES.get(kind, ("none", {}))
         options: dict[str, Any] = {"base": float(base), "scaling": rule}
         options |= {o: given[n] for o, n in names.items() if given.get(n) is not None}
-        if kind == "dynamic":
-            options |= {"original": limit, "length": length}
-        if kind == "dynamic" and length <= limit:
+        if kind == "dynamic" and length > limit:  # ntk of this length
+            factor = float(options.get("factor", 1))
+            options["factor"] = factor * (length / limit - 1) + 1
+        elif kind == "dynamic":
             options = {"base": float(base), "scaling": "none"}
         if kind == "longrope":
             which = "long_factor" if length > limit else "short_factor"

@@ -82,8 +82,9 @@ def record(
     **spec: Any,
 ) -> dict[str, Any]:
     """Return a whole record; `spec` changes parts of its specification or setting."""
-    outer = {"threads": 1, "package": "0.1.0", "torch": "2.13.0", "version": 1}
+    outer = {"threads": 1, "numbers": 1, "torch": "2.13", "version": 1}
     outer = {name: spec.pop(name, default) for name, default in outer.items()}
+    outer |= {"modified": spec.pop("modified", "")}
     version = outer.pop("version")
     kind = "training" if "corpus_sha256" in spec else "probe"
     setting = {"kind": kind, "device": "cpu", "dtype": "float64", "width": 32}
@@ -94,8 +95,8 @@ def record(
         "schema": 3,
         "key": hashlib.sha256(identity).hexdigest()[:32],
         "spec": {
-            "scheme": {"name": label, "options": {}, "source_sha256": "0" * 64},
-            "measure": {"name": measure, "version": version},
+            "scheme": {"name": label, "options": {}, "code": "0" * 64},
+            "measure": {"name": measure, "version": version, "code": "1" * 64},
             "setting": setting,
             **outer,
         },
@@ -139,8 +140,8 @@ def curve(label: str, values: list[float], **changes: Any) -> dict[str, Any]:
 def hostile(text: str, seed: int = 0, *, curve: bool = False) -> dict[str, Any]:
     """Return a record with that text wherever a text can stand."""
     made = record(text, text, seed=seed, status="ok", device=text, dtype=text)
-    made["spec"] |= {"package": text, "torch": text}
-    made["spec"]["scheme"] |= {"options": {text: text}, "source_sha256": text}
+    made["spec"] |= {"modified": text, "torch": text}
+    made["spec"]["scheme"] |= {"options": {text: text}, "code": text}
     made |= {"family": text, "source": text, "error": text, "trace": [text]}
     made["quantities"] = {
         text: fact("curve" if curve else [text, None], unit=text, zero=text, x=text)

@@ -68,8 +68,7 @@ class SettingChoices(TypedDict, total=False):
         Literal["test", "validation"], "Documents to test on; validation, to choose by."
     ]
     dtype: Annotated[str, "Of training: float32 or bfloat16 (autocast)."]
-    compiled: Annotated[bool, "Use torch.compile."]
-    captured: Annotated[bool, "Launch steps as CUDA graphs, where that can be done."]
+    compiled: Annotated[bool, "Use torch.compile, on a GPU with CUDA graphs."]
     positions: Annotated[int, "Positions that codes are measured over."]
     probe_dtype: Annotated[
         str, "Without training: float64, float32, bfloat16 or float16."

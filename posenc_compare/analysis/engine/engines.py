@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.cluster import Cluster
-from posenc_compare.analysis.engine.local import Pool
-from posenc_compare.analysis.engine.workers import Limits, Workers
+from posenc_compare.analysis.engine.workers import Limits, Pool
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_choice, check_number, check_text
@@ -44,7 +42,7 @@ def check_engine(work: Work) -> None:
             )
 
 
-def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Workers[Any]:
+def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Pool | Cluster:
     """Return the workers that cells are computed by.
 
     Raises:
@@ -54,4 +52,4 @@ def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Workers[Any
         return Pool(limits.workers)
     on_gpu = any(cell.setting.device != "cpu" for cell in cells)
     gpus = work.gpu_share if on_gpu else 0.0
-    return Cluster(work.address, limits.workers, work.threads, gpus, limits.timeout)
+    return Cluster(work.address, limits.workers, work.threads, gpus)

@@ -4,7 +4,6 @@ No user name, host name, path or environment is ever recorded.
 """
 
 import functools
-import hashlib
 import importlib.metadata
 import os
 import platform
@@ -74,12 +73,9 @@ def place() -> Facts:
 
 
 def _code() -> Facts:
-    whole = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        whole.update(path.read_bytes())
     return {
-        "package_source_sha256": whole.hexdigest(),
         **_git(),
+        "posenc_compare": posenc_compare.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

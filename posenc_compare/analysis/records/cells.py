@@ -1,17 +1,19 @@
 """A cell: one measure of one variant under one setting, fully specified.
 
-The key of a cell is the hash of its specification: the scheme and the measure with the
-code they depend on, the setting, the versions of torch and of this package, and the
-name of a GPU. All of it is known without importing torch or a scheme.
+The key of a cell is the hash of its specification: the scheme and the measure with
+their own code, the setting, torch's major and minor version, `NUMBERS`, what was edited
+in this package, and the name of a GPU. All of it is known without importing torch or a
+scheme.
 """
 
+import ast
 import functools
+import hashlib
 import importlib.metadata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import posenc_compare
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.settings import Setting
 from posenc_compare.analysis.records.record import (
@@ -21,14 +23,10 @@ from posenc_compare.analysis.records.record import (
     Spec,
     measured,
 )
+from posenc_compare.modified import own_edits, shared_edits
+from posenc_compare.own_code import NUMBERS, own_code
 from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS, TASKS, Entry
-from posenc_compare.sources import (
-    OURS,
-    closure,
-    code_sha256,
-    constants,
-    module_path,
-)
+from posenc_compare.sources import OURS, closure, module_path
 from posenc_compare.validate import check_choice, check_whole
 from posenc_compare.variants import Variant
 
@@ -59,18 +57,21 @@ class Cell:
             SchemeSpec(
                 self.variant.name,
                 self.variant.options,
-                code_sha256(_scheme_modules(schemes_of(self.variant))),
+                _code(map(SCHEMES.entry, schemes_of(self.variant))),
             ),
             MeasureSpec(
                 self.measure,
                 MEASURES.entry(self.measure).facts.get("version", 1),
-                code_sha256(_measure_modules(self)),
+                _code(
+                    [*_measured_by(self), *map(SCHEMES.entry, _schemes_beside(self))]
+                ),
             ),
             self.setting.spec(),
             self.threads,
-            posenc_compare.__version__,
+            NUMBERS,
             _torch_version(),
             self.graphics,
+            shared_edits(),
         )
 
     @property
@@ -125,7 +126,8 @@ def setting_of(measure: str) -> type[Setting]:
 
 @functools.cache
 def _torch_version() -> str:
-    return importlib.metadata.version("torch")
+    """Return torch's major and minor version."""
+    return ".".join(importlib.metadata.version("torch").split(".")[:2])
 
 
 def entries_of(cell: Cell) -> list[Entry]:
@@ -135,15 +137,19 @@ def entries_of(cell: Cell) -> list[Entry]:
 
 
 def modules(cell: Cell) -> dict[str, Path]:
-    """Return by name the modules whose code a cell depends on."""
-    return {**_scheme_modules(schemes_of(cell.variant)), **_measure_modules(cell)}
+    """Return by name the modules whose source a worker is handed."""
+    found = closure(COMPUTE, module_path(COMPUTE))
+    for entry in (SETTINGS.entry(cell.setting.kind), *entries_of(cell)):
+        if entry.path is not None:
+            found = {**found, **closure(entry.module, entry.path)}
+    return found
 
 
 def schemes_of(variant: Variant) -> list[str]:
     """Return the names of the scheme and of all that may be inside it, sorted.
 
     Those are the ones that options or calls name and, since a plugin may name one in
-    ways that nobody can read off, those that any text in its files names.
+    ways that nobody can read off, those that any text in its code names.
     """
     return _with_inside(variant.schemes)
 
@@ -159,27 +165,25 @@ def _with_inside(names: Iterable[str]) -> list[str]:
 
 
 def _named_in(entry: Entry) -> set[str]:
-    """Return the schemes that any text in the files of a plugin names, and theirs.
+    """Return the schemes that any text in the code of a plugin names, and theirs.
 
     Options may stand behind a name. What this package holds builds none but those of
     its options.
     """
     texts: set[str] = set()
-    if entry.path is not None and not entry.module.startswith(f"{OURS}."):
-        for module, path in closure(entry.module, entry.path).items():
-            if not module.startswith(f"{OURS}."):
-                texts |= constants(path)
+    if not entry.module.startswith(f"{OURS}."):
+        nodes = (n for part in own_code(entry).statements for n in ast.walk(part))
+        values = (n.value for n in nodes if isinstance(n, ast.Constant))
+        texts = {value for value in values if isinstance(value, str)}
     names = {text.partition(":")[0] for text in texts} & SCHEMES.entries().keys()
     return {inside for name in names for inside in Variant(name).schemes}
 
 
-def _scheme_modules(names: Iterable[str]) -> dict[str, Path]:
-    """Return those of schemes; none for one from no file."""
-    found: dict[str, Path] = {}
-    for entry in map(SCHEMES.entry, names):
-        if entry.path is not None:
-            found |= closure(entry.module, entry.path)
-    return found
+def _code(entries: Iterable[Entry]) -> str:
+    """Return one hash of the own code of registered things, edits included."""
+    found = map(own_code, entries)
+    parts = [f"{one.sha256} {own_edits(one.files)}\n" for one in found]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def _measured_by(cell: Cell) -> list[Entry]:
@@ -191,12 +195,3 @@ def _measured_by(cell: Cell) -> list[Entry]:
 def _schemes_beside(cell: Cell) -> list[str]:
     """Return the schemes that a plugin's measure or task names, as to compare with."""
     return _with_inside({n for e in _measured_by(cell) for n in _named_in(e)})
-
-
-def _measure_modules(cell: Cell) -> dict[str, Path]:
-    """Return those of measure and task, of schemes they name, and of their caller."""
-    found = closure(COMPUTE, module_path(COMPUTE))
-    for entry in (SETTINGS.entry(cell.setting.kind), *_measured_by(cell)):
-        if entry.path is not None:
-            found = {**found, **closure(entry.module, entry.path)}
-    return found | _scheme_modules(_schemes_beside(cell))

@@ -16,9 +16,8 @@ from pathlib import Path
 from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.quantities import Array
 from posenc_compare.analysis.core.sanitize import SHORT, clean
-from posenc_compare.analysis.records.asked import with_asked
 from posenc_compare.analysis.records.record import Facts, Record
-from posenc_compare.analysis.records.selection import Selection, begun
+from posenc_compare.analysis.records.selection import Selection
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint
@@ -33,17 +32,19 @@ MADE = {
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
 }
-# Settings of records from before there were such settings, by kind.
+# Settings that records lack from before or after there were such, by kind.
 BEFORE: dict[str, dict[str, Scalar]] = {
     "probe": {"grid": ""},
     "training": {"convolution": "none", "drop": 0.0, "captured": False},
 }
 CPU = ("arithmetic", "unknown")
 TOLD = {
-    "source": "several versions of a scheme",
-    "code": "several versions of the code",
-    "package": "several versions of this package",
+    "scheme_code": "several versions of a scheme",
+    "measure_code": "several versions of a measure",
+    "numbers": "several versions of the code that schemes share",
+    "modified": "packages that were edited",
 }
+HASHES = ("scheme_code", "measure_code", "modified")  # a label shows how they begin
 DOCUMENTS = ("document_bits", "window_documents")  # by document
 TABLED = (*DOCUMENTS, "training_bits")  # arrays that tables need too
 HELD = 1 << 26  # numbers in the arrays of all records of a folder
@@ -79,7 +80,10 @@ def load_records(
 
 
 def load_by(
-    folders: Iterable[Path], names: Sequence[str], warn: Warn = warnings.warn
+    folders: Iterable[Path],
+    names: Sequence[str],
+    warn: Warn = warnings.warn,
+    selection: Selection | None = None,
 ) -> dict[str, list[Record]]:
     """Return the sound records of trainings in folders, by the value of a setting.
 
@@ -88,6 +92,7 @@ def load_by(
         names: of the settings of a training; `corpus` is its text. Of several settings
             the values stand together.
         warn: as in `load_records`.
+        selection: of the records; without one, all of them.
 
     Returns:
         Records by value, numbers in order. Labels tell all other settings apart, in
@@ -103,6 +108,8 @@ def load_by(
         for record in read_records(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
+    if selection is not None:
+        trained = selection.of(trained, warn)
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
     for name in names:
         if HASHED.get(name, name) not in known:
@@ -165,7 +172,7 @@ def read_records(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
         ConfigError: if it holds no records.
     """
     store = Store(folder)
-    records = with_asked(store, sound(store.records(), warn, arrays=arrays))
+    records = sound(store.records(), warn, arrays=arrays)
     if store.damaged:
         some = ", ".join(clean(name, 40) for name in store.damaged[:3])
         warn(
@@ -227,19 +234,18 @@ def tell_apart(
     """Return the records with differing settings appended to their labels.
 
     Settings are compared among all records of one kind of setting and one task, which
-    no label says; the version and the code of a measure among its records; a scheme
-    among those of one label; the processor among the seeds of one mean, and among all
-    records of a measure of times.
+    no label says; the version and the code of a measure among its records; the code of
+    a scheme among those of one label; the processor among the seeds of one mean, and
+    among all records of a measure of times.
 
     Args:
         records: to be told apart.
         warn: called with a line for each kind of code or processor that differs.
         but: names of settings that may differ unsaid.
     """
-    ages = _ages(records)
     settings = [
-        {group: v for group, v in _settings(r, age).items() if group[-1] not in but}
-        for r, age in zip(records, ages, strict=True)
+        {group: v for group, v in _settings(r).items() if group[-1] not in but}
+        for r in records
     ]
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for known in settings:
@@ -255,7 +261,7 @@ def tell_apart(
         label = record.label
         if differing:
             label = f"{label} [{', '.join(differing)}]"
-        marked.append(replace(record, label=label))
+        marked.append(replace(record, label=label, settings=tuple(differing)))
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")
@@ -275,7 +281,7 @@ def _said(record: Record, name: str, value: str, texts: dict[Scalar, str]) -> st
     if name == HASHED["corpus"]:
         text = clean(str(_value(record, "corpus", texts)), SHORT) or value[:8]
         return f"corpus={text.translate(IN_WORDS)}"
-    return f"{name}={value[:8] if name == 'source' else clean(value, 40)}"
+    return f"{name}={value[:8] if name in HASHES else clean(value, 40)}"
 
 
 def _cpu(record: Record) -> str:
@@ -296,32 +302,15 @@ def _processors(records: list[Record]) -> str:
     return "; ".join(listed) if len(listed) > 1 else ""
 
 
-def _ages(records: list[Record]) -> list[str]:
-    """Return for each record the age of its measure's code on its task, as `2 of 2`.
-
-    The newest code is that of the record which was begun last.
-    """
-    last: dict[str, dict[str, str]] = defaultdict(dict)
-    for record in records:
-        codes, code = last[record.measured], record.spec.measure.source_sha256
-        codes[code] = max(begun(record), codes.get(code, ""))
-    ages = []
-    for record in records:
-        codes = last[record.measured]
-        order = sorted(codes, key=lambda code: (codes[code], code))
-        age = order.index(record.spec.measure.source_sha256) + 1
-        ages.append(f"{age} of {len(order)}")
-    return ages
-
-
-def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
+def _settings(record: Record) -> dict[tuple[str, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
     spec, made = record.spec, record.provenance
     settings: Facts = {
         **BEFORE.get(spec.kind, {}),
         **spec.setting,
         "threads": spec.threads,
-        "package": spec.package,
+        "numbers": spec.numbers,
+        "modified": spec.modified,
         "torch": spec.torch,
         "graphics": spec.graphics,
         # A record without rows ranks nothing, wherever it was made.
@@ -339,9 +328,9 @@ def _settings(record: Record, age: str) -> dict[tuple[str, ...], str]:
     found = {
         **{(record.task, spec.kind, name): str(v) for name, v in settings.items()},
         (record.measure, "version"): str(spec.measure.version),
-        (record.measured, "code"): age,
+        (record.measured, "measure_code"): spec.measure.code,
         (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
-        (record.label, "source"): spec.scheme.source_sha256,
+        (record.label, "scheme_code"): spec.scheme.code,
     }
     if cpu := _cpu(record):
         # Scores of schemes may come from two processors, but not the seeds of a mean,

@@ -35,20 +35,20 @@ ABSENT = object()
 
 @dataclass(frozen=True)
 class SchemeSpec:
-    """A scheme: name, options, and the hash of the code it depends on."""
+    """A scheme: name, options, and the hash of its own code."""
 
     name: str
     options: Facts
-    source_sha256: str
+    code: str
 
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """A measure: name, version, and the hash of its code, which old records lack."""
+    """A measure: name, version, and the hash of its own code and its task's."""
 
     name: str
     version: int
-    source_sha256: str = ""
+    code: str
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,20 @@ class Spec:
         measure: with its version.
         setting: sizes, seed, dtype and device, by name, and of which kind they are.
         threads: of the CPU.
-        package: version of this package.
-        torch: version of torch.
+        numbers: version of the code that all schemes share; 0 for older records.
+        torch: version of torch, major and minor.
         graphics: name of the GPU, if the device is one.
+        modified: hash of what was edited in the package; empty for nothing.
     """
 
     scheme: SchemeSpec
     measure: MeasureSpec
     setting: Facts
     threads: int
-    package: str
+    numbers: int
     torch: str
     graphics: str = ""
+    modified: str = ""
 
     @property
     def kind(self) -> str:
@@ -84,12 +86,11 @@ class Spec:
         return cast("int", self.setting["seed"])
 
     def to_json(self) -> dict[str, Json]:
-        """Return what the key is the hash of; what is not known is left out."""
+        """Return what the key is the hash of; no GPU and no edit are left out."""
         spec = asdict(self)
-        if not self.measure.source_sha256:
-            del spec["measure"]["source_sha256"]
-        if not self.graphics:
-            del spec["graphics"]
+        for name in ("graphics", "modified"):
+            if not spec[name]:
+                del spec[name]
         return spec
 
     @classmethod
@@ -103,18 +104,19 @@ class Spec:
             SchemeSpec(
                 scheme.text("name"),
                 scheme.part("options").scalars(),
-                scheme.text("source_sha256"),
+                scheme.text("code", scheme.text("source_sha256", "")),
             ),
             MeasureSpec(
                 measure.text("name"),
                 measure.whole("version"),
-                measure.text("source_sha256", ""),
+                measure.text("code", measure.text("source_sha256", "")),
             ),
             setting.scalars(),
             fields.whole("threads"),
-            fields.text("package"),
+            fields.whole("numbers", 0),
             fields.text("torch"),
             fields.text("graphics", ""),
+            fields.text("modified", ""),
         )
 
 
@@ -173,6 +175,7 @@ class Record:
         arrays: by name, for plots.
         corpus: facts of the text; empty for none.
         provenance: where it was made.
+        settings: that tell its label apart from others, as `name=value`.
     """
 
     key: str
@@ -189,6 +192,7 @@ class Record:
     arrays: dict[str, Array] = field(default_factory=dict)
     corpus: Facts = field(default_factory=dict)
     provenance: Provenance = Provenance({})
+    settings: tuple[str, ...] = ()
 
     @property
     def measure(self) -> str:
@@ -303,9 +307,9 @@ class Fields:
         """Return a text."""
         return self.typed(name, str, default)
 
-    def whole(self, name: str) -> int:
+    def whole(self, name: str, default: object = ABSENT) -> int:
         """Return a whole number."""
-        return self.typed(name, int)
+        return self.typed(name, int, default)
 
     def number(self, name: str) -> float | None:
         """Return a finite number, or None."""

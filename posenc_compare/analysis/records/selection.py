@@ -11,7 +11,6 @@ from posenc_compare.registry import FAMILIES, RELATIVE
 from posenc_compare.validate import check_text, hint
 
 NAMED = 5  # schemes of which records are hidden
-ASKED = "asked"  # the fact that says when a run came back to a record
 KINDS = {"trained": "training", "untrained": "probe"}
 
 
@@ -25,12 +24,15 @@ class Selection:
         tasks: comma-separated names or globs; records without training have none.
         all_versions: show what an older version of a scheme, or of a measure, has made
             of a scheme although a newer one has made it too, under the same setting.
+        baseline: label of a scheme that is shown whatever `schemes` are, with or
+            without settings.
     """
 
     schemes: str = ""
     measures: str = ""
     tasks: str = ""
     all_versions: bool = False
+    baseline: str = ""
 
     def of(self, records: list[Record], warn: Callable[[str], object]) -> list[Record]:
         """Return the records that are shown.
@@ -42,8 +44,10 @@ class Selection:
         Raises:
             ConfigError: if a pattern stands for no record.
         """
+        chosen = _matching("scheme", self.schemes, records, _scheme_names)
+        keys = {record.key for record in chosen}
+        records = [r for r in records if r.key in keys or self._is_baseline(r)]
         for name, text, names_of in (
-            ("scheme", self.schemes, _scheme_names),
             ("measure", self.measures, lambda r: (r.measure, r.spec.kind)),
             ("task", self.tasks, lambda r: (r.task,) if r.task else ()),
         ):
@@ -61,51 +65,30 @@ class Selection:
             )
         return kept
 
+    def _is_baseline(self, record: Record) -> bool:
+        name = f"{record.label} ["  # settings may follow
+        return record.label == self.baseline or self.baseline.startswith(name)
+
 
 def newest(records: Iterable[Record]) -> list[Record]:
-    """Return the records without those whose code has a later version.
+    """Return the records without those that other code has made anew since.
 
-    Of the records of one scheme with one measure, task and setting, those stay whose
-    scheme and measure have the code with which the last of them was begun.
+    Of the records of one scheme with one measure, task and setting, those stay that
+    have the highest `numbers` and the code with which the last of them was begun.
     """
     records = list(records)
-    last = _last(records, _place)
-    return [record for record in records if last[_place(record)][1] == _code(record)]
-
-
-def remade(records: Iterable[Record]) -> list[Record]:
-    """Return the records whose very cell later code has computed again, and well.
-
-    What tables show is none of them.
-    """
-    records = list(records)
-    shown = {record.key for record in newest(records)}
-    last = _last((record for record in records if record.status == "ok"), _cell)
-    return [
-        record
-        for record in records
-        if record.key not in shown
-        and _cell(record) in last
-        and last[_cell(record)][1] != _code(record)
-        and last[_cell(record)][0] > begun(record)
-    ]
-
-
-Place = tuple[str, ...]
-
-
-def _last(
-    records: Iterable[Record], place_of: Callable[[Record], Place]
-) -> dict[Place, tuple[str, Place]]:
-    """Return for each place when the last of its records was begun, and its code."""
-    last: dict[Place, tuple[str, Place]] = {}
+    last: dict[Code, tuple[int, str, Code]] = {}
     for record in records:
-        place, known = place_of(record), (begun(record), _code(record))
-        last[place] = max(last.get(place, ("", ())), known)
-    return last
+        place = _place(record)
+        found = record.spec.numbers, begun(record), _code(record)
+        last[place] = max(last.get(place, found), found)
+    return [record for record in records if last[_place(record)][2] == _code(record)]
 
 
-def _place(record: Record) -> Place:
+Code = tuple[str, ...]
+
+
+def _place(record: Record) -> Code:
     """Return what the records of a scheme share that a table puts into one row."""
     spec = record.spec
     setting = {name: v for name, v in spec.setting.items() if name != "seed"}
@@ -113,19 +96,15 @@ def _place(record: Record) -> Place:
     return record.label, record.measured, same
 
 
-def _cell(record: Record) -> Place:
-    return *_place(record), str(record.spec.seed)
-
-
 def begun(record: Record) -> str:
-    """Return when a record was begun, or when a run came back to it."""
-    return record.provenance.text(ASKED) or record.provenance.text("started")
+    """Return when a record was begun."""
+    return record.provenance.text("started")
 
 
-def _code(record: Record) -> tuple[str, ...]:
-    measure = record.spec.measure
-    scheme = record.spec.scheme.source_sha256
-    return scheme, measure.source_sha256, str(measure.version)
+def _code(record: Record) -> Code:
+    spec = record.spec
+    own = spec.scheme.code, spec.measure.code, str(spec.measure.version)
+    return (*own, str(spec.numbers), spec.modified)
 
 
 def _scheme_names(record: Record) -> tuple[str, ...]:

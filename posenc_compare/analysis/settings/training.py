@@ -25,6 +25,8 @@ from posenc_compare.validate import (
     check_whole,
 )
 
+GONE = {("captured", False)}  # of older records: what is done without the setting
+
 
 @register_setting("training", order=1, heading="Settings of training")
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class Training:
         split: which held-out documents those are from: test, or validation to choose
             a setting by.
         dtype: float32, or bfloat16 for autocast.
-        compiled: whether to compile the network.
-        captured: whether to launch steps as CUDA graphs, where that can be done.
+        compiled: whether to compile the network, on a GPU with CUDA graphs.
         seed: seed of initial weights and batches.
         device: device of the training.
         corpus_sha256: hash of the corpus; empty if the task reads none.
@@ -82,7 +83,6 @@ class Training:
     split: Split = "test"
     dtype: Literal["float32", "bfloat16"] = "float32"
     compiled: bool = False
-    captured: bool = False
     seed: int = 0
     device: str = "cpu"
     corpus_sha256: str = ""
@@ -115,9 +115,6 @@ class Training:
         check_choice("dtype", self.dtype, ("float32", "bfloat16"))
         check_choice("lengths", self.lengths, LENGTHS)
         check_choice("compiled", self.compiled, (True, False))
-        check_choice("captured", self.captured, (True, False))
-        if self.captured and self.compiled:
-            raise ConfigError("captured must be False where compiled is True, got True")
         check_text("corpus", self.corpus, STDLIB)
         check_text("test_corpus", self.test_corpus, "books/last.txt")
         # 1 and 1.0 are the same rate, so they must give the same key.
@@ -193,6 +190,8 @@ class Training:
     @classmethod
     def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
         """Return the setting that `spec` describes; its texts lie at `places`."""
-        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        given: dict[str, Any] = {
+            n: v for n, v in spec.items() if n != "kind" and (n, v) not in GONE
+        }
         corpus, test_corpus = places
         return cls(**given, corpus=corpus, test_corpus=test_corpus)

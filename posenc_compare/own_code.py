@@ -1,0 +1,369 @@
+"""The code that a scheme, a measure or a task counts by in the keys of records.
+
+It is the definition under its decorator, with every definition that this one names in
+its own module and in files of other schemes, measures or tasks. A plugin counts with
+all modules of its own package that it imports. What this package shares (attention,
+trainer, helpers) counts by `NUMBERS` alone. All is read with `ast`; nothing is
+imported. Layout, docstrings, error messages, names of definitions and places of files
+do not count.
+"""
+
+import ast
+import copy
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import Entry, declared
+from posenc_compare.sources import (
+    OURS,
+    PLUGIN,
+    file_of,
+    imported_from,
+    parse,
+    place_in,
+    read,
+    remembered,
+)
+
+NUMBERS = 1
+"""Raise it when shared code changes a number; `tests/pinned` tells when that is so."""
+
+DECORATORS = ("register", "register_measure", "register_task")
+SILENT = {"ctx", "kind", "type_comment", "type_params", "returns"}
+SHOWN = {"unit", "zero", "x", "title"}  # words of a quantity, which tables print
+CITED = {"source"}  # the paper that a decorator names
+
+Form = object  # of JSON
+Words = Callable[[ast.expr], Form]
+
+
+class Module:
+    """What the statements of a file define, import and do.
+
+    Attributes:
+        name: of the module.
+        path: of its file.
+        definitions: top-level functions, classes and assignments, by name.
+        imports: module and name that a name stands for; no name for a module.
+        imported: names of modules, and of what may be one.
+        effects: all other statements, which run whatever is used of the file.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self.path = path
+        self.package = name if path.stem == "__init__" else name.rpartition(".")[0]
+        self.definitions: dict[str, list[ast.stmt]] = {}
+        self.imports: dict[str, list[tuple[str, str]]] = {}
+        self.imported: list[str] = []
+        self.effects: list[ast.stmt] = []
+        tree = parse(path)
+        for statement in tree.body:
+            if names := defines(statement):
+                for one in names:
+                    self.definitions.setdefault(one, []).append(statement)
+            elif not is_silent(statement):
+                self.effects.append(statement)
+        for node in ast.walk(tree):
+            for bound, module, attribute in _bindings(node, self.package):
+                self.imports.setdefault(bound, []).append((module, attribute))
+                self.imported += (module, f"{module}.{attribute}")
+            if isinstance(node, ast.Import):
+                self.imported += (alias.name for alias in node.names)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Return whether it belongs to this package."""
+        return self.name.split(".")[0] == OURS
+
+
+def is_silent(statement: ast.stmt) -> bool:
+    """Return whether a statement imports, documents or serves a type checker alone."""
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+    return False
+
+
+def defines(statement: ast.stmt) -> list[str]:
+    """Return the names that a top-level statement defines."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [statement.name]
+        case ast.Assign(targets=targets):
+            pass
+        case ast.AnnAssign(target=target):
+            targets = [target]
+        case _:
+            return []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return names if len(names) == len(targets) else []
+
+
+def _bindings(node: ast.AST, package: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what an import binds: the name, its module, and its name in there."""
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                top = alias.name.partition(".")[0]
+                yield alias.asname or top, alias.name if alias.asname else top, ""
+        case ast.ImportFrom(names=names):
+            for alias in names:
+                full = imported_from(node, package)
+                yield alias.asname or alias.name, full, alias.name
+
+
+class Reader:
+    """Collect the definitions that one of them leads to, in a fixed order.
+
+    Args:
+        module: that declares the registered thing.
+        path: of its file.
+
+    Attributes:
+        statements: read so far, each with the module that it stands in.
+        files: read so far.
+    """
+
+    def __init__(self, module: str, path: Path) -> None:
+        self.top = module.split(".")[0]
+        self.beside = path.parent if module.startswith(PLUGIN) else None
+        self.statements: list[tuple[ast.stmt, Module]] = []
+        self.files: list[Path] = []
+        self._modules: dict[str, Module | None] = {module: _module(module, path)}
+        self._seen: dict[object, int] = {}
+
+    def read(self, module: str, name: str) -> list[Form]:
+        """Return what counts of a definition and of all that it leads to."""
+        self._refer(module, name)
+        # The list grows while it is read.
+        return [
+            form(nameless(statement), functools.partial(self._word, place))
+            for statement, place in self.statements
+        ]
+
+    def _refer(self, module: str, name: str) -> Form:
+        """Return what stands for a name of a module, and read what it leads to."""
+        place = self._own(module)
+        if place is None:
+            return self._shared(module, name)
+        if name in place.definitions:
+            return self._index(place, name, place.definitions[name])
+        if name in place.imports:
+            return [self._refer(*target) for target in place.imports[name]]
+        if not name or name == "*":
+            every = [s for some in place.definitions.values() for s in some]
+            return self._index(place, "", [s for s in every if not is_registered(s)])
+        if self._own(f"{module}.{name}"):
+            return self._refer(f"{module}.{name}", "")
+        return name
+
+    def _index(self, place: Module, name: str, statements: list[ast.stmt]) -> Form:
+        key = (place.name, name)
+        if key not in self._seen:
+            self._seen[key] = len(self._seen)
+            self.statements += ((statement, place) for statement in statements)
+        return self._seen[key]
+
+    def _shared(self, module: str, name: str) -> Form:
+        """Return what stands for something of a module that is not its own.
+
+        Of this package, code of its own names things by their order, so that they may
+        be renamed; a plugin names them as they are called.
+        """
+        if module.split(".")[0] != OURS:
+            return f"{module}.{name}"
+        if self.top != OURS:
+            return name
+        return ["shared", self._seen.setdefault((module, name), len(self._seen))]
+
+    def _word(self, place: Module, node: ast.expr) -> Form:
+        """Return what stands for a name, a dotted name or a text in a module."""
+        match node:
+            case ast.Constant(value=str(text)) if text in place.definitions:
+                return [text, self._refer(place.name, text)]
+            case ast.Name(id=name):
+                if name in place.definitions or name in place.imports:
+                    return self._refer(place.name, name)
+                return name
+            case ast.Attribute():
+                return self._dotted(place, node)
+        return None
+
+    def _dotted(self, place: Module, node: ast.Attribute) -> Form:
+        """Return what stands for `package.module.name`; None if it is no such name."""
+        written = ast.unparse(node).split(".")
+        for module, attribute in place.imports.get(written[0], []):
+            full = [*filter(None, [module, attribute]), *written[1:]]
+            for end in range(len(full) - 1, 0, -1):
+                if self._own(".".join(full[:end])):
+                    inside = self._refer(".".join(full[:end]), full[end])
+                    return [inside, *full[end + 1 :]]
+        return None
+
+    def _own(self, name: str) -> Module | None:
+        """Return a module if its code counts for itself, and read its effects."""
+        if name not in self._modules:
+            self._modules[name] = self._found(name)
+        place = self._modules[name]
+        if place is not None and place.path not in self.files:
+            self.files.append(place.path)
+            self.statements += ((statement, place) for statement in place.effects)
+            if not place.is_built_in:
+                self._import(place)
+        return place
+
+    def _import(self, place: Module) -> None:
+        """Read the modules that one of a plugin imports, and those it lies in."""
+        self._own(place.name.rpartition(".")[0])
+        for name in place.imported:
+            found = self._own(name)
+            if found is not None and not found.is_built_in:
+                self._refer(name, "")
+
+    def _found(self, name: str) -> Module | None:
+        """Return a module of its own package, or one that declares built-in things."""
+        top = name.split(".")[0]
+        above = self._modules.get(name.rpartition(".")[0])
+        path = place_in(above.path, name) if above else file_of(name)
+        if path is None or path.suffix != ".py":
+            return None
+        if top == OURS:
+            return _module(name, path) if registers(path) else None
+        beside = self.beside and self.beside / top
+        own = beside and file_of(top) in (
+            beside.with_suffix(".py"),
+            beside / "__init__.py",
+        )
+        return _module(name, path) if own or top == self.top else None
+
+
+class OwnCode(NamedTuple):
+    """What a registered thing counts by.
+
+    Attributes:
+        sha256: of its code.
+        files: that it was read from.
+        statements: of these files that were read.
+    """
+
+    sha256: str = ""
+    files: tuple[Path, ...] = ()
+    statements: tuple[ast.stmt, ...] = ()
+
+
+def own_code(entry: Entry) -> OwnCode:
+    """Return what a registered thing counts by; nothing if it is from no file.
+
+    Raises:
+        ConfigError: if its file cannot be read.
+    """
+    return _own_code(entry.name, entry.module, entry.path) if entry.path else OwnCode()
+
+
+@remembered
+def _own_code(name: str, module: str, path: Path) -> OwnCode:
+    defined = next(
+        node.name
+        for decorator in DECORATORS
+        for found, node, _ in declared(parse(path), decorator)
+        if found == name
+    )
+    reader = Reader(module, path)
+    text = json.dumps(reader.read(module, defined), sort_keys=True)
+    statements = tuple(statement for statement, _ in reader.statements)
+    return OwnCode(
+        hashlib.sha256(text.encode()).hexdigest(), (*reader.files,), statements
+    )
+
+
+@remembered
+def _module(name: str, path: Path) -> Module:
+    try:
+        return Module(name, path)
+    except ConfigError:
+        broken = Module.__new__(Module)
+        broken.name, broken.path, broken.package = name, path, ""
+        broken.definitions, broken.imports, broken.imported = {}, {}, []
+        broken.effects = [ast.Expr(ast.Constant(read(path)))]
+        return broken
+
+
+@remembered
+def registers(path: Path) -> bool:
+    """Return whether a file declares a scheme, a measure or a task."""
+    try:
+        return any(map(is_registered, parse(path).body))
+    except ConfigError:
+        return False
+
+
+def is_registered(statement: ast.stmt) -> bool:
+    """Return whether a statement declares a scheme, a measure or a task."""
+    tree = ast.Module([statement], [])
+    return any(found for one in DECORATORS for found in declared(tree, one))
+
+
+def form(node: object, word: Words) -> Form:
+    """Return what counts of a syntax tree, as lists, texts and numbers.
+
+    Args:
+        node: of the tree, a list of nodes or a value.
+        word: returns what stands for a name, a dotted name or a text; None for what is
+            written.
+    """
+    match node:
+        case list():
+            kept = [n for n in node if not isinstance(n, ast.Import | ast.ImportFrom)]
+            return [form(one, word) for one in kept]
+        case ast.Raise(exc=ast.Call(func=raised)):
+            return ["Raise", form(raised, word)]
+        case ast.AST():
+            pass
+        case _:
+            return repr(node)
+    if isinstance(node, ast.Name | ast.Attribute | ast.Constant):
+        found = word(node)
+        if found is not None:
+            return [type(node).__name__, found]
+    parts: dict[str, Form] = {}
+    for name, value in ast.iter_fields(node):
+        counted = _counted(node, name, value)
+        if name not in SILENT and counted is not None and counted != []:
+            parts[name] = form(counted, word)
+    return [type(node).__name__, parts]
+
+
+def _counted(node: ast.AST, name: str, value: object) -> object:
+    """Return a field of a node without what does not count."""
+    definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    if definition and name == "body" and ast.get_docstring(node) is not None:  # type: ignore[arg-type]
+        return node.body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+    match node:
+        case ast.arg() if name == "annotation":
+            return None
+        case ast.Call(func=ast.Name(id="Quantity")) if name == "keywords":
+            return [word for word in node.keywords if word.arg not in SHOWN]
+    return value
+
+
+def nameless(statement: ast.stmt) -> ast.stmt:
+    """Return a top-level definition without its name and the paper that it cites."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return statement
+    copied = copy.copy(statement)
+    copied.name = ""
+    copied.decorator_list = []
+    for decorator in statement.decorator_list:
+        if isinstance(decorator, ast.Call):
+            words = [w for w in decorator.keywords if w.arg not in CITED]
+            decorator = ast.Call(decorator.func, decorator.args, words)
+        copied.decorator_list.append(decorator)
+    return copied

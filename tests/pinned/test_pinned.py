@@ -1,0 +1,43 @@
+"""No number changes while `NUMBERS` and the code of its own stay."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from pinned.pins import FILE, arithmetic, pinned
+
+from posenc_compare.own_code import NUMBERS
+
+KEPT = json.loads(FILE.read_text())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    return pinned(tmp_path_factory.mktemp("pinned") / "text")
+
+
+def test_the_numbers_are_those_of_numbers(found: dict[str, dict[str, Any]]) -> None:
+    assert KEPT["NUMBERS"] == NUMBERS, "python tests/pinned/pins.py writes them anew"
+    assert KEPT["of"].keys() == found.keys()
+
+
+@pytest.mark.parametrize("name", KEPT["of"])
+def test_a_number_moves_only_with_its_own_code_or_numbers(
+    name: str, found: dict[str, dict[str, Any]]
+) -> None:
+    one, kept = found[name], KEPT["of"][name]
+    why = (
+        "shared code changed it: raise NUMBERS in posenc_compare/own_code.py"
+        if one["code"] == kept["code"]
+        else "its own code changed it"
+    )
+    why += "; python tests/pinned/pins.py writes the numbers anew"
+    assert one["numbers"].keys() == kept["numbers"].keys(), why
+    exact = KEPT["arithmetic"] == arithmetic()
+    for what, value in one["numbers"].items():
+        known = kept["numbers"][what]
+        bound = 0.0 if exact else 1e-9 if name.startswith("attention") else 1e-3
+        assert math.isclose(value, known, rel_tol=bound, abs_tol=bound), (
+            f"{what}: {why}"
+        )

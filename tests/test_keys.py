@@ -1,0 +1,359 @@
+"""Which edits move the keys of records, in this package and in plugins."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import posenc_compare
+from posenc_compare import sources
+from posenc_compare.analysis.records.cells import Cell, entries_of
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
+from posenc_compare.own_code import own_code
+from posenc_compare.registry import MEASURES, SCHEMES, TASKS
+from posenc_compare.variants import Variant
+
+PACKAGE = Path(posenc_compare.__file__).parent
+KEYS = """
+import json
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.training import Training
+from posenc_compare.variants import Variant
+
+probe = [(s, "smoothness") for s in ("rope", "mix", "alibi")]
+cells = {" ".join(c): Cell(Variant(c[0]), c[1], ProbeSetting(), 1) for c in probe}
+for task in ("copy", "reverse", "recall"):
+    setting = Training(task=task)
+    cells[f"alibi {task}"] = Cell(Variant("alibi"), "extrapolation", setting, 1)
+print(json.dumps({name: cell.key() for name, cell in cells.items()}))
+"""
+ALL = {
+    "rope smoothness",
+    "mix smoothness",
+    "alibi smoothness",
+    "alibi copy",
+    "alibi reverse",
+    "alibi recall",
+}
+Edit = Callable[[Path], object]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a package in a repository of its own, all of it committed."""
+    place = tmp_path / "clone" / "posenc_compare"
+    shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
+    git(place, "init", "-q")
+    commit(place)
+    return place
+
+
+def git(place: Path, *command: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", place.parent, *who, *command], check=True)
+
+
+def commit(place: Path) -> None:
+    git(place, "add", "-A")
+    git(place, "commit", "-q", "--allow-empty", "-m", "x")
+
+
+def keys_of(place: Path) -> dict[str, str]:
+    command = [sys.executable, "-c", KEYS]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=place.parent)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def replaced(file: str, old: str, new: str) -> Edit:
+    """Return an edit of a file in which a text stands."""
+
+    def edit(place: Path) -> None:
+        text = (place / file).read_text()
+        assert old in text
+        (place / file).write_text(text.replace(old, new))
+
+    return edit
+
+
+def everywhere(old: str, new: str) -> Edit:
+    """Return an edit of all files, as a rename makes one."""
+
+    def edit(place: Path) -> None:
+        for path in place.rglob("*.py"):
+            path.write_text(path.read_text().replace(old, new))
+
+    return edit
+
+
+def moved(place: Path) -> None:
+    shared = place / "schemes" / "shared"
+    (shared / "slopes.py").rename(shared / "steepness.py")
+    everywhere("shared.slopes", "shared.steepness")(place)
+
+
+ROPE = "schemes/rope.py"
+ALIBI = {name for name in ALL if name.startswith("alibi")}
+SMOOTH = {name for name in ALL if name.endswith("smoothness")}
+MOVES = {
+    "an error message": (
+        replaced("attention/plan.py", " must be ", " has to be "),
+        set(),
+        set(),
+    ),
+    "a moved file": (moved, set(), set()),
+    "a renamed helper": (everywhere("rotation_angles", "angles_of"), set(), set()),
+    "a comment and a docstring": (
+        replaced(ROPE, "Formula: ", "# Formula: "),
+        set(),
+        set(),
+    ),
+    "a scheme": (
+        replaced(ROPE, "10_000.0", "10_001.0"),
+        {"rope smoothness", "mix smoothness"},
+        {"rope smoothness", "mix smoothness"},
+    ),
+    "a sign in a scheme": (
+        replaced("schemes/alibi.py", "return -slope", "return slope"),
+        ALIBI,
+        ALIBI,
+    ),
+    "a measure": (
+        replaced("analysis/measures/smoothness.py", "largest / mean", "mean / largest"),
+        SMOOTH,
+        SMOOTH,
+    ),
+    "a task": (
+        replaced(
+            "analysis/training/tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8"
+        ),
+        {"alibi copy", "alibi reverse"},
+        {"alibi copy", "alibi reverse"},
+    ),
+    "the trainer": (
+        replaced("analysis/training/trainer.py", "backward()", "backward(None)"),
+        ALL,
+        set(),  # once it is committed, `NUMBERS` and `tests/pinned` have the word
+    ),
+    "a new file": (lambda place: (place / "new.py").write_text("X = 1\n"), ALL, set()),
+    "a deleted statement": (
+        replaced("attention/plan.py", '        check_not_traced("attention")\n', ""),
+        ALL,
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
+    name: str, clone: Path
+) -> None:
+    edit, at_once, committed = MOVES[name]
+    before = keys_of(clone)
+    edit(clone)
+    assert {n for n, key in keys_of(clone).items() if key != before[n]} == at_once
+    commit(clone)
+    assert {n for n, key in keys_of(clone).items() if key != before[n]} == committed
+
+
+HELPER = "GAIN = 1\n\n\ndef gain():\n    return GAIN\n"
+PLUGIN = """
+import json
+import torch
+import posenc_compare as pc
+from posenc_compare.schemes.alibi import Alibi
+from posenc_test_helper import gain
+
+STEEP = 2
+UNUSED = 3
+
+
+def steep():
+    return STEEP
+
+
+@pc.register("posenc_test_one", family="bias", source="a paper")
+class One(Alibi):
+    \"\"\"One.\"\"\"
+
+    def offset_bias(self, offsets):
+        if offsets is None:
+            raise ValueError("offsets must be there")
+        return super().offset_bias(offsets) * steep() * gain()
+
+
+@pc.register("posenc_test_two", family="bias")
+class Two(pc.Scheme):
+    \"\"\"Two, which builds one.\"\"\"
+
+    inner = ["posenc_test_one:x=1"]
+"""
+MEASURE = """
+from posenc_compare.analysis.measures.measure import *
+
+@register_measure("posenc_test_against", quantities=())
+def against(variant, probe, progress):
+    \"\"\"Distance from the reference.\"\"\"
+    return Result([], {"d": [probe.build(Variant("posenc_test_one:a=1"))]})
+"""
+TASK = """
+from posenc_compare.analysis.training.tasks.task import Task, register_task
+
+@register_task("posenc_test_task", vocabulary=2, score="accuracy", chance=0.5)
+class Own(Task):
+    \"\"\"A task that reads a scheme.\"\"\"
+    reads = ["posenc_test_one"]
+"""
+ONE, TWO = "posenc_test_one", "posenc_test_two"
+BOTH = {ONE, TWO}
+PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys move
+    "what a function returns": ("return STEEP", "return 1 + STEEP", BOTH),
+    "a constant": ("STEEP = 2", "STEEP = 3", BOTH),
+    "a constant, later": ("UNUSED = 3", "STEEP = 3", BOTH),
+    "a second assignment": ("UNUSED = 3", "UNUSED = 3\nif 1:\n    STEEP = 3", BOTH),
+    "a statement": ("UNUSED = 3", "torch.set_default_dtype(torch.float64)", BOTH),
+    "another built-in parent": ("alibi import Alibi", "cape import Alibi", BOTH),
+    "another shared thing": ("(pc.Scheme)", "(pc.Geometry)", {TWO}),
+    "another error": ("ValueError(", "KeyError(", BOTH),
+    "what is not named": ("UNUSED = 3", "UNUSED = 4", set()),
+    "an error message": ("must be there", "have to be there", set()),
+    "a docstring": ("One.", "Just one.", set()),
+    "a paper": ("a paper", "another paper", set()),
+    "a renamed function": ("steep()", "slope()", set()),
+    "an import": ("import json\n", "import math\n", set()),
+    "another scheme": ("Two, which", "The second, which", set()),
+    "the code of another scheme": (":x=1", ":x=2", {TWO}),
+    "a third scheme": (
+        "",
+        "\n@pc.register('posenc_test_third')\nclass Third(pc.Scheme):\n    'Third.'\n",
+        set(),
+    ),
+}
+
+
+@pytest.fixture
+def plugin(
+    tmp_path: Path, registered: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, str], Path]:
+    """Return a function that writes files and adds the first as a plugin."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def add(text: str, helper: str = HELPER, name: str = "plugin.py") -> Path:
+        for file, whole in ((name, text), ("posenc_test_helper.py", helper)):
+            (tmp_path / file).write_text(whole)
+            sources.forget(tmp_path / file)
+        registered(tmp_path / name)
+        return tmp_path / name
+
+    return add
+
+
+def key_of(scheme: str) -> str:
+    return Cell(Variant(scheme), "smoothness", ProbeSetting(), 1).key()
+
+
+@pytest.mark.parametrize("name", PLUGIN_EDITS)
+def test_an_edit_of_a_plugin_moves_the_keys_of_what_it_changes(
+    name: str, plugin: Any
+) -> None:
+    old, new, moves = PLUGIN_EDITS[name]
+    plugin(PLUGIN)
+    before = {scheme: key_of(scheme) for scheme in BOTH}
+    plugin(PLUGIN.replace(old, new) if old else PLUGIN + new)
+    assert {scheme for scheme in BOTH if key_of(scheme) != before[scheme]} == moves
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moves"),
+    [
+        ("GAIN = 1", "GAIN = 2", True),
+        ("GAIN = 1\n", "GAIN = 1\nOTHER = 2\n", True),  # it counts as a whole
+        ("GAIN = 1\n", "type X = = int\n", True),  # of another Python
+        ("GAIN = 1\n", "GAIN = 1  # A comment.\n", False),
+        ("gain()", "gain_of()", True),
+    ],
+)
+def test_what_a_plugin_imports_from_beside_it_counts_as_a_whole(
+    old: str, new: str, moves: bool, plugin: Any
+) -> None:
+    plugin(PLUGIN)
+    before = key_of(ONE)
+    plugin(PLUGIN, HELPER.replace(old, new))
+    assert (key_of(ONE) != before) is moves
+
+
+@pytest.mark.parametrize("text", [MEASURE, TASK])
+def test_a_scheme_that_a_measure_or_a_task_of_a_plugin_names_counts(
+    text: str, plugin: Any
+) -> None:
+    plugin(PLUGIN)
+    plugin(text, name="other.py")
+    cell = (
+        Cell(Variant("alibi"), "extrapolation", Training(task="posenc_test_task"), 1)
+        if text is TASK
+        else Cell(Variant("alibi"), "posenc_test_against", ProbeSetting(), 1)
+    )
+    before = cell.key()
+    assert ONE in {entry.name for entry in entries_of(cell)}
+    plugin(PLUGIN.replace("STEEP = 2", "STEEP = 3"))
+    assert cell.key() != before
+
+
+def test_modules_of_a_package_count_with_all_that_they_import(
+    tmp_path: Path, registered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "posenc_test_pack"
+    (top / "inner").mkdir(parents=True)
+    files = {
+        "__init__.py": "SET = 1\n",
+        "entry.py": "from .inner import deep\n" + PLAIN,
+        "inner/__init__.py": "from .. import above\n",
+        "inner/deep.py": "def f():\n    import posenc_test_pack.late\n",
+        "above.py": "import json\nX = 1\n",
+        "late.py": "X = 1\n",
+        "unused.py": "X = 1\n",
+    }
+    for name, text in files.items():
+        (top / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registered("posenc_test_pack.entry")
+    counted = {
+        str(path.relative_to(top)) for path in own_code(SCHEMES.entry(ONE)).files
+    }
+    assert counted == {*files} - {"unused.py"}
+
+
+PLAIN = """
+from posenc_compare.schemes import Scheme, register
+
+@register("posenc_test_one", family="bias")
+class One(Scheme):
+    "One."
+"""
+
+
+def test_every_built_in_thing_has_code_of_its_own_alone() -> None:
+    found = {}
+    for registry in (SCHEMES, MEASURES, TASKS):
+        for name, entry in registry.entries().items():
+            if entry.module.startswith("posenc_compare."):
+                code = own_code(entry)
+                assert entry.path in code.files
+                assert all(sources.parse(path) for path in code.files)
+                found[registry.kind, name] = code.sha256
+    assert len({*found.values()}) == len(found) > 90
+
+
+def test_every_scheme_that_is_inside_counts() -> None:
+    given = Variant("mix", {"first": "alibi", "second": "dape"})
+    assert Variant("mix").schemes == ["mix", "nope", "rope"]
+    assert given.schemes == ["alibi", "dape", "mix"]  # dape is around alibi
+    assert Variant("shape").schemes == ["shape", "sinusoidal"]
+    assert Variant("cape").schemes == ["cape", "sinusoidal"]  # by its name alone
