@@ -41,6 +41,19 @@ DESCRIBED = {
     "ernie4_5": "rope:base=500000.0",
     "mistral": "rope:layout=half",
     "phi3": "rope:layout=half",
+    "arcee": "rope:layout=half",
+    "diffllama": "rope:layout=half",
+    "exaone": "rope:base=500000.0;layout=half",
+    "gemma2": "rope:layout=half",
+    "glm": "rope:fraction=0.5",
+    "glm4": "rope:fraction=0.5",
+    "granite": "rope:layout=half",
+    "helium": "rope:base=100000.0",
+    "nemotron": "rope:fraction=0.5;layout=half",
+    "olmo": "rope:layout=half",
+    "olmo2": "rope:layout=half",
+    "phi": "rope:fraction=0.5;layout=half",
+    "starcoder2": "rope:layout=half",
 }
 REASONS = {
     "deepseek_v3": "and rope here the first",
@@ -53,12 +66,12 @@ REASONS = {
     "mamba": "has no rotary positions",
     "bert-generation": "has no rotary positions",
     "gemma3": "reads more than text",
+    "axk2": "rotates 32 channels from 64 to 95 of 96",
+    "bart": "has an encoder",
+    "minicpm3": "rotates 32 channels from 64 to 95 of 96",
+    "moshi": "takes no position_embeddings",
+    "xlstm": "has no attention",
 }
-SAMPLE = sorted(
-    {*DESCRIBED, *REASONS, "olmo", "olmo2", "glm", "glm4", "granite", "nemotron"}
-    | {"diffllama", "starcoder2", "helium", "arcee", "exaone", "gemma2", "bart"}
-    | {"minicpm3", "axk2", "moshi", "phi"}
-)
 
 
 def config_of(kind: str, **more: Any) -> Any:
@@ -72,7 +85,7 @@ def config_of(kind: str, **more: Any) -> Any:
     return made(**more)
 
 
-@pytest.mark.parametrize("kind", SAMPLE)
+@pytest.mark.parametrize("kind", sorted({*DESCRIBED, *REASONS}))
 def test_a_type_is_described_with_a_proof_or_a_reason(kind: str) -> None:
     found: list[hf.Rotary] = []
     try:
@@ -83,7 +96,7 @@ def test_a_type_is_described_with_a_proof_or_a_reason(kind: str) -> None:
     else:
         text = ""
     if text:
-        assert REASONS.get(kind, "") in text
+        assert REASONS[kind] in text
         assert kind not in DESCRIBED
         assert not any(word in text for word in ODD)
         return
@@ -122,6 +135,33 @@ def test_a_scheme_goes_to_the_layers_that_rotate(kind: str, turning: list[int]) 
 def test_alibi_of_a_config_is_no_rope() -> None:
     with pytest.raises(hf.UnsupportedModelError, match="has no rotary positions"):
         hf.rotary_of(config_of("falcon", alibi=True))
+
+
+def test_two_bases_in_one_model_have_a_row_each() -> None:
+    found = hf.rotary_of(config_of("gemma3_text", num_hidden_layers=6))
+    labels = {one.layers: one.label for one in found}
+    assert labels == {
+        "sliding_attention": "rope:layout=half",
+        "full_attention": "rope:base=1000000.0;layout=half",
+    }
+    assert all(one.off is not None and one.off <= PROVED for one in found)
+
+
+@pytest.mark.parametrize(("every", "factor"), [(1.0, 1.0), (0.0, 1.3689)])
+def test_factors_of_deepseek_are_measured(every: float, factor: float) -> None:
+    lengths = {"original_max_position_embeddings": 4096, "factor": 40.0}
+    given = rope("yarn", **lengths, mscale=1.0, mscale_all_dim=every)
+    config = transformers.CONFIG_MAPPING["deepseek_v3"](num_hidden_layers=1, **given)
+    (found,) = hf.rotary_of(config)
+    # 0.1 ln(40) + 1 = 1.3689: twice of cosines and sines, or squared of scores.
+    assert found.attention_factor == pytest.approx(factor, rel=1e-4)
+    assert found.scale == pytest.approx(1.8739 if every else 1.0, rel=1e-4)
+
+
+def test_layers_keep_their_own_states_at_all_positions() -> None:
+    config = transformers.CONFIG_MAPPING["gpt_oss"](num_hidden_layers=4)
+    (found,) = hf.rotary_of(config)  # its sinks carry rounding from layer to layer
+    assert (found.layers, found.pairs) == ("all", 32)
 
 
 def rope(kind: str, **more: Any) -> dict[str, Any]:

@@ -54,7 +54,7 @@ STATED: dict[str, dict[str, Any]] = {
     "xmod": {"default_language": "en_XX"},
     "zamba2": {"layers_block_type": HYBRID, "use_mem_rope": True},
 }
-LIMIT = 30  # seconds of the processor for a type
+LIMIT = 60  # seconds of the processor for a type
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Error:")
 HEAD = ("type", "layers", "described as", "logits off by", "why not")
 PAGE = """# Rotary positions of all causal types

@@ -14,8 +14,8 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
-HEAD = ["layers", "type", "for", "pairs", "slow", "times", "off by", "logits off by"]
-HEAD += ["rope here", "why not"]
+HEAD = ["layers", "type", "for", "pairs", "slow", "times", "scores times"]
+HEAD += ["off by", "logits off by", "rope here", "why not"]
 
 
 @app.command()
@@ -55,7 +55,8 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     """Describe the rotary positions of a model, measured on a small random one.
 
     `slow` pairs do not finish a turn within the length that the row is `for`. `times`
-    is the factor of cosines and sines. `off by` is the largest relative difference of
+    is the factor of cosines and sines, and `scores times` that of scores beside
+    1/sqrt(head_dim). `off by` is the largest relative difference of
     a frequency, as measured, from the scheme under `rope here`; `logits off by` is the
     largest difference of a logit under that scheme, in parts of the largest logit.
     """
@@ -76,6 +77,7 @@ def describe(model: Model, format: Formats = Format.table) -> int:
             one.pairs,
             one.slow,
             number(one.attention_factor, ".4g"),
+            number(one.scale, ".4g"),
             number(one.apart, ".1e"),
             number(one.off, ".1e"),
             one.label,

@@ -6,7 +6,8 @@ queries and keys are where both are met, whatever code made them.
 """
 
 import inspect
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ class Rotation:
         pairs: of channels; the first turns towards the second.
         frequencies: `(pair,)` float64, radians per position, positive.
         factor: of the channels that are rotated; None if it cannot be measured.
+        scale: of scores before the softmax, in parts of 1/sqrt(width); None if it
+            cannot be measured.
         fault: why this is no rotation by fixed frequencies; empty if it is one.
     """
 
@@ -46,6 +49,7 @@ class Rotation:
     pairs: tuple[tuple[int, int], ...] = ()
     frequencies: Tensor | None = None
     factor: float | None = None
+    scale: float | None = None
     fault: str = ""
 
 
@@ -90,6 +94,7 @@ class _Met(TorchFunctionMode):
         self.states: States = {}
         self.inside: list[int] = []
         self.found: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self.scales: dict[int, float] = {}
         self.replaced: set[int] = set()
         self._hooks: list[Any] = []
 
@@ -148,6 +153,9 @@ class _Met(TorchFunctionMode):
                 named = {"query": None, "key": None, **(kwargs or {})}
                 q, k = [*operands, named["query"], named["key"]][:2]
                 self._keep(q, k)
+                if isinstance(q, Tensor) and isinstance(named.get("scale"), float):
+                    scale = named["scale"] * math.sqrt(q.shape[-1])
+                    self.scales[self.inside[-1]] = scale
             elif func_of in PRODUCTS and len(operands) == 2:
                 first, second = operands
                 if func is torch.einsum:
@@ -302,7 +310,7 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
         if len(counts) > 1 or not all(_same(made[0], one) for one in made):
             fault = "has several products of queries and keys, turned differently"
             made = [Rotation(layer, made[0].width, fault=fault)]
-        found.append(made[0])
+        found.append(replace(made[0], scale=start.scales.get(layer)))
     return found
 
 

@@ -85,6 +85,11 @@ def places_of(model: nn.Module) -> list[Place]:
             )
         above, _, inside = path.rpartition(".")
         found.append(Place(layer, module, modules[above], inside))
+    if any(place.layer < 0 for place in found):
+        raise UnsupportedModelError(
+            f"{name}: shares attention between layers, and schemes act on layers with "
+            f"attention of their own; {WOULD_WORK}"
+        )
     if any(not getattr(place.attention, "is_causal", True) for place in found):
         raise UnsupportedModelError(
             f"{name}: is an encoder, whose tokens look ahead, and schemes act on "

@@ -66,6 +66,8 @@ class Rotary:
         off: largest difference of a logit under the variant, in parts of the largest,
             with all these layers and with each alone; None if it was not compared.
         reason: why the variant is none, or is not proved; empty if it is proved.
+        scale: of scores before the softmax, in parts of 1/sqrt(head_dim), as measured;
+            None if it cannot be.
     """
 
     layers: str
@@ -79,6 +81,7 @@ class Rotary:
     length: int
     off: float | None = None
     reason: str = ""
+    scale: float | None = None
 
     @property
     def label(self) -> str:
@@ -201,6 +204,7 @@ def _rows(
         row = Rotary(
             name, numbers, "n/a", None, None, one.factor, len(one.pairs), slow, length
         )
+        row = replace(row, scale=one.scale)
         rows.append(_proved(_matched(row, one, config), model))
     return rows
 

@@ -21,7 +21,7 @@ SPREAD = 1.2  # of a projection's output, for an input of spread 1
 # row that has a part of the name holds. The rest of a name that is kept comes before.
 KEPT = ("attention_chunk_size", "divisible", "head_dim_ratio")
 LIMITS: tuple[tuple[tuple[str, ...], int], ...] = (
-    (("experts_per_tok", "moe_k", "moe_topk", "top_k_experts", "moe_top_k"), 2),
+    (("num_experts_per_tok", "moe_k", "moe_topk", "top_k_experts", "moe_top_k"), 2),
     (("n_group", "topk_group", "num_expert_group", "mamba_n_groups"), 1),
     (("experts", "expert_num"), 4),
     (("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"), 32),
@@ -196,10 +196,9 @@ def _fill(config: PreTrainedConfig) -> None:
     heads, width = (_own(config, n) for n in ("num_attention_heads", "hidden_size"))
     if not (isinstance(heads, int) and isinstance(width, int) and heads):
         return
-    for name, value in {
-        "num_key_value_heads": heads,
-        "head_dim": width // heads,
-    }.items():
+    sizes = {"num_key_value_heads": heads, "head_dim": width // heads}
+    sizes |= dict.fromkeys(LIMITS[0][0], LIMITS[0][1])  # experts of a token
+    for name, value in sizes.items():
         if vars(config).get(name, value) is None:
             setattr(config, name, value)
 
