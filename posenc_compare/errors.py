@@ -10,7 +10,16 @@ class PosencError(Exception):
 
 
 class ConfigError(PosencError):
-    """A value, name or combination of settings cannot be used."""
+    """A value, name or combination of settings cannot be used.
+
+    Args:
+        message: one line for the user.
+        field: name of the setting or argument with the wrong value.
+    """
+
+    def __init__(self, message: str = "", field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class CorpusError(ConfigError):

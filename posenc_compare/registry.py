@@ -170,7 +170,8 @@ class Registry(Generic[T]):
             raise ConfigError(
                 f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
                 f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a "
-                f"file)"
+                f"file)",
+                field=f"{self.kind}s",
             )
         return entries[name]
 
@@ -237,7 +238,8 @@ class Registry(Generic[T]):
                 return names
             raise ConfigError(
                 f"no {self.kind} matches {pattern[:80]!r} "
-                f"(`posenc-compare list` shows all)"
+                f"(`posenc-compare list` shows all)",
+                field=f"{self.kind}s",
             )
         return [self.entry(pattern).name]
 
@@ -246,7 +248,7 @@ class Registry(Generic[T]):
         check_text(f"{self.kind}s", patterns, "all")
         parts = [part.strip() for part in patterns.split(",") if part.strip()]
         if not parts:
-            raise ConfigError(f"no {self.kind} named; try `all`")
+            raise ConfigError(f"no {self.kind} named; try `all`", f"{self.kind}s")
         return list(dict.fromkeys(n for part in parts for n in self.select(part)))
 
     def declare(self, path: Path, module: str, origin: str) -> list[str]:

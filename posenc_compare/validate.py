@@ -86,11 +86,14 @@ def check_text(name: str, value: object, example: str) -> None:
     """Raise `ConfigError` unless `value` is text, as the example is."""
     if not isinstance(value, str):
         raise ConfigError(
-            f"{name} must be text, got {_short(value)}; {example!r} would work"
+            f"{name} must be text, got {_short(value)}; {example!r} would work",
+            field=name,
         )
 
 
-def check_whole(name: str, value: object, low: int, high: int) -> None:
+def check_whole(
+    name: str, value: object, low: int, high: int, example: int | None = None
+) -> None:
     """Raise `ConfigError` unless `value` is a whole number from `low` to `high`."""
     if (
         not isinstance(value, int)
@@ -99,10 +102,14 @@ def check_whole(name: str, value: object, low: int, high: int) -> None:
     ):
         raise ConfigError(
             f"{name} must be a whole number from {low} to {high}, got {_short(value)}"
+            f"{_advice(example)}",
+            field=name,
         )
 
 
-def check_number(name: str, value: object, low: float, high: float) -> None:
+def check_number(
+    name: str, value: object, low: float, high: float, example: float | None = None
+) -> None:
     """Raise `ConfigError` unless `value` is a finite number from `low` to `high`."""
     if (
         not isinstance(value, int | float)
@@ -111,6 +118,8 @@ def check_number(name: str, value: object, low: float, high: float) -> None:
     ):
         raise ConfigError(
             f"{name} must be a number from {low:g} to {high:g}, got {_short(value)}"
+            f"{_advice(example)}",
+            field=name,
         )
 
 
@@ -119,7 +128,9 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     if not any(type(value) is type(c) and value == c for c in choices):
         wanted = " or ".join(str(choice).lower() for choice in choices)
         meant = hint(str(value), map(str, choices))
-        raise ConfigError(f"{name} must be {wanted}, got {_short(value)}{meant}")
+        raise ConfigError(
+            f"{name} must be {wanted}, got {_short(value)}{meant}", field=name
+        )
 
 
 def check_heads(width: int, heads: int) -> None:
@@ -127,8 +138,13 @@ def check_heads(width: int, heads: int) -> None:
     if width % heads:
         raise ConfigError(
             f"width must be a multiple of heads, got width {width} and heads {heads}; "
-            f"width {width - width % heads or heads} would work"
+            f"width {width - width % heads or heads} would work",
+            field="width",
         )
+
+
+def _advice(example: float | None) -> str:
+    return "" if example is None else f"; {example:g} would work"
 
 
 def _short(value: object) -> str:

@@ -25,10 +25,18 @@ from posenc_compare.analysis.records.store import Store
 
 ROWS: dict[str, Callable[[Path], str]] = {}
 GRID = "nope,rope,alibi,sinusoidal,integer,learned,t5_bias,binary"
-CHEAP = ["measure", "--schemes", GRID, "--measures", "smoothness", "--positions", "64"]
-SIZES = "--layers 1 --width 16 --heads 2 --length 8 --longest 2 --batch 2".split()
-SMALL = ["run", "--measures", "extrapolation", *SIZES, "--test-bytes", "64"]
-LONG = [*SMALL, "--schemes", "learned", "--seeds", "1", "--steps", "1500"]
+CHEAP = [
+    "measure",
+    "--schemes",
+    GRID,
+    "--measures",
+    "smoothness",
+    "--set",
+    "positions=64",
+]
+SIZES = ["--set", "layers=1,width=16,heads=2,length=8,longest=2,batch=2"]
+SMALL = ["run", "--measures", "extrapolation", *SIZES, "--set", "test_bytes=64"]
+LONG = [*SMALL, "--schemes", "learned", "--seeds", "1", "--set", "steps=1500"]
 CHANCE = random.Random(0)
 
 
@@ -129,7 +137,7 @@ def f01(folder: Path) -> str:
     whole, kills, went_on = results(folder / "whole"), 0, 0
     for attempt in range(10):
         out = folder / str(attempt)
-        run = Run([*LONG, "--checkpoint-every", "0.1"], out)
+        run = Run([*LONG, "--set", "checkpoint_every=0.1"], out)
         for _ in range(2):  # the third start of a cell is its last
             before = run.workers()
             manifest = f"ckpt/{next(iter(whole))}/manifest.json"
@@ -281,7 +289,7 @@ def f17(folder: Path) -> str:
     whole = results(folder / "whole")
     for attempt in range(5):
         out = folder / str(attempt)
-        words = [*LONG, "--checkpoint-every", "0.05"]
+        words = [*LONG, "--set", "checkpoint_every=0.05"]
         old = Run(words, out)
         old.wait_for(lambda out=out: bool(list(out.glob("ckpt/*/manifest.json"))))
         time.sleep(seconds(0, 1))

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import posenc_compare as pc
-from posenc_compare.analysis.engine.choices import Choices, SettingChoices, Work
 from posenc_compare.analysis.engine.comparison import Event, plan_comparison
 from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
@@ -103,18 +100,6 @@ def test_a_key_covers_what_is_taken_from_the_package_itself(
     path.write_text(text)
     found = closure("posenc_plugin_x", path)
     assert ("posenc_compare.schemes.scheme" in found) == wanted
-
-
-# --- choices ----------------------------------------------------------------------
-
-
-def test_every_choice_has_its_place() -> None:
-    own = {"seed", "device", "corpus_sha256"}  # a run sets these itself
-    training = {field.name for field in fields(Training)} - own - {"task"}
-    beside = {"preset", "tasks", "seeds", "positions", "probe_dtype", "grid"}
-    assert set(SettingChoices.__annotations__) == training | beside
-    work = {field.name for field in fields(Work)}
-    assert set(Choices.__annotations__) == training | beside | work
 
 
 # --- a comparison -----------------------------------------------------------------

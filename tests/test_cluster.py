@@ -236,7 +236,12 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
     nodes: Nodes, tmp_path: Path, given: dict[str, Any], said: str
 ) -> None:
     where = {"address": nodes.address, **given}
-    words = ["--schemes=rope", "--measures=smoothness", "--positions=16", "--seeds=1"]
+    words = [
+        "--schemes=rope",
+        "--measures=smoothness",
+        "--set=positions=16",
+        "--seeds=1",
+    ]
     run = started(*words, *options("", tmp_path / "run", where))
     _, told = run.communicate(timeout=120)
     assert run.returncode == 2

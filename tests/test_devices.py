@@ -112,16 +112,14 @@ def test_a_limit_of_memory_is_refused_where_it_would_not_hold(
 ) -> None:
     done = posenc(*WORDS, *words, "--memory", "4")
     assert done.returncode == code
-    said = (
-        "error: --memory must be left out for cells on a GPU, whose memory it does not"
-    )
+    said = "error: memory must be left out for cells on a GPU, whose memory it does not"
     if code:
         assert done.stderr == f"{said} limit, got 4; `--device cpu` would work\n"
 
 
 def test_cells_must_fit_into_the_memory_of_their_device(posenc, present: None) -> None:
     words = ["measure", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
-    words += ["--positions", "1048576", "--width", "65536"]
+    words += ["--set", "positions=1048576,width=65536"]
     done = posenc(*words, "--device", "cuda")
     assert done.returncode == 2
     assert "must fit into 139.7 GiB of memory, and needs" in done.stderr

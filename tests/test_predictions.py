@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,34 +169,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("one") / "run", made())
 
 
-def test_the_command_prints_a_table_for_each_outcome(
-    posenc: Command, run: Path
-) -> None:
+def test_every_format_has_all_outcomes(posenc: Command, run: Path) -> None:
     done = posenc("table", run, "--predict")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Spearman's correlation over schemes") == 3
-    lines = [line for line in done.stdout.splitlines() if "the size" in line]
-    assert "+1.00" in lines[1]
-    assert "0.0001" in lines[1]
     latex = posenc("table", run, "--predict", "--format", "tex").stdout
     assert latex.count(r"\begin{tabular}") == 3
     assert r"95\% over families" in latex
-    markdown = posenc("table", run, "--predict", "--format", "md").stdout
-    assert markdown.count("| control: is absolute") == 3
-
-
-def test_numbers_are_printed_for_programs(posenc: Command, run: Path) -> None:
-    rows = json.loads(posenc("table", run, "--predict", "--format", "json").stdout)
-    assert len(rows) == 11
-    (one,) = {
-        (r["n"], r["rho"], r["p_holm"])
-        for r in rows
-        if (r["outcome"], r["quantity"]) == ("bits at 32 minus at 8", "the size")
-    }
-    assert one == (12, pytest.approx(1), pytest.approx(1e-4))
-    assert any(r["rho"] is None for r in rows)
     text = posenc("table", run, "--predict", "--format", "csv").stdout
-    assert len(list(csv.DictReader(io.StringIO(text)))) == 11
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 11
+    assert {one["rho"] for one in rows if one["quantity"] == NAN} == {""}
 
 
 def test_a_folder_with_too_little_is_refused_in_one_line(

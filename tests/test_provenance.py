@@ -10,11 +10,11 @@ import torch
 
 from posenc_compare.analysis.engine import comparison
 from posenc_compare.analysis.engine import provenance as module
-from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.comparison import compare
 from posenc_compare.analysis.engine.provenance import provenance
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.schemes import Variant
 
 
@@ -148,11 +148,11 @@ def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(
     asked["on_event"] = lambda event: said.append(event.note)
     compare("rope", "smoothness", **asked)
     compare("rope", "smoothness", deterministic=True, **asked)
-    line = "1 computed before without `--deterministic`; `--overwrite` computes them"
+    line = "1 computed before without deterministic=true; `--overwrite` computes them"
     assert len([note for note in said if note.startswith(line)]) == 1
     said.clear()
     compare("rope", "smoothness", deterministic=True, overwrite=True, **asked)
-    assert not [note for note in said if "`--deterministic`" in note]
+    assert not [note for note in said if "deterministic=true" in note]
 
 
 def test_a_record_is_computed_again_as_strictly_as_before(

@@ -157,7 +157,7 @@ def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> 
             "--measures",
             "uniqueness,perturbation",
         ),
-        *("--positions", "8", "--out", results),
+        *("--set", "positions=8", "--out", results),
     )
     assert run.returncode == 0, run.stderr
     out = tmp_path / "plots"

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from scipy import stats
 from support.records import HOSTILE, curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import (
@@ -58,24 +57,6 @@ def tables(folder: Path, by: str = "steps") -> dict[str, Table]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("one") / "run", made())
-
-
-def test_two_values_stand_side_by_side_with_the_paired_change(run: Path) -> None:
-    found = tables(run)
-    assert list(found) == ["bits at 8", "bits at 16"]
-    table = found["bits at 8"]
-    assert "by steps (mean ± half width of the 95% interval over 6" in table.title
-    assert table.head == ["scheme", "10", "40", "change"]
-    (row_of_a,) = [cells for cells in table.rows if cells[0] == "a"]
-    before, after, change = row_of_a[1:]
-    assert isinstance(before, Cell)
-    assert isinstance(after, Cell)
-    assert isinstance(change, Cell)
-    assert before.mean == pytest.approx(2.0 + NOISE[0, 0].mean())
-    paired = 1.9 - 2.0 + NOISE[0, 1] - NOISE[0, 0]
-    assert change.mean == pytest.approx(paired.mean())
-    width = stats.t.ppf(0.975, 5) * paired.std(ddof=1) / np.sqrt(6)
-    assert change.half_width == pytest.approx(width)
 
 
 def test_documents_are_no_part_of_the_intervals(run: Path, tmp_path: Path) -> None:
@@ -189,14 +170,6 @@ def test_a_text_is_named(tmp_path: Path) -> None:
     table = tables(stored(tmp_path / "run", records), "corpus")["bits at 8"]
     assert table.head == ["scheme", "code", "prose", "change"]
     assert "(1 seed)" in table.title
-
-
-def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
-    done = posenc("table", run, "--by", "steps")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "undecided, for the sign changes (1 of 3): a and b" in done.stdout
-    latex = posenc("table", run, "--by", "steps", "--format", "tex").stdout
-    assert latex.count(r"\begin{tabular}") == 2
 
 
 @pytest.mark.parametrize(

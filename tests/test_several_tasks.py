@@ -328,9 +328,9 @@ def test_a_run_of_two_tasks_shows_both(posenc: Command, tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = posenc(
         *("run", "--schemes", "nope,rope_2d", "--tasks", "copy,grid_lookup"),
-        *("--measures", "extrapolation", "--seeds", "1", "--steps", "2"),
-        *("--layers", "1", "--width", "16", "--heads", "2", "--length", "16"),
-        *("--longest", "2", "--test-bytes", "64", "--out", out),
+        *("--measures", "extrapolation", "--seeds", "1", "--set", "steps=2"),
+        *("--set", "layers=1,width=16,heads=2,length=16"),
+        *("--set", "longest=2,test_bytes=64", "--out", out),
     )
     assert done.returncode == 0, done.stderr
     assert "by task" in done.stdout

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.gpu.common import Options, shown
 
 COUNTS = (1, 2, 4, 8, 12)
-TINY = "--steps 3 --length 16 --width 16 --heads 2 --batch 2 --test-bytes 64"
+TINY = "steps=3,length=16,width=16,heads=2,batch=2,test_bytes=64,longest=2"
 
 
 def run(options: Options) -> None:
@@ -21,7 +21,7 @@ def run(options: Options) -> None:
         words += ["--measures", "extrapolation", "--schemes", "nope,rope"]
         words += ["--seeds", str(seeds), "--workers", str(workers)]
         words += ["--device", options.device]
-        words += [*TINY.split(), "--longest", "2"] if options.small else []
+        words += ["--set", TINY] if options.small else []
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
             done = subprocess.run(

@@ -5,13 +5,14 @@ import itertools
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from tabulate import tabulate
 
-from posenc_compare.analysis.engine.choices import Choices
+from posenc_compare.analysis.settings.presets import default_text
+from posenc_compare.analysis.settings.table import TABLE, type_text
 from posenc_compare.analysis.show.listing import by_family
-from posenc_compare.cli.describe import dependence, kind_text, parameters
+from posenc_compare.cli.describe import dependence, parameters
 from posenc_compare.references import ARXIV, cited
 from posenc_compare.registry import MEASURES, PLOTS, SCHEMES, TASKS, Entry, Registry
 from posenc_compare.schemes import DOORS, Geometry
@@ -199,11 +200,12 @@ def _plot(entry: Entry, root: Path) -> str:
 def _settings() -> str:
     """Return the page of the settings of a comparison."""
     rows: list[list[object]] = []
-    for name, hint in get_type_hints(Choices, include_extras=True).items():
-        kind, words = get_args(hint)
-        rows.append([f"`{name}`", kind_text(kind), words])
-    text = "`compare` takes each by its name, and `run` as a flag: `--learning-rate`."
-    return f"# Settings\n\n{text}\n\n{_table(['name', 'type', 'what it is'], rows)}\n"
+    for name, one in TABLE.items():
+        kind, default = type_text(one), default_text(name)
+        rows.append([f"`{name}`", kind, default, one.metadata["sentence"]])
+    text = "For `run --set NAME=VALUE`, `--config FILE.toml` and `compare(NAME=VALUE)`."
+    head = ["name", "type and unit", "default", "meaning"]
+    return f"# Settings\n\n{text}\n\n{_table(head, rows)}\n"
 
 
 def _examples(folder: Path) -> str:

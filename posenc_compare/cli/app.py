@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from posenc_compare import __version__
+from posenc_compare.analysis.settings.table import TABLE
 from posenc_compare.cli.check import check
 from posenc_compare.cli.console import say
 from posenc_compare.cli.describe import describe
@@ -32,7 +33,24 @@ from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
 from posenc_compare.errors import PosencError, StoreError
-from posenc_compare.validate import hint
+from posenc_compare.validate import hint, near
+
+
+class Command(TyperCommand):
+    """A command with its options in groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of each group under its title."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            argument = param.param_type_name == "argument"
+            title = "Arguments" if argument else "Options"
+            title = getattr(param, "rich_help_panel", None) or title
+            if record := param.get_help_record(ctx):
+                groups.setdefault(title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 class Commands(TyperGroup):
@@ -93,10 +111,17 @@ def _refuse(reason: str, code: int) -> int:
 
 def _usage(error: Any) -> str:
     """Return what typer says of a wrong command line; the nearest option first."""
-    if not getattr(error, "possibilities", None):
+    if not hasattr(error, "possibilities"):
         return error.format_message().replace("Value error, ", "")
     names = [name for p in error.ctx.command.params for name in p.opts]
-    return f"{error.message}{hint(error.option_name, names)}"
+    setting = error.option_name.removeprefix("--").replace("-", "_")
+    setting = setting.removeprefix("not_")
+    if "--set" in names and setting in TABLE:
+        return f"{error.option_name} is a setting: --set {setting}=VALUE"
+    found = near(setting, TABLE) if "--set" in names else []
+    meant = hint(error.option_name, names)
+    meant = f"; did you mean --set {found[0]}=VALUE?" if found and not meant else meant
+    return f"{error.message}{meant}"
 
 
 def _version(wanted: bool) -> None:
@@ -132,5 +157,5 @@ for command in (
     reproduce,
     env,
 ):
-    app.command(command.__name__.strip("_"))(command)
+    app.command(command.__name__.strip("_"), cls=Command)(command)
 app.add_typer(hf, name="hf")

@@ -1,55 +1,90 @@
-"""A TOML file of a comparison: what it chooses, and the lines to blame."""
+"""Settings of the command line and of TOML files; errors point to the line."""
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.choices import Choices, SettingChoices
+from posenc_compare.analysis.settings.table import TABLE, Work, parse_value
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint, read_regular
 
 LONG = 1 << 20  # bytes of such a file
-KNOWN = ("schemes", "measures", "plugins", *SettingChoices.__annotations__)
+LISTED = "`posenc-compare describe settings` lists all"
+SETTING = re.compile(r",(?=\s*[A-Za-z][\w-]*\s*=)")  # the comma before another setting
 
 
 @contextmanager
-def configured(
-    path: Path | None, flags: Body, named: dict[str, str] | None = None
-) -> Iterator[Body]:
-    """Yield the choices of a file and of flags, which win over the file.
+def configured(options: Body, allowed: Collection[str]) -> Iterator[Body]:
+    """Yield the values of options and settings by name; errors inside get their line.
 
-    Inside, an error about a value of the file names its line, and one about a value of
-    a flag names the flag.
+    The command line wins over the file.
 
     Args:
-        path: of the file, or None.
-        flags: values by name.
-        named: flags that have another name than their value.
+        options: of the command by name, `config` and `set` among them; None if not
+            given.
+        allowed: names of settings that the command takes.
 
     Raises:
-        ConfigError: if the file cannot be read, or has a key that is no setting.
+        ConfigError: if the file cannot be read, or a name is unknown or repeated.
     """
-    chosen, places = _read(path) if path else ({}, {})
+    given = {name: value for name, value in options.items() if value is not None}
+    config = given.pop("config", None)
+    for name, value in _settings(given.pop("set", [])):
+        _check_known(name, allowed, allowed)
+        if name in given:
+            both = f"{given[name]!s:.40} and {value!s:.40}"
+            raise ConfigError(f"{name} must be given once, got {both}", field=name)
+        given[name] = value
+    known = {*options, *allowed} - {"config", "set"}
+    chosen, places = _read(config, known, allowed) if config else ({}, {})
     try:
-        yield {**chosen, **flags}
+        yield {**chosen, **given}
     except ConfigError as error:
-        name, _, rest = str(error).partition(" ")  # messages begin with what is wrong
-        key = name.replace("-", "_")
-        if key in flags and key in Choices.__annotations__:
-            flag = (named or {}).get(key, f"--{key.replace('_', '-')}")
-            raise ConfigError(f"{flag} {rest}") from error
-        if name == "unknown":  # scheme, measure, task, ...
-            name = f"{rest.partition(' ')[0]}s"
-        if name in places and name not in flags:
-            raise ConfigError(f"{places[name]}: {error}") from error
+        if error.field in places and error.field not in given:
+            place = places[error.field]
+            raise ConfigError(f"{place}: {error}", error.field) from error
         raise
 
 
-def _read(path: Path) -> tuple[Body, dict[str, str]]:
-    """Return the values of a TOML file by name, and where it has each."""
+def _settings(words: Iterable[str]) -> Iterator[tuple[str, object]]:
+    """Yield the names and values of `--set`.
+
+    Raises:
+        ConfigError: if one is not NAME=VALUE.
+    """
+    for part in (part for word in words for part in SETTING.split(word)):
+        name, sign, text = part.partition("=")
+        name = name.strip().replace("-", "_")
+        if not name or not sign:
+            raise ConfigError(
+                f"--set must be NAME=VALUE, got {part[:80]!r}; steps=300 would work"
+            )
+        one = TABLE.get(name)
+        yield name, parse_value(one, text.strip()) if one else text
+
+
+def _check_known(
+    name: str, known: Collection[str], allowed: Collection[str], kind: str = "setting"
+) -> None:
+    """Raise `ConfigError` unless a name is known to the command."""
+    if name in known:
+        return
+    if name in TABLE:
+        own = [one for one in TABLE if one in allowed]
+        own = [one for one in own if one not in Work.__dataclass_fields__] or own
+        raise ConfigError(
+            f"{name} must be left out of this command; {', '.join(own)} would work"
+        )
+    raise ConfigError(f"unknown {kind} {name[:80]!r}{hint(name, known)} ({LISTED})")
+
+
+def _read(
+    path: Path, known: Collection[str], allowed: Collection[str]
+) -> tuple[Body, dict[str, str]]:
+    """Return the values of a TOML file by name, and the place of each."""
     try:
         text = read_regular(path, LONG).decode("utf-8-sig")
         read = tomllib.loads(text)
@@ -60,16 +95,18 @@ def _read(path: Path) -> tuple[Body, dict[str, str]]:
     chosen, places = {}, {}
     for key, value in read.items():
         name, place = key.replace("-", "_"), f"{path}:{_line(text, key)}"
-        if name not in KNOWN:
-            raise ConfigError(f"{place}: unknown key {key[:80]!r}{hint(name, KNOWN)}")
-        if name in chosen:
-            raise ConfigError(f"{place}: repeated key {key[:80]!r}")
+        name = "plugins" if name == "plugin" else name
         try:
+            _check_known(name, known, allowed, "key")
             repr(value)  # as messages do
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {error}") from error
         except (ValueError, RecursionError) as error:
             raise ConfigError(
                 f"{place}: {key[:80]} must have numbers of fewer digits, got {error}"
             ) from error
+        if name in chosen:
+            raise ConfigError(f"{place}: repeated key {key[:80]!r}")
         chosen[name], places[name] = value, place
     return chosen, places
 

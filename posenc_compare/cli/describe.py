@@ -1,11 +1,14 @@
-"""The command that describes a scheme, a measure, a task or a plot."""
+"""The command that describes a scheme, a measure, a task, a plot or all settings."""
 
 import inspect
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.settings.presets import default_text
+from posenc_compare.analysis.settings.table import GROUPS, TABLE, type_text
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import ConfigError
@@ -21,10 +24,14 @@ LENGTHS = 64, 128, 512  # of training, of the presets
 
 
 def describe(
-    name: Annotated[str, typer.Argument(help="Scheme, measure, task or plot.")],
+    name: Annotated[
+        str, typer.Argument(help="Scheme, measure, task, plot, or `settings`.")
+    ],
     plugin: Plugins = None,
 ) -> None:
-    """Describe a scheme, a measure, a task or a plot."""
+    """Describe a scheme, a measure, a task or a plot; or `settings`, all of them."""
+    if name == "settings":
+        return _describe_settings()
     found = [registry for registry in REGISTRIES if name in registry.entries()]
     if not found:
         every = sorted({known for r in REGISTRIES for known in r.entries()})
@@ -47,6 +54,20 @@ def kind_text(kind: object) -> str:
         return "scheme"
     choices = getattr(kind, "__args__", None)
     return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
+
+
+def _describe_settings() -> None:
+    """Print the table of settings: name, type, unit, default, sentence."""
+    tell("For `--set NAME=VALUE`, `--config FILE.toml` and `compare(NAME=VALUE)`.")
+    for title, group in GROUPS.items():
+        print()
+        tell(title)
+        for name in inspect.get_annotations(group):
+            one, default = TABLE[name], default_text(name) or "none"
+            tell(f"  {name}: {type_text(one)}")
+            text = f"{one.metadata['sentence']} [{default}]"
+            for line in textwrap.wrap(text, 74):
+                tell(f"      {line}")
 
 
 def _describe_scheme(name: str) -> None:
@@ -101,7 +122,7 @@ def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, int]]) -> None:
         [option, of.positions, of.trained_at, *(defaults[option] for defaults in at)]
         for option, of in scheme.published.items()
     ]
-    show("Defaults by training length, with `--lengths scaled`", head, body)
+    show("Defaults by training length, with lengths=scaled", head, body)
 
 
 def dependence(scheme: "Scheme", doors: list[str]) -> str:

@@ -1,12 +1,13 @@
 """The commands on models of Hugging Face."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, show
-from posenc_compare.cli.options import Format, Formats, with_choices
-from posenc_compare.cli.run import DryRun, Out, run_comparison
+from posenc_compare.cli.options import WORK, Format, Formats, with_options
+from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
 Model = Annotated[
@@ -18,7 +19,7 @@ HEAD += ["rope here", "why not"]
 
 
 @app.command()
-@with_choices(["device", "threads", "workers", "timeout", "checkpoint_every", "retry"])
+@with_options(*WORK[:4], "retry", "set", "out", "dry_run")
 def evaluate(
     model: Model,
     lengths: Annotated[
@@ -35,18 +36,17 @@ def evaluate(
         str, typer.Option(help="File or folder to read; default: of the corpus.")
     ] = "",
     dtype: Annotated[str, typer.Option(help="Of the weights.")] = "float32",
-    out: Out = None,
     format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
+    **options: Any,
 ) -> int:
     """Read a checkpoint at several lengths, under every scaling of its positions."""
     from posenc_compare.hf.planned import evaluation
 
     given = {"lengths": lengths, "rules": rules, "dtype": dtype}
     given |= {"corpus": corpus, "test_corpus": test_corpus}
-    made = {name: value for name, value in chosen.items() if value is not None}
-    comparison = evaluation(model, given, made, windows)
+    out, dry_run = options.pop("out"), bool(options.pop("dry_run"))
+    with configured(options, {*WORK[:4], "retry", "checkpoint_every"}) as work:
+        comparison = evaluation(model, given, work, windows)
     return run_comparison(comparison, out, format, dry_run)
 
 

@@ -1,32 +1,16 @@
-"""The options that several commands share.
-
-Those of `run` and `measure` are made from the choices of a comparison, which stand in
-`analysis.engine.choices` with their types and help.
-"""
+"""The options that several commands share; those of settings come from their table."""
 
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 
-from posenc_compare.analysis.engine.choices import Choices, Work
-from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
+from posenc_compare.analysis.settings.presets import default_text
+from posenc_compare.analysis.settings.table import TABLE, parse_value
 from posenc_compare.registry import add_plugin
-from posenc_compare.validate import number
 
 
 class Format(StrEnum):
@@ -80,80 +64,96 @@ Plugins = Annotated[
         "--plugin",
         callback=_declare,
         is_eager=True,  # names of a plugin may stand in any other option
+        metavar="FILE",
         help="File or module that registers schemes, measures, tasks or plots; may be "
         "repeated.",
+        rich_help_panel="Settings",
     ),
 ]
 
+
+def _own(*flags: str, help: str, panel: str, metavar: str | None = None) -> Any:
+    """Return an option of a command that is no setting."""
+    return typer.Option(
+        *flags, help=help, rich_help_panel=panel, metavar=metavar, show_default=False
+    )
+
+
+SCHEMES = (
+    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
+    "variants as name:key=value;key=value. [all]"
+)
+MEASURES = (
+    "Comma-separated names of `list`, `trained`, `untrained` or `all`. [all; of "
+    "`measure`: untrained]"
+)
+CONFIG = "TOML file of settings and options; the command line wins over it."
+SET = "Setting of `describe settings`; may be repeated or separated by commas."
+OUT = "Folder for records, tables and plots."
+DRY_RUN = "Show the cells without computing them."
+Text = str | None
+Words = list[str] | None
+OWN: dict[str, Any] = {
+    "schemes": Annotated[Text, _own("--schemes", help=SCHEMES, panel="Comparison")],
+    "measures": Annotated[Text, _own("--measures", help=MEASURES, panel="Comparison")],
+    "config": Annotated[Path | None, _own("--config", help=CONFIG, panel="Settings")],
+    "set": Annotated[
+        Words, _own("--set", help=SET, panel="Settings", metavar="NAME=VALUE")
+    ],
+    "plugins": Plugins,
+    "out": Annotated[Path | None, _own("--out", help=OUT, panel="Output")],
+    "format": Annotated[
+        Format | None, _own("--format", help="Format of stdout.", panel="Output")
+    ],
+    "dry_run": Annotated[bool | None, _own("--dry-run", help=DRY_RUN, panel="Output")],
+}
 Command = TypeVar("Command", bound=Callable[..., Any])
-CHOICES = get_type_hints(Choices, include_extras=True)
-DEFAULTS = {field.name: field.default for field in fields(Work)}
-METAVARS = {int: "INTEGER", float: "FLOAT", "seeds": "SEEDS", "grid": "ROWSxCOLUMNS"}
+METAVARS = {int: "INTEGER", float: "FLOAT", int | str: "SEEDS", str: "TEXT"}
+COMMON = ("config", "set", "plugins", "out", "format", "dry_run")
+WORK = ("device", "workers", "threads", "timeout", "memory", "retry", "overwrite")
+WORK += ("reuse", "shard", "engine", "yes")
 
 
-def with_choices(
-    names: Iterable[str], flags: dict[str, str] | None = None, **defaults: object
-) -> Callable[[Command], Command]:
-    """Give a command an option for each choice in place of its `**chosen`.
+def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
+    """Give a command these options instead of `**options`.
 
-    A choice is None where the user makes none and there is no default.
+    An option that is not given is None.
 
     Args:
-        names: of the choices, in the order of the help.
-        flags: of some of them, instead of their names.
-        **defaults: of some of them, instead of those of `Work`.
+        *names: of settings, or of `OWN`.
+        **defaults: of the command, where they are not those of the table.
     """
 
     def give(command: Command) -> Command:
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
-        values = {**DEFAULTS, **defaults}
-        trains = "steps" in names
-        made = [
-            _option(name, values.get(name), (flags or {}).get(name), trains)
-            for name in names
-        ]
-        command.__signature__ = signature.replace(parameters=[*own, *made])
+        made = [_option(name, defaults.get(name, "")) for name in names]
+        made = signature.replace(parameters=[*own, *made])
+        command.__signature__ = made  # type: ignore[attr-defined]
         return command
 
     return give
 
 
-def _option(
-    name: str, default: object, flag: str | None, trains: bool
-) -> inspect.Parameter:
-    """Return the parameter from which typer makes the option of a choice."""
-    kind, help = get_args(CHOICES[name])
-    help += _presets(name, trains) if default is None else ""
-    facts: dict[str, Any] = {"metavar": METAVARS.get(name, METAVARS.get(kind))}
-    flag = flag or f"--{name.replace('_', '-')}"
-    if kind == int | str:
-        kind = str  # what it reads as is found out later
-    elif get_origin(kind) is Literal:
-        kind, facts = str, {"metavar": f"[{'|'.join(get_args(kind))}]"}
-    elif kind in (int, float):  # other text is left for a later check
-        facts["parser"] = lambda text: number(text, kind)
-    elif kind is bool and default is None:
-        flag = f"{flag}/--not-{name}"
-    option = typer.Option(flag, help=help, **facts)
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind | None, option],
+def _option(name: str, default: str) -> inspect.Parameter:
+    """Return the parameter from which typer makes the option of a setting."""
+    if name in OWN:
+        return _parameter(name, OWN[name])
+    one, default = TABLE[name], default or default_text(name)
+    flag, metavar = one.type is bool, METAVARS.get(one.type)
+    if get_origin(one.type) is Literal:
+        metavar = f"[{'|'.join(get_args(one.type))}]"
+    option = typer.Option(
+        f"--{name.replace('_', '-')}",
+        help=one.metadata["sentence"] + (f" [{default}]" if default else ""),
+        rich_help_panel="Execution" if name in WORK else "Comparison",
+        parser=None if flag else lambda text: parse_value(one, text),
+        metavar=metavar,
     )
+    return _parameter(name, Annotated[bool | None if flag else Any, option])
 
 
-def _presets(name: str, trains: bool) -> str:
-    """Return what a choice is in each preset, or by default where none is trained."""
-    if name == "seeds":
-        values = {preset: of.seeds for preset, of in PRESETS.items()}
-    elif trains and hasattr(Training, name):
-        values = {preset: getattr(of.training, name) for preset, of in PRESETS.items()}
-    else:
-        values = {"default": getattr(ProbeSetting, name.removeprefix("probe_"), None)}
-    if len(set(values.values())) == 1:
-        values = {"default": next(iter(values.values()))}
-    if set(map(type, values.values())) & {type(None), bool, str}:
-        return ""
-    return f" [{', '.join(f'{of}: {value}' for of, value in values.items())}]"
+def _parameter(name: str, kind: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+    )

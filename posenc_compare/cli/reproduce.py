@@ -1,14 +1,15 @@
 """The command that computes published figures, and published orders, again."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.choices import WorkChoices
+from posenc_compare.analysis.settings.table import Work
+from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
-from posenc_compare.cli.options import Format, Formats, with_choices
+from posenc_compare.cli.options import WORK, Format, Formats, with_options
 
 Names = Annotated[
     str,
@@ -18,17 +19,17 @@ Names = Annotated[
     ),
 ]
 
+ALLOWED = {"preset", "seeds", "steps", *Work.__dataclass_fields__}
 
-@with_choices(
-    ["preset", "seeds", "steps", *WorkChoices.__annotations__], preset="standard"
-)
+
+@with_options("config", "set", "preset", "seeds", *WORK, preset="standard")
 def reproduce(
     names: Names = "",
     format: Formats = Format.table,
     out: Annotated[
         Path, typer.Option(help="Folder for records; those that are there are used.")
     ] = Path("runs/reproduce"),
-    **chosen: object,
+    **options: Any,
 ) -> int:
     """Compare published figures and orders with those here.
 
@@ -36,7 +37,8 @@ def reproduce(
     """
     if not names:
         return _figures(format)
-    return _orders(names, out, format, chosen)
+    with configured(options, ALLOWED) as chosen:
+        return _orders(names, out, format, {"preset": "standard", **chosen})
 
 
 def _figures(format: str) -> int:
@@ -53,7 +55,7 @@ def _figures(format: str) -> int:
     return int(any(figure.verdict == "differs" for figure in found))
 
 
-def _orders(names: str, out: Path, format: str, chosen: dict[str, object]) -> int:
+def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     """Train what published orders take and show their verdicts.
 
     Returns:
@@ -66,11 +68,10 @@ def _orders(names: str, out: Path, format: str, chosen: dict[str, object]) -> in
 
     wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
     orders = {name: published_order(name) for name in wanted}
-    choices: Body = {n: value for n, value in chosen.items() if value is not None}
     store, tables, failed = Store(out), [], 0
     rows: list[list[object]] = []
     for name, order in orders.items():
-        both: Body = {**choices, **order.choices}
+        both: Body = {**chosen, **order.choices}
         comparison = plan_comparison(order.schemes, "extrapolation", **both)
         with progress() as listen:
             if comparison.compute(store, listen):

@@ -1,19 +1,20 @@
 """The command that computes one record again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.cli.console import name_of, say, tell
-from posenc_compare.cli.options import Folder, Plugins, with_choices
+from posenc_compare.cli.options import Folder, Plugins, with_options
 from posenc_compare.errors import ConfigError
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.records.record import Record
 
 
-@with_choices(["timeout", "memory"])
+@with_options("timeout", "memory")
 def rerun(
     key: Annotated[str, typer.Argument(help="Of a record, or how it begins.")],
     folder: Folder,
@@ -24,10 +25,10 @@ def rerun(
         str, typer.Option(help="Where the text to test on is, if it is another.")
     ] = "",
     plugin: Plugins = None,
-    **chosen: float,
+    **options: Any,
 ) -> int:
     """Compute a record again; say if the result is the same."""
-    from posenc_compare.analysis.engine.comparison import Work, recompute
+    from posenc_compare.analysis.engine.comparison import recompute
     from posenc_compare.analysis.engine.machine import check_machine
     from posenc_compare.analysis.records.diff import difference
     from posenc_compare.analysis.records.record import Record
@@ -39,9 +40,8 @@ def rerun(
     old = Record.from_json(stored) if stored else shown
     work = Work(
         workers=1,
-        timeout=chosen["timeout"],
-        memory=chosen["memory"],
         deterministic=bool(old.provenance.facts.get("deterministic_algorithms")),
+        **{name: value for name, value in options.items() if value is not None},
     )
     new = recompute(old, (corpus, test_corpus), plugin or [], work)
     if isinstance(new, str):

@@ -3,124 +3,80 @@
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.choices import SettingChoices, WorkChoices
+from posenc_compare.analysis.settings.table import TABLE, Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import progress, say, show
 from posenc_compare.cli.list import report_broken
-from posenc_compare.cli.options import Format, Formats, Plugins, with_choices
+from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import show_tables
+from posenc_compare.validate import check_choice, check_text
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Comparison
     from posenc_compare.analysis.records.cells import Cell
     from posenc_compare.analysis.records.store import Store
 
-SCHEMES = (
-    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
-    "variants as name:key=value;key=value."
-)
-Out = Annotated[Path | None, typer.Option(help="Folder for records and what is shown.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the cells, run none.")]
-DTYPE = {"probe_dtype": "--dtype"}  # there is no other dtype without training
-COSTED = ("width", "heads", "positions", "probe_dtype")
-UNTRAINED = ("seeds", "width", "heads", "positions", "lengths", "probe_dtype", "grid")
+DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
+COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields__}
+UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
 
 
-@with_choices([*SettingChoices.__annotations__, *WorkChoices.__annotations__])
-def run(
-    schemes: Annotated[
-        str | None, typer.Option(help=SCHEMES, show_default="all")
-    ] = None,
-    measures: Annotated[
-        str | None,
-        typer.Option(
-            help="Comma-separated names of `list`, `trained`, `untrained` or `all`.",
-            show_default="all",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file of a comparison: schemes, measures, plugins (a list) and "
-            "any of the options from --preset to --grid. What is given here as well "
-            "wins over it."
-        ),
-    ] = None,
-    plugin: Plugins = None,
-    out: Out = None,
-    format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
-) -> int:
+@with_options("schemes", "measures", *COMMON, *DATA, *WORK)
+def run(**options: Any) -> int:
     """Measure and train schemes; write tables and plots.
 
     A second run of the same command computes only what is not there yet.
     """
-    from posenc_compare.analysis.engine.comparison import plan_comparison
-
-    given = {**chosen, "schemes": schemes, "measures": measures, "plugins": plugin}
-    with configured(config, _made(given)) as choices:
-        asked: Body = {"schemes": "all", **choices}
-        comparison = plan_comparison(**asked)
-    return run_comparison(comparison, out, format, dry_run)
+    return _run(options, TABLE, schemes="all")
 
 
-@with_choices([*UNTRAINED, *WorkChoices.__annotations__], DTYPE, seeds=1)
-def measure(
-    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
-    measures: Annotated[
-        str, typer.Option(help="As of `run`; `all` would train too.")
-    ] = "untrained",
-    plugin: Plugins = None,
-    out: Out = None,
-    format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
-) -> int:
+@with_options("schemes", "measures", *COMMON, "seeds", *WORK, seeds="1")
+def measure(**options: Any) -> int:
     """Measure schemes without training: seconds, not minutes."""
-    from posenc_compare.analysis.engine.comparison import plan_comparison
-
-    with configured(None, _made(chosen), DTYPE) as choices:
-        comparison = plan_comparison(schemes, measures, plugins=plugin or [], **choices)
-    where = out or (None if "grid" in choices else Path("runs/measure"))
-    return run_comparison(comparison, where, format, dry_run)
+    defaults: Body = {"schemes": "all", "measures": "untrained", "seeds": 1}
+    return _run(options, UNTRAINED, "runs/measure", **defaults)
 
 
-@with_choices(
-    [*COSTED, *WorkChoices.__annotations__],
-    DTYPE,
-    positions=2048,
-    width=512,
-    heads=8,
-    probe_dtype="float32",
-)
-def cost(
-    schemes: Annotated[str, typer.Option(help=SCHEMES)] = "all",
-    plugin: Plugins = None,
-    out: Out = None,
-    format: Formats = Format.table,
-    dry_run: DryRun = False,
-    **chosen: object,
-) -> int:
+@with_options("schemes", *COMMON, *WORK)
+def cost(**options: Any) -> int:
     """Time attention with schemes by length, beside the bare kernel."""
+    defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
+    defaults |= {"schemes": "all", "measures": "attention_cost"}
+    return _run(options, COSTED, "runs/cost", probe_dtype="float32", **defaults)
+
+
+def _run(
+    options: Body, allowed: Collection[str], folder: str = "", **defaults: Any
+) -> int:
+    """Plan and run a comparison.
+
+    Args:
+        options: of the command by name; None if not given.
+        allowed: names of settings that the command takes.
+        folder: for records by default; empty, or on a grid, that of the preset.
+        **defaults: of the command.
+
+    Raises:
+        ConfigError: if a value cannot be used.
+    """
     from posenc_compare.analysis.engine.comparison import plan_comparison
 
-    with configured(None, _made(chosen), DTYPE) as choices:
-        comparison = plan_comparison(
-            schemes, "attention_cost", plugins=plugin or [], **choices
-        )
-    return run_comparison(comparison, out or Path("runs/cost"), format, dry_run)
-
-
-def _made(chosen: dict[str, object]) -> Body:
-    """Return the choices that the user made, or that have a default."""
-    return {name: value for name, value in chosen.items() if value is not None}
+    with configured(options, allowed) as given:
+        chosen: Body = {**defaults, **given}
+        out, format = chosen.pop("out", None), str(chosen.pop("format", "table"))
+        dry_run = chosen.pop("dry_run", False)
+        if out is not None and not isinstance(out, Path):
+            check_text("out", out, "runs/mine")
+        check_choice("format", format, tuple(map(str, Format)))
+        check_choice("dry_run", dry_run, (True, False))
+        comparison = plan_comparison(**chosen)
+    out = out or ("" if "grid" in chosen else folder)
+    return run_comparison(comparison, Path(out) if out else None, format, dry_run)
 
 
 def run_comparison(

@@ -12,13 +12,13 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.comparison import Comparison
 from posenc_compare.analysis.engine.devices import resolve_device
 from posenc_compare.analysis.engine.machine import limits_of
 from posenc_compare.analysis.engine.plan import graphics_of
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.checkpoint import Checkpoint
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.files import sha256_of

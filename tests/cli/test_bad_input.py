@@ -49,8 +49,8 @@ def refused(done: Any, code: int = 2) -> str:
 @pytest.mark.parametrize("size", [*SIZES, "positions", "threads", "workers"])
 @pytest.mark.parametrize("value", ["-1", str(2**63), "1.5", "true", "x", "", "nan"])
 def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -> None:
-    line = refused(posenc(*DRY, f"--{size}={value}"))
-    assert f"--{size} must be a whole number from " in line
+    line = refused(posenc(*DRY, f"--set={size}={value}"))
+    assert f"{size.replace('-', '_')} must be a whole number from " in line
     assert f"got {value}" in line or f"got {value!r}" in line
 
 
@@ -72,9 +72,9 @@ def test_seeds_that_are_named_are_planned(posenc) -> None:
     "grid", ["16", "1x16", "33x32", "16x16x", "2x2x2x2", "", "-2x8"]
 )
 def test_grids_are_sizes_that_fit(posenc, grid: str) -> None:
-    line = refused(posenc("measure", "--dry-run", f"--grid={grid}"))
+    line = refused(posenc("measure", "--dry-run", f"--set=grid={grid}"))
     assert line.startswith(
-        "error: --grid must be ROWSxCOLUMNS, each at least 2, with at "
+        "error: grid must be ROWSxCOLUMNS, each at least 2, with at "
     )
     assert line.endswith(f"got {grid!r}; 16x16 would work")
 
@@ -83,7 +83,7 @@ def test_schemes_of_several_axes_name_their_grid(posenc) -> None:
     line = refused(posenc("run", "--dry-run", "--schemes", "swin,m_rope"))
     assert line == (
         "error: schemes must have positions of 1 axis for a text, got swin of 2, "
-        "m_rope of 3; `--grid 16x16` would work"
+        "m_rope of 3; `--set grid=16x16` would work"
     )
 
 
@@ -93,24 +93,28 @@ def test_schemes_of_several_axes_name_their_grid(posenc) -> None:
         (
             ["--schemes", "rope,alibi"],
             "schemes must have positions of 2 axes for a grid of 16x16, got rope of 1, "
-            "alibi of 1; a run without `--grid` would work",
+            "alibi of 1; a run without a grid would work",
         ),
-        (["--steps", "3"], "steps must be left out on a grid, where none is trained"),
-        (["--dtype", "bfloat16"], "dtype must be left out on a grid"),
+        (
+            ["--set", "steps=3"],
+            "steps must be left out on a grid, where none is trained",
+        ),
+        (["--set", "dtype=bfloat16"], "dtype must be left out on a grid"),
         (["--measures", "extrapolation"], "must be without training, got 'extrap"),
-        (["--positions", "512"], "positions must be 256 on a grid of 16x16, got 512"),
+        (
+            ["--set", "positions=512"],
+            "positions must be 256 on a grid of 16x16, got 512",
+        ),
     ],
 )
 def test_what_has_no_place_on_a_grid(posenc, words: list[str], said: str) -> None:
-    assert said in refused(posenc("run", "--dry-run", "--grid", "16x16", *words))
+    assert said in refused(posenc("run", "--dry-run", "--set", "grid=16x16", *words))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["--length", "0"], ["--positions", "0"], ["--positions", "1"], ["--width", "0"]],
-)
-def test_sizes_that_are_too_small(posenc, words: list[str]) -> None:
-    assert f"{words[0][2:]} must be a whole number" in refused(posenc(*DRY, *words))
+@pytest.mark.parametrize("words", ["length=0", "positions=0", "positions=1", "width=0"])
+def test_sizes_that_are_too_small(posenc, words: str) -> None:
+    line = refused(posenc(*DRY, "--set", words))
+    assert f"{words[:-2]} must be a whole number" in line
 
 
 @pytest.mark.parametrize(
@@ -156,21 +160,36 @@ def test_rates_given_in_python(value: Any) -> None:
         (["--timeout", "nan"], "timeout must be a number from 0.1"),
         (["--timeout", "inf"], "timeout must be a number from 0.1"),
         (["--memory", "-1"], "memory must be a number from 0"),
-        (["--checkpoint-every", "-1"], "checkpoint-every must be a number from 0"),
-        (["--checkpoint-every", "nan"], "checkpoint-every must be a number from 0"),
-        (["--learning-rate", "nan"], "--learning-rate must be a number from"),
-        (["--learning-rate", "x"], "--learning-rate must be a number from"),
+        (["--set", "checkpoint_every=-1"], "checkpoint_every must be a number from 0"),
+        (["--set", "checkpoint_every=nan"], "checkpoint_every must be a number from 0"),
+        (["--set", "learning_rate=nan"], "learning_rate must be a number from"),
+        (["--set", "learning_rate=x"], "learning_rate must be a number from"),
         (["--threads", "0"], "threads must be a whole number from 1"),
         (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
         (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
         (["--format", "jsn"], "'jsn' is not one of 'table', 'json'"),
-        (["--dtype", "float16"], "dtype must be float32 or bfloat16, got 'float16'"),
-        (["--longest", "3"], "longest must be 1 or 2 or 4"),
-        (["--stepz", "1"], "No such option: --stepz; did you mean --steps?"),
+        (
+            ["--set", "dtype=float16"],
+            "dtype must be float32 or bfloat16, got 'float16'",
+        ),
+        (["--set", "longest=3"], "longest must be 1 or 2 or 4"),
+        (["--stepz", "1"], "--stepz; did you mean --set steps=VALUE?"),
+        (["--wrkers", "1"], "--wrkers; did you mean --workers?"),
+        (["--steps", "1"], "--steps is a setting: --set steps=VALUE"),
+        (["--test-bytes=1"], "--test-bytes is a setting: --set test_bytes=VALUE"),
+        (["--not-compiled"], "--not-compiled is a setting: --set compiled=VALUE"),
+        (["--set", "steps"], "--set must be NAME=VALUE, got 'steps'; steps=300 would"),
+        (["--set", "=1"], "--set must be NAME=VALUE, got '=1'"),
+        (["--set", "stepz=1"], "unknown setting 'stepz'; did you mean steps?"),
+        (["--set", "steps=1,steps=2"], "steps must be given once, got 1 and 2"),
+        (["--seeds=1", "--set", "seeds=1"], "seeds must be given once, got 1 and 1"),
+        (["--set", "steps=1e3"], "got '1e3'; 300 would work"),
+        (["--set", "compiled=yes"], "compiled must be true or false, got 'yes'"),
+        (["--set", "overwrite=1"], "overwrite must be true or false, got '1'"),
         (["--zzzzz", "1"], "No such option: --zzzzz"),
-        (["--steps"], "'--steps' requires an argument"),
+        (["--set"], "'--set' requires an argument"),
         (["extra"], "unexpected extra argument"),
-        (["--width", "9", "--heads", "10"], "width must be a multiple of heads"),
+        (["--set", "width=9,heads=10"], "width must be a multiple of heads"),
         (["--schemes", ","], "no scheme named"),
         (["--measures", ","], "no measure named"),
         (["--schemes", "rope:base=1e400"], "rope: base must be a finite number"),
@@ -204,8 +223,8 @@ def test_no_arguments_show_the_help(posenc) -> None:
 @pytest.mark.parametrize(
     ("words", "least"),
     [
-        (["measure", "--positions", "1048576", "--width", "65536"], "1024.0 GiB"),
-        (["run", "--measures", "extrapolation", "--batch", "1048576"], "768.0 GiB"),
+        (["measure", "--set", "positions=1048576,width=65536"], "1024.0 GiB"),
+        (["run", "--measures", "extrapolation", "--set", "batch=1048576"], "768.0 GiB"),
     ],
 )
 def test_what_cannot_fit_is_refused_with_an_estimate(
@@ -217,7 +236,7 @@ def test_what_cannot_fit_is_refused_with_an_estimate(
 
 
 def test_what_may_fit_is_not_refused(posenc) -> None:
-    words = [*DRY, "--positions", "131072", "--width", "512", "--memory"]
+    words = [*DRY, "--set", "positions=131072,width=512", "--memory"]
     assert posenc(*words, "1.1").returncode == 0
     assert "must fit into 0.9 GiB of memory, and needs" in refused(posenc(*words, 0.9))
 
@@ -277,12 +296,12 @@ def test_estimates_are_less_than_what_is_needed_and_not_much(tmp_path: Path) -> 
 
 MANY = ",".join(f"rope:base={base}" for base in range(2, 127))
 REFUSED = [
-    ["measure", "--positions", str(2**63)],
-    ["measure", "--positions", "1048576", "--width", "65536"],
-    ["run", "--batch", "1048576", "--length", "1048576", "--test-bytes", "1000000000"],
-    ["run", "--length", "0"],
+    ["measure", "--set", f"positions={2**63}"],
+    ["measure", "--set", "positions=1048576,width=65536"],
+    ["run", "--set", "batch=1048576,length=1048576,test_bytes=1000000000"],
+    ["run", "--set", "length=0"],
     ["run", "--schemes", "rope:bas=1"],
-    ["run", "--grid", "1x1"],
+    ["run", "--set", "grid=1x1"],
     ["run", "--schemes", MANY, "--seeds", "10000"],
     ["run", "--plugin", "loud.py", "--schemes", "loud,rope:layout=x"],
     ["status", "none"],
@@ -422,7 +441,14 @@ def test_an_unknown_name_in_a_file_has_its_line(
             "x.toml:1: preset must be quick or survey or standard or gpu",
         ),
         (b"corpus = 1\n", "x.toml:1: corpus must be text, got 1"),
-        (b"device = 'cpu'\n", "x.toml:1: unknown key 'device'"),
+        (b"device = 'tpu'\n", "x.toml:1: device must be auto or cpu or cuda"),
+        (b"\nworkers = -1\n", "x.toml:2: workers must be a whole number from 0"),
+        (b"overwrite = 'x'\n", "x.toml:1: overwrite must be true or false, got 'x'"),
+        (b"plugin = 'a.py'\n", "x.toml:1: plugins must be a list of files"),
+        (b"plugin = []\nplugins = []\n", "x.toml:2: repeated key 'plugins'"),
+        (b"out = 1\n", "x.toml:1: out must be text, got 1"),
+        (b"format = 'xml'\n", "x.toml:1: format must be table or json"),
+        (b"config = 'y.toml'\n", "x.toml:1: unknown key 'config'"),
         (b"#" * (1 << 20) + b"\n", "1048577 bytes, more than 1048576"),
     ],
 )
@@ -447,9 +473,9 @@ def test_a_file_of_settings_may_be_a_link_with_a_mark_and_any_line_ends(
     (tmp_path / "link").symlink_to("x.toml")
     words = [*DRY, "--config", tmp_path / "link"]
     assert "link:2: heads must be" in refused(posenc(*words))
-    assert "2 cells" in posenc(*words, "--heads", "2").stdout
-    line = refused(posenc(*words, "--heads", "-1"))  # the flag is wrong, not the file
-    assert line.startswith("error: --heads must be")
+    assert "2 cells" in posenc(*words, "--set", "heads=2").stdout
+    line = refused(posenc(*words, "--set", "heads=-1"))  # not the value of the file
+    assert line.startswith("error: heads must be")
 
 
 # --- the corpus -------------------------------------------------------------------
@@ -530,7 +556,7 @@ def test_a_corpus_larger_than_memory_is_refused_unread(posenc, tmp_path: Path) -
 
 def test_another_text_is_another_cell(posenc, tmp_path: Path) -> None:
     path, keys = tmp_path / "text", set()
-    small = ["--length", "8", "--longest", "1", "--test-bytes", "64"]
+    small = ["--set", "length=8,longest=1,test_bytes=64"]
     for text in (b"ab" * 2000, b"ac" * 2000):
         path.write_bytes(text)
         load_corpus.cache_clear()
@@ -791,15 +817,12 @@ def keep_registry(monkeypatch: pytest.MonkeyPatch) -> None:
         ["run", "--measures"],
         ["run", "--schemes", "rope", "--preset"],
         ["run", "--shard"],
-        ["run", "--steps"],
-        ["run", "--dtype"],
-        ["run", "--grid"],
+        ["run", "--set"],
         ["run", "--device"],
         ["run", "--format"],
         ["run", "--config"],
         ["run", "--plugin"],
         [*TRAIN, "--corpus"],
-        ["measure", "--dtype"],
         ["describe"],
         ["table"],
         ["status"],

@@ -84,9 +84,9 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
         (["run", "--schemes", "rope:base=x"], "base must be a finite number, got 'x'"),
         (["run", "--schemes", " , "], "no scheme named"),
         (["run", "--measures", "unique"], "did you mean uniqueness"),
-        (["run", "--steps", "0"], "steps must be a whole number from 1"),
+        (["run", "--set", "steps=0"], "steps must be a whole number from 1"),
         (
-            ["run", "--width", "100", "--heads", "3"],
+            ["run", "--set", "width=100,heads=3"],
             "width must be a multiple of heads",
         ),
         (
@@ -101,7 +101,10 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
             ["describe", "rop"],
             "no scheme, measure, task or plot is 'rop'; did you mean rope",
         ),
-        (["measure", "--positions", "1"], "positions must be a whole number from 2"),
+        (
+            ["measure", "--set", "positions=1"],
+            "positions must be a whole number from 2",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_code_2(
@@ -141,7 +144,7 @@ def test_cuda_that_is_not_there_is_an_error(posenc) -> None:
 
 def test_measure_writes_data_to_stdout_alone(posenc, tmp_path: Path) -> None:
     words = ["measure", "--schemes", "rope,alibi", "--measures", "shift_error"]
-    words += ["--positions", "128", "--out", str(tmp_path)]
+    words += ["--set", "positions=128", "--out", str(tmp_path)]
     first = posenc(*words, "--format", "json")
     rows = json.loads(first.stdout)
     assert {row["scheme"] for row in rows} == {"rope", "alibi"}
@@ -185,7 +188,7 @@ def test_a_toml_file_sets_what_flags_do_not(posenc, tmp_path: Path) -> None:
     assert [cell["seed"] for cell in cells] == [0, 1]
     flagged = json.loads(posenc(*words, "--seeds", "1").stdout)
     assert [cell["record"] for cell in flagged] == [cells[0]["record"]]
-    other = json.loads(posenc(*words, "--steps", "8").stdout)
+    other = json.loads(posenc(*words, "--set", "steps=8").stdout)
     assert other[0]["record"] != cells[0]["record"]
     config.write_text("stepz = 7\n")
     done = posenc(*words)

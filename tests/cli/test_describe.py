@@ -147,7 +147,7 @@ def test_defaults_by_training_length(
     name: str, row: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [" ".join(line.split()) for line in described(name, capsys).splitlines()]
-    head = lines.index("Defaults by training length, with `--lengths scaled`")
+    head = lines.index("Defaults by training length, with lengths=scaled")
     said = "option published trained at at 64 at 128 at 512"
     assert lines[head + 1 : head + 4] == [said, row, ""]
     assert "Defaults by training length" not in described("rope", capsys)

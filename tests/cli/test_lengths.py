@@ -48,7 +48,8 @@ def test_flag_and_file_give_the_same_keys(
     path.write_text("lengths = 'published'")
     run = ["run", *DRY, "--measures", measures]
     scaled, published = (
-        keys(posenc(*run, "--lengths", policy)) for policy in ("scaled", "published")
+        keys(posenc(*run, "--set", f"lengths={policy}"))
+        for policy in ("scaled", "published")
     )
     assert scaled == keys(posenc(*run))
     assert published == keys(posenc(*run, "--config", path))
@@ -58,16 +59,18 @@ def test_flag_and_file_give_the_same_keys(
 def test_measure_and_a_grid_take_it_too(posenc) -> None:
     for words in (
         ["measure", *DRY],
-        ["measure", *DRY[:4], "alibi_2d", "--grid", "4x4"],
+        ["measure", *DRY[:4], "alibi_2d", "--set", "grid=4x4"],
     ):
-        made = [posenc(*words, "--lengths", p) for p in ("scaled", "published")]
+        made = [
+            posenc(*words, "--set", f"lengths={p}") for p in ("scaled", "published")
+        ]
         assert not keys(made[0]) & keys(made[1])
 
 
 def test_another_word_is_refused(posenc, tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text("lengths = 'paper'")
-    for words in (["--lengths", "paper"], ["--config", path]):
+    for words in (["--set", "lengths=paper"], ["--config", path]):
         done = posenc("run", *DRY, *words)
         assert done.returncode == 2
         assert "lengths must be scaled or published, got 'paper'" in done.stderr

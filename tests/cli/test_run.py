@@ -162,7 +162,9 @@ def test_a_broken_plugin_fails_alone(finished, posenc_process, tmp_path: Path) -
 
 
 def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None:
-    done = posenc("run", "--grid", "4x5", "--schemes", "*_2d,rope", "--out", tmp_path)
+    done = posenc(
+        "run", "--set", "grid=4x5", "--schemes", "*_2d,rope", "--out", tmp_path
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     why = "their positions do not have the 2 axes of a grid of 4x5"
@@ -181,7 +183,7 @@ def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None
     assert {(s["grid"], s["positions"], s["tokens"]) for s in settings} == {
         ("4x5", 20, 20)
     }
-    again = posenc("run", "--grid", "4x5", "--schemes", "*_2d", "--out", tmp_path)
+    again = posenc("run", "--set", "grid=4x5", "--schemes", "*_2d", "--out", tmp_path)
     assert "0 to compute" in again.stderr
 
 
@@ -189,14 +191,14 @@ def test_a_text_names_the_schemes_it_leaves_out(posenc) -> None:
     done = posenc("run", "--dry-run", "--schemes", "rope,swin,m_rope")
     assert done.stderr.splitlines()[0] == (
         "left out: swin, m_rope; their positions have several axes, a text has one; "
-        "`--grid 16x16` compares those of two"
+        "`--set grid=16x16` compares those of two"
     )
     done = posenc(
-        "measure", "--dry-run", "--grid", "2x3x4", "--schemes", "rope*,m_*,swin"
+        "measure", "--dry-run", "--set", "grid=2x3x4", "--schemes", "rope*,m_*,swin"
     )
     why = "their positions do not have the 3 axes of a grid of 2x3x4"
     assert re.fullmatch(rf"left out: .*rope.*, swin; {why}\n.*\n", done.stderr)
-    done = posenc("measure", "--dry-run", "--grid", "2x3x4")
+    done = posenc("measure", "--dry-run", "--set", "grid=2x3x4")
     assert re.fullmatch(rf"left out: \d+ schemes; {why}\n.*\n", done.stderr)
     assert "m_rope" in done.stdout
 

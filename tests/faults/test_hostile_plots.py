@@ -42,7 +42,7 @@ def hangs(records):
     os.fork()
     time.sleep(60)
 """
-MEASURE = ["measure", "--schemes=nope", "--measures=smoothness", "--positions=8"]
+MEASURE = ["measure", "--schemes=nope", "--measures=smoothness", "--set=positions=8"]
 
 
 def test_a_plot_that_fails_costs_itself_alone(posenc, tmp_path: Path) -> None:

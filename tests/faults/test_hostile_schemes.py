@@ -632,7 +632,7 @@ def test_half_a_grid_that_failed_is_still_shown(zoo, posenc, tmp_path: Path) -> 
     many = {s: sum(r["status"] == s for r in records.values()) for s in states}
     assert {s: int(counts[s]) for s in states} == many
     words = ["measure", "--out", zoo[0] / "run", "--measures=shift_error", "--dry-run"]
-    words += ["--width=16", "--heads=2", "--positions=64", "--format=json"]
+    words += ["--set=width=16,heads=2,positions=64", "--format=json"]
     words += [word for plugin in zoo[4] for word in ("--plugin", plugin)]
     words += ["--schemes", ",".join(label for label, _ in records)]
     for flags, wanted in (
@@ -674,7 +674,14 @@ def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> 
     point = "[posenc_compare.schemes]\ngone = posenc_gone:Gone\n"
     (facts / "entry_points.txt").write_text(point)
     words = ["measure", "--schemes", "nope", "--measures", "smoothness"]
-    words += ["--positions", "8", "--out", str(tmp_path / "out"), "--format", "json"]
+    words += [
+        "--set",
+        "positions=8",
+        "--out",
+        str(tmp_path / "out"),
+        "--format",
+        "json",
+    ]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "posenc_compare", *words],
         capture_output=True,
@@ -698,7 +705,7 @@ def test_source_that_changed_is_another_cell_and_the_old_one_stays(
 ) -> None:
     path, out = tmp_path / "mine.py", tmp_path / "out"
     words = ["measure", "--schemes", "mine", "--measures", "smoothness"]
-    words += ["--plugin", path, "--out", out, "--positions", "8", "--format", "csv"]
+    words += ["--plugin", path, "--out", out, "--set", "positions=8", "--format", "csv"]
     path.write_text(MINE)
     assert posenc(*words).returncode == 0
     (old,) = (out / "cells").iterdir()

@@ -87,8 +87,8 @@ def test_what_is_packed_is_reported_computed_beside_and_merged(store: Store) -> 
 
 
 def test_a_command_reads_a_packed_folder_and_goes_on_in_it(posenc, tmp_path) -> None:
-    words = ["measure", "--schemes=nope", "--measures=smoothness", "--positions=32"]
-    words += ["--width=16", "--heads=2", "--out", tmp_path / "run"]
+    words = ["measure", "--schemes=nope", "--measures=smoothness", "--set=positions=32"]
+    words += ["--set=width=16,heads=2", "--out", tmp_path / "run"]
     assert posenc(*words).returncode == 0
     table = posenc("table", tmp_path / "run").stdout
     assert pack(tmp_path / "run").records == 1

@@ -70,7 +70,7 @@ def test_a_folder_that_takes_no_copy_is_named(tmp_path: Path) -> None:
 
 
 def test_a_new_folder_trains_no_baseline_again(posenc, tmp_path: Path) -> None:
-    small = ["--positions=32", "--width=16", "--heads=2", "--seeds=1"]
+    small = ["--set=positions=32,width=16,heads=2", "--seeds=1"]
     words = ["measure", "--measures=smoothness,uniqueness", *small]
     old, new = tmp_path / "old", tmp_path / "new"
     assert posenc(*words, "--schemes=nope,rope", "--out", old).returncode == 0

@@ -23,15 +23,15 @@ from supervise import cells, forget_plugins
 from support.filesystem import result
 
 from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.machine import limits_of
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.store import SCHEMA, Store
+from posenc_compare.analysis.settings.table import Work
 
 HERE = Path(__file__).parent
-SIZES = ["--layers=1", "--width=16", "--heads=2", "--length=8", "--batch=2"]
-SIZES += ["--longest=2", "--test-bytes=64", "--positions=64"]
+SIZES = ["--set=layers=1,width=16,heads=2,length=8,batch=2"]
+SIZES += ["--set=longest=2,test_bytes=64,positions=64"]
 # 20 cells, 5 of them trained
 GRID = {
     "schemes": "nope,rope,alibi,learned,t5_bias",
@@ -233,7 +233,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, corpus: str):
     """A run that was killed ten times, with what was seen each time."""
     folder = tmp_path_factory.mktemp("killed") / "run"
     words = ["run", "--schemes", GRID["schemes"], "--corpus", corpus, "--seeds=1"]
-    words += ["--measures", ",".join(GRID["measures"]), f"--steps={GRID['steps']}"]
+    words += ["--measures", ",".join(GRID["measures"]), f"--set=steps={GRID['steps']}"]
     words += [*SIZES, "--workers=1", "--out", folder, "--format=json"]
     draw = random.Random(0)
     lost, slow = [], []
@@ -300,7 +300,7 @@ def test_what_is_added_is_all_that_is_computed(
 ) -> None:
     shutil.copytree(killed[0], tmp_path / "run", copy_function=shutil.copy2)
     before = state(tmp_path / "run")
-    words = ["run", "--corpus", corpus, f"--steps={GRID['steps']}", *SIZES]
+    words = ["run", "--corpus", corpus, f"--set=steps={GRID['steps']}", *SIZES]
     words += ["--out", tmp_path / "run", "--workers=1"]
     schemes, measures = GRID["schemes"], ",".join(GRID["measures"])
 
@@ -438,11 +438,11 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_has(
     slow: Path, corpus: str, posenc, tmp_path: Path
 ) -> None:
     words = ["run", "--schemes=slow", "--plugin", slow, "--measures=extrapolation"]
-    words += ["--corpus", corpus, "--steps=160", "--seeds=1", "--workers=1", *SIZES]
+    words += ["--corpus", corpus, "--set=steps=160", "--seeds=1", "--workers=1", *SIZES]
     words += ["--out", tmp_path / "run", "--format=json"]
     reached = 0
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-        more = ["--checkpoint-every=0.2"]
+        more = ["--set=checkpoint_every=0.2"]
         process = start(*words, *more, env={"POSENC_TEST_SLOW": "0.02"})
         wait_for(
             lambda reached=reached: any(
@@ -500,9 +500,9 @@ def test_a_second_interrupt_ends_all_at_once(slow: Path, tmp_path: Path) -> None
 def test_what_failed_is_tried_again_if_asked(posenc, tmp_path: Path) -> None:
     plugin, out = tmp_path / "broken.py", tmp_path / "run"
     plugin.write_text(BROKEN)
-    words = ["measure", "--schemes=broken", "--plugin", plugin, "--positions=8"]
+    words = ["measure", "--schemes=broken", "--plugin", plugin, "--set=positions=8"]
     words += ["--measures=smoothness,uniqueness", "--out", out, "--workers=1"]
-    first = posenc(*words, "--fail-fast")
+    first = posenc(*words, "--set=fail_fast=true")
     assert first.returncode == 1
     (old,) = state(out)  # and nothing more was begun
     assert "of 2 cells: 1 failed" in first.stderr

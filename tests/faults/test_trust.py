@@ -825,11 +825,11 @@ def test_signal_storms_leave_a_checkpoint_and_no_traceback(
         "--corpus",
         corpus,
         "--seeds=1",
-        "--steps=4000",
+        "--set=steps=4000",
     ]
-    words += ["--measures=extrapolation", "--layers=1", "--width=16", "--heads=2"]
-    words += ["--length=8", "--batch=2", "--longest=2", "--test-bytes=64"]
-    words += ["--checkpoint-every=0.1", "--out", str(tmp_path / "run")]
+    words += ["--measures=extrapolation", "--set=layers=1,width=16,heads=2"]
+    words += ["--set=length=8,batch=2,longest=2,test_bytes=64"]
+    words += ["--set=checkpoint_every=0.1", "--out", str(tmp_path / "run")]
     draw = random.Random(0)
     for _ in range(3):
         process = subprocess.Popen(

@@ -185,7 +185,7 @@ def test_reasons_stand_where_there_is_no_number() -> None:
 def test_the_command_uses_float32_and_writes_rows(
     posenc: Command, tmp_path: File
 ) -> None:
-    sizes = ("--positions", "32", "--width", "16", "--heads", "2")
+    sizes = ("--set", "positions=32,width=16,heads=2")
     done = posenc("cost", "--schemes", "nope,alibi", *sizes, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "attention with gradient / kernel" in done.stdout

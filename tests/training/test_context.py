@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,13 +92,20 @@ def rows_of(made: Scores) -> dict[tuple[str, float | None], float | None]:
 
 
 def test_gain_is_what_a_sliding_window_has_not() -> None:
-    rows = rows_of(scores(lambda place: 3.0 - 0.5 * (place >= LENGTH), sliding=2.75))
+    made = scores(
+        lambda place: 3.0 - 0.5 * (place >= 8) - 0.375 * (place >= 16), sliding=2.75
+    )
+    fresh = torch.full((4 * WINDOWS, LENGTH), 3.0)
+    fresh[::4] = 9.0  # the first bytes of a window of 32, which are not beyond L
+    made.full[LENGTH] = fresh
+    rows = rows_of(made)
     assert rows["fresh_bits_per_byte", None] == 3
-    assert rows["full_bits_per_byte", None] == 2.5
-    assert rows["context_gain", None] == 0.25
+    assert rows["full_bits_per_byte", None] == 2.25
+    assert rows["context_gain", None] == 0.5
     assert rows["effective_length", None] == 32
     # The average over all places hides how much of it lies beyond.
-    assert rows["beyond_bits_per_byte", 16] == rows["beyond_bits_per_byte", 32] == 2.5
+    assert rows["beyond_bits_per_byte", 16] == 2.5
+    assert rows["beyond_bits_per_byte", 32] == 2.25
 
 
 @pytest.mark.parametrize(("jump", "reached"), [(8, 8), (16, 16), (99, 32)])
@@ -113,6 +121,19 @@ def test_a_loss_of_two_hundredths_is_none(lift: float, reached: int) -> None:
     assert scores(lambda place: place * 0 + 2.0 + lift, 2.0).effective() == reached
 
 
+def test_a_loss_of_the_margin_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("posenc_compare.analysis.measures.context.MARGIN", 0.25)
+    made = scores(lambda place: place * 0 + 2.25, sliding=2.0)
+    made.truncated[2] = torch.full((WINDOWS, 24), 2.25)
+    assert (made.effective(), made.used()) == (32, 2)
+
+
+def test_effective_length_ends_at_the_first_that_costs_more() -> None:
+    jumps = 2.0, 0.5, -1.0  # at 0, 8 and 16: bytes beyond 8 cost more up to 16 alone
+    made = scores(lambda n: sum(v * (n >= 8 * i) for i, v in enumerate(jumps)), 2.0)
+    assert made.effective() == 8
+
+
 def test_effective_length_compares_the_same_bytes() -> None:
     made = scores(lambda place: place * 0 + 2.0, sliding=2.0)
     assert made.sliding is not None
@@ -122,10 +143,16 @@ def test_effective_length_compares_the_same_bytes() -> None:
 
 def test_context_used_is_the_least_that_costs_nothing() -> None:
     made = scores(lambda place: place * 0 + 2.0, sliding=2.0)
-    for context, bits in ((1, 3.0), (2, 2.019), (4, 2.5)):
+    for context, bits in ((1, 3.0), (2, 2.019), (3, 2.5), (4, 2.0)):
         made.truncated[context] = torch.full((WINDOWS, 24), bits)
     assert made.used() == 2
-    assert rows_of(made)["truncated_bits_per_byte", 4] == 2.5
+    assert rows_of(made)["truncated_bits_per_byte", 3] == 2.5
+
+
+def test_a_window_is_the_bytes_that_follow_each_other() -> None:
+    whole = torch.arange(32.0 * WINDOWS)
+    made = Scores(LENGTH, {n: whole.reshape(-1, n) for n in (8, 16, 32)})
+    assert made.by_window(WINDOWS) == [[15.5, 47.5, 79.5]] * 3
 
 
 def test_bits_are_recorded_for_every_window(setting: Training) -> None:
@@ -137,6 +164,21 @@ def test_bits_are_recorded_for_every_window(setting: Training) -> None:
         wanted = values["bits_per_byte", length]
         assert sum(windows) / WINDOWS == pytest.approx(wanted)
     assert found.arrays["window_documents"] == list(Language(setting).documents)
+
+
+def test_windows_slide_by_a_sixteenth_and_shorter_ones_by_half(
+    setting: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, plain = [], Language.sliding
+    long = replace(setting, length=32, test_bytes=128)
+
+    def sliding(self: Language, context: int, stride: int) -> object:
+        asked.append((context, stride))
+        return plain(self, context, stride)
+
+    monkeypatch.setattr(Language, "sliding", sliding)
+    extrapolation(Variant("nope"), long, Progress())
+    assert sorted(asked) == [(2, 1), (4, 2), (8, 4), (16, 8), (32, 2)]
 
 
 def test_where_positions_end_there_is_no_gain(setting: Training) -> None:

@@ -37,6 +37,7 @@ def named_seeds(given: object) -> tuple[int, ...]:
     if not all(parts) or not 1 <= count <= SEEDS:
         raise ConfigError(
             f"seeds must be from 1 to {SEEDS}, as a number of them or which, got "
-            f"{str(given)[:40]!r}; 3, 100-109 or 5,7,9 would work"
+            f"{str(given)[:40]!r}; 3, 100-109 or 5,7,9 would work",
+            field="seeds",
         )
     return tuple(sorted({seed for span in spans for seed in span}))

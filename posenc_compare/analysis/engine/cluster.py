@@ -98,7 +98,7 @@ class Cluster:
             raise ConfigError(
                 f"a node of the Ray cluster must have {threads} cores and {gpus:g} "
                 f"GPUs, and none has; smaller `--threads`"
-                f"{' or `--gpu-share`' if gpus else ''} would work"
+                f"{' or `--set gpu_share=0.5`' if gpus else ''} would work"
             )
         self.most = min(most or room, room)
         remote = self._ray.remote(Host)

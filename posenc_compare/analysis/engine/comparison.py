@@ -15,13 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from posenc_compare.analysis.core.settings import STDLIB
 from posenc_compare.analysis.engine.choices import (
-    Choices,
     Settings,
-    Work,
     settle,
 )
 from posenc_compare.analysis.engine.engines import check_engine, workers_of
@@ -49,6 +47,12 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.analysis.settings.table import (
+    TABLE,
+    Choices,
+    Work,
+    with_arguments_of,
+)
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.pinned import other_text
 from posenc_compare.errors import ConfigError
@@ -152,7 +156,7 @@ class Comparison:
         again = "`--overwrite`" + (" without `--reuse`" if self.reuse else "")
         if self.limits.deterministic and (loose := self._loose(store)):
             yield (
-                f"{loose} computed before without `--deterministic`; "
+                f"{loose} computed before without deterministic=true; "
                 f"{again} computes them again"
             )
 
@@ -182,7 +186,7 @@ def plan_comparison(
     measures: str = "all",
     *,
     plugins: Iterable[str | Path] = (),
-    **choices: Unpack[Choices],
+    **choices: Any,
 ) -> Comparison:
     """Return the comparison that was asked for; nothing of a scheme runs.
 
@@ -191,17 +195,18 @@ def plan_comparison(
     Raises:
         ConfigError: if a name or a value cannot be used, or a cell does not fit.
     """
-    _check_known(choices)
+    for name in choices.keys() - TABLE.keys():
+        raise ConfigError(f"unknown setting {name!r}{hint(name, TABLE)}", field=name)
     if isinstance(plugins, str | Path) or not isinstance(plugins, Iterable):
         raise ConfigError(
             f"plugins must be a list of files or modules, got {str(plugins)!r}; "
-            f"[{str(plugins or 'my_scheme.py')!r}] would work"
+            f"[{str(plugins or 'my_scheme.py')!r}] would work",
+            field="plugins",
         )
     own = {one.name for one in fields(Work)}
-    chosen: dict[str, Any] = dict(choices)
-    work = Work(**{name: chosen.pop(name) for name in own & chosen.keys()})
+    work = Work(**{name: choices.pop(name) for name in own & choices.keys()})
     check_engine(work)
-    settings = settle(chosen, work.device)
+    settings = settle(choices, work.device)
     sources = [str(plugin) for plugin in plugins]
     for source in sources:
         add_plugin(source)
@@ -241,6 +246,18 @@ def plan_comparison(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Choices):
+    """The arguments of `compare`, for editors and type checkers."""
+
+    schemes: str = field(default="all", kw_only=False)
+    measures: str = field(default="all", kw_only=False)
+    out: str | Path | None = None
+    plugins: Iterable[str | Path] = ()
+    on_event: Listener | None = None
+
+
+@with_arguments_of(Arguments)
 def compare(
     schemes: str = "all",
     measures: str = "all",
@@ -248,7 +265,7 @@ def compare(
     out: str | Path | None = None,
     plugins: Iterable[str | Path] = (),
     on_event: Listener | None = None,
-    **choices: Unpack[Choices],
+    **choices: Any,
 ) -> "Results":
     """Measure and train schemes side by side, and return what came out.
 
@@ -262,7 +279,7 @@ def compare(
         plugins: files or modules that register schemes of your own.
         on_event: called with an `Event` at every step; `print` shows them. Without
             it, only what was left out is said, as a warning.
-        **choices: preset, seeds, device, workers and sizes by name; see `Choices`.
+        **choices: settings by name, such as steps or workers; see `Choices`.
 
     Raises:
         ConfigError: if a name or a value cannot be used.
@@ -328,12 +345,6 @@ def recompute(
         return Record.from_json(computed) if computed else stopped_by
 
 
-def _check_known(choices: Choices) -> None:
-    known = Choices.__annotations__
-    for name in choices.keys() - known.keys():
-        raise ConfigError(f"unknown setting {name!r}{hint(name, known)}")
-
-
 def _check_files(variants: list[Variant], measures: list[str]) -> None:
     """Refuse schemes and measures that a worker has no file to import from."""
     schemes = {name for variant in variants for name in schemes_of(variant)}
@@ -377,7 +388,8 @@ def _fitting(
     if not chosen:
         raise ConfigError(
             f"measures on {place} must be without training, got {measures[:80]!r}; "
-            f"`--measures untrained` would work"
+            f"`--measures untrained` would work",
+            field="measures",
         )
     kinds = {setting_of(measure).kind for measure in chosen}
     used = [s for s in (probe, *settings.trainings) if s.kind in kinds]
@@ -390,14 +402,16 @@ def _fitting(
         found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
         raise ConfigError(
             f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
-            f"{_place_for(axes_of(others[0]))} would work"
+            f"{_place_for(axes_of(others[0]))} would work",
+            field="schemes",
         )
     remarks = []
     if others:
         names = ", ".join(variant.label for variant in others)
         if len(others) > SHOWN:
             names = f"{len(others)} schemes"
-        why = "have several axes, a text has one; `--grid 16x16` compares those of two"
+        why = "have several axes, a text has one; "
+        why += "`--set grid=16x16` compares those of two"
         if probe.grid:
             why = f"do not have the {axes} axes of {place}"
         remarks.append(f"left out: {names}; their positions {why}")
@@ -416,4 +430,4 @@ def _axes(count: int) -> str:
 def _place_for(axes: int) -> str:
     """Return how to compare schemes of so many axes."""
     sizes = {2: "16x16", 3: "4x8x8"}.get(axes)
-    return f"`--grid {sizes}`" if sizes else "a run without `--grid`"
+    return f"`--set grid={sizes}`" if sizes else "a run without a grid"

@@ -3,14 +3,12 @@
 import re
 from collections.abc import Iterable
 
-from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.cluster import Cluster
 from posenc_compare.analysis.engine.workers import Limits, Pool
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_choice, check_number, check_text
 
-ENGINES = ("local", "ray")
 ADDRESS = re.compile(r"(auto|(ray://)?[^\s:/]+:[0-9]{1,5}|\[[0-9a-f:]+\]:[0-9]{1,5})?")
 
 
@@ -20,25 +18,25 @@ def check_engine(work: Work) -> None:
     Raises:
         ConfigError: if there are such.
     """
-    check_choice("engine", work.engine, ENGINES)
-    check_text("address", work.address, "10.0.0.1:6379")
-    check_number("gpu_share", work.gpu_share, 0.01, 64)
     if work.gpu_share > 1 and work.gpu_share % 1:
         raise ConfigError(
             f"gpu_share must be a whole number above 1, got {work.gpu_share:g}; 1 or "
-            f"0.5 would work"
+            f"0.5 would work",
+            field="gpu_share",
         )
     if not ADDRESS.fullmatch(work.address):
         raise ConfigError(
             f"address must be HOST:PORT, ray://HOST:PORT or auto, got "
-            f"{work.address[:80]!r}; 10.0.0.1:6379 would work"
+            f"{work.address[:80]!r}; 10.0.0.1:6379 would work",
+            field="address",
         )
     for name in ("address", "gpu_share") if work.engine == "local" else ():
         given, default = getattr(work, name), getattr(Work, name)
         if given != default:
             raise ConfigError(
                 f"{name} must be left out on this machine alone, got {given!r}; "
-                f"`--engine ray` would work"
+                f"`--engine ray` would work",
+                field=name,
             )
 
 

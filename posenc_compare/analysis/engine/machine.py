@@ -5,12 +5,11 @@ import resource
 from collections.abc import Iterable
 from pathlib import Path
 
-from posenc_compare.analysis.engine.choices import Work
 from posenc_compare.analysis.engine.devices import graphics
 from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.settings.table import Work
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_number, check_whole
 
 PIPES = 2  # open files of this process for each worker
 SPARE = 8  # more of them while a worker starts and a record is written
@@ -25,16 +24,12 @@ def limits_of(work: Work, cells: list[Cell]) -> Limits:
         ConfigError: if a value is out of range, or a cell or the workers need more
             than there is.
     """
-    check_whole("threads", work.threads, 1, 1024)
-    check_whole("workers", work.workers, 0, 1024)
-    check_number("timeout", work.timeout, 0.1, 1e9)
-    check_number("memory", work.memory, 0, 1e6)
-    check_number("checkpoint-every", work.checkpoint_every, 0, 1e9)
     on_cpu = all(cell.setting.device == "cpu" for cell in cells)
     if work.memory and not on_cpu:
         raise ConfigError(
             f"memory must be left out for cells on a GPU, whose memory it does not "
-            f"limit, got {work.memory:g}; `--device cpu` would work"
+            f"limit, got {work.memory:g}; `--device cpu` would work",
+            field="memory",
         )
     asked, workers = int(work.memory * 2**30), work.workers
     if work.engine == "local":
@@ -72,7 +67,8 @@ def check_machine(workers: int) -> None:
         advice = f"--workers {most}" if most > 0 else f"ulimit -n {own + PIPES}"
         raise ConfigError(
             f"workers must be so few that {limit} open files are enough, got "
-            f"{workers}, which need {own + PIPES * workers}; `{advice}` would work"
+            f"{workers}, which need {own + PIPES * workers}; `{advice}` would work",
+            field="workers",
         )
 
 

@@ -10,7 +10,8 @@ import json
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
+from functools import cache
 from pathlib import Path
 
 from posenc_compare.analysis.core.canonical import Scalar
@@ -20,6 +21,7 @@ from posenc_compare.analysis.records.record import Facts, Record
 from posenc_compare.analysis.records.selection import Selection
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SETTINGS
 from posenc_compare.validate import hint
 
 Warn = Callable[[str], object]
@@ -31,11 +33,6 @@ HASHED = {"corpus": "corpus_sha256"}  # the setting behind a name that readers u
 MADE = {
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
-}
-# Settings that records lack from before or after there were such, by kind.
-BEFORE: dict[str, dict[str, Scalar]] = {
-    "probe": {"grid": ""},
-    "training": {"convolution": "none", "drop": 0.0, "captured": False},
 }
 CPU = ("arithmetic", "unknown")
 TOLD = {
@@ -152,7 +149,14 @@ def _value(record: Record, name: str, texts: dict[Scalar, str]) -> Scalar:
     if name in HASHED:
         return texts[record.spec.setting.get(HASHED[name], "")]
     spec = record.spec
-    return spec.setting.get(name, BEFORE.get(spec.kind, {}).get(name, ""))
+    return spec.setting.get(name, _defaults(spec.kind).get(name, ""))
+
+
+@cache
+def _defaults(kind: str) -> Facts:
+    """Return the defaults of settings, which older records lack."""
+    known = fields(SETTINGS.get(kind))
+    return {f.name: f.default for f in known if f.compare and f.default is not MISSING}
 
 
 def _words(value: Iterable[Scalar]) -> str:
@@ -306,7 +310,7 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
     """Return what must agree, by the group in which it must and its name."""
     spec, made = record.spec, record.provenance
     settings: Facts = {
-        **BEFORE.get(spec.kind, {}),
+        **_defaults(spec.kind),
         **spec.setting,
         "threads": spec.threads,
         "numbers": spec.numbers,

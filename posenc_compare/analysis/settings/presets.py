@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from posenc_compare.analysis.settings.table import TABLE, Network
 from posenc_compare.analysis.settings.training import Training
 
 
@@ -43,3 +44,24 @@ PRESETS: dict[str, Preset] = {
         seeds=10,
     ),
 }
+
+
+def default_text(name: str) -> str:
+    """Return the default of a setting, or its defaults by preset."""
+    own = [_text(_default(name, preset)) for preset in PRESETS]
+    if len({*own}) == 1:
+        return own[0]
+    return ", ".join(f"{p} {value}" for p, value in zip(PRESETS, own, strict=True))
+
+
+def _default(name: str, preset: str) -> object:
+    if name == "seeds":
+        return PRESETS[preset].seeds
+    trained = name in Network.__dataclass_fields__
+    return getattr(PRESETS[preset].training, name) if trained else TABLE[name].default
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,16 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from posenc_compare.analysis.core.canonical import Scalar
-from posenc_compare.analysis.core.settings import (
-    LENGTHS,
-    SEEDS,
-    Text,
-    register_setting,
-)
+from posenc_compare.analysis.core.settings import SEEDS, Text, register_setting
+from posenc_compare.analysis.settings.table import Choices, check_value
 from posenc_compare.errors import ConfigError
-from posenc_compare.validate import check_choice, check_heads, check_whole
+from posenc_compare.validate import check_heads, check_whole
 
-DTYPES = ("float64", "float32", "bfloat16", "float16")
 GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 CELLS = 1024  # most cells of a grid; every cell attends to every other
 
@@ -27,41 +22,34 @@ class ProbeSetting:
     """All settings of a measure without training, except the scheme.
 
     Attributes:
-        width: channels of a token vector.
-        heads: attention heads.
-        positions: number of positions, and the length that the scheme is built for.
         tokens: length of the sequence in attention.
         seed: seed of tokens, projections and the scheme's own parameters.
         dtype: dtype of the computation.
         device: device of the computation.
-        lengths: whether schemes scale published numbers of positions to `positions`.
-        grid: `ROWSxCOLUMNS`, or three sizes, of a grid that holds the positions in
-            raster order; empty for a sequence.
     """
 
-    width: int = 128
-    heads: int = 4
-    positions: int = 512
+    width: int = Choices.width
+    heads: int = Choices.heads
+    positions: int = Choices.positions
     tokens: int = 64
     seed: int = 0
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float64"
+    dtype: str = Choices.probe_dtype
     device: str = "cpu"
-    lengths: Literal["scaled", "published"] = "scaled"
-    grid: str = ""
+    lengths: Literal["scaled", "published"] = Choices.lengths
+    grid: str = Choices.grid
 
     def __post_init__(self) -> None:
-        check_whole("width", self.width, 1, 1 << 16)
-        check_whole("heads", self.heads, 1, 1024)
+        for name in ("width", "heads", "positions", "lengths"):
+            check_value(name, getattr(self, name))
+        check_value("probe_dtype", self.dtype)
         check_heads(self.width, self.heads)
-        check_whole("positions", self.positions, 2, 1 << 20)
         check_whole("tokens", self.tokens, 1, 1 << 20)
         check_whole("seed", self.seed, 0, SEEDS)
-        check_choice("probe_dtype", self.dtype, DTYPES)
-        check_choice("lengths", self.lengths, LENGTHS)
         if math.prod(self.sides) != self.positions:
             raise ConfigError(
                 f"positions must be {math.prod(self.sides)} on a grid of {self.grid}, "
-                f"got {self.positions}"
+                f"got {self.positions}",
+                field="positions",
             )
 
     kind: ClassVar[str]
@@ -113,6 +101,7 @@ def sides_of(grid: str) -> tuple[int, ...]:
     if min(sides) < 2 or math.prod(sides) > CELLS:
         raise ConfigError(
             f"grid must be ROWSxCOLUMNS, each at least 2, with at most {CELLS} cells, "
-            f"got {str(grid)[:40]!r}; 16x16 would work"
+            f"got {str(grid)[:40]!r}; 16x16 would work",
+            field="grid",
         )
     return sides

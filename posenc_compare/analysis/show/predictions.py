@@ -217,37 +217,24 @@ def prediction_tables(found: Iterable[Prediction]) -> list[Table]:
 
 def prediction_frame(found: Iterable[Prediction]) -> pd.DataFrame:
     """Return a row for each prediction, with all digits."""
-    return pd.DataFrame(
-        [
-            (
-                one.outcome,
-                one.quantity,
-                one.control,
-                one.found.n,
-                one.found.rho,
-                *one.found.over_schemes,
-                *one.found.over_families,
-                one.found.given,
-                one.found.p,
-                one.p_holm,
-            )
-            for one in found
-        ],
-        columns=[
-            "outcome",
-            "quantity",
-            "control",
-            "n",
-            "rho",
-            "schemes_low",
-            "schemes_high",
-            "families_low",
-            "families_high",
-            "given_absolute",
-            "p",
-            "p_holm",
-        ],
-    )
+    rows = [
+        {
+            "outcome": one.outcome,
+            "quantity": one.quantity,
+            "control": one.control,
+            "n": one.found.n,
+            "rho": one.found.rho,
+            "schemes_low": one.found.over_schemes[0],
+            "schemes_high": one.found.over_schemes[1],
+            "families_low": one.found.over_families[0],
+            "families_high": one.found.over_families[1],
+            "given_absolute": one.found.given,
+            "p": one.found.p,
+            "p_holm": one.p_holm,
+        }
+        for one in found
+    ]
+    return pd.DataFrame(rows)
 
 
 def _signed(value: float) -> str:

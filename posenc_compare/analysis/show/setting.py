@@ -6,6 +6,7 @@ from posenc_compare.analysis.core.canonical import Scalar
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Facts, Record
 from posenc_compare.analysis.settings.presets import PRESETS
+from posenc_compare.analysis.settings.table import TABLE
 
 STDLIB = "standard library"  # how the name of the default text ends
 SIZES = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate")
@@ -19,14 +20,6 @@ NETWORK = (
     ("batch", "batches of {} sequences"),
     ("learning_rate", "peak rate {}"),
     ("split", "read on the {} documents"),
-)
-UNUSUAL = (  # said where they are not the default
-    ("norm", "layer", "norm: {}"),
-    ("convolution", "none", "convolution: {}"),
-    ("lengths", "scaled", "{} numbers of positions"),
-    ("scheme_rate", 0.0, "rate of a scheme's own parameters {} times"),
-    ("drop", 0.0, "positions dropped for the last {} of the steps"),
-    ("dtype", "float32", "in {}"),
 )
 PROBE = (
     ("width", "width {}"),
@@ -97,9 +90,9 @@ def short_setting(records: Iterable[Record]) -> str:
 def _unusual(shared: Facts) -> list[str]:
     """Return words for the settings that are not the default."""
     return [
-        form.format(clean(str(shared[name]), 40))
-        for name, usual, form in UNUSUAL
-        if shared.get(name, usual) != usual
+        one.metadata["caption"].format(clean(str(shared[name]), 40))
+        for name, one in TABLE.items()
+        if one.metadata["caption"] and shared.get(name, one.default) != one.default
     ]
 
 

@@ -99,7 +99,7 @@ class Corpus:
             raise CorpusError(
                 f"corpus {self.name}: must hold out {wanted} windows of {window} bytes "
                 f"for {split}, got {len(places)}; use a larger corpus, a smaller "
-                f"--length or fewer --test-bytes"
+                f"length or fewer test_bytes"
             )
         spread = np.linspace(0, len(places) - 1, wanted).round().astype(int)
         chosen = [places[i] for i in spread]

@@ -82,8 +82,8 @@ class Scan(Drawn):
         if not fit:
             raise CorpusError(
                 f"scan: {self.setting.corpus} must have lines of {least + 1} to "
-                f"{length} tokens for {wanted}, and has none; another --length or "
-                f"--longest would work"
+                f"{length} tokens for {wanted}, and has none; another length or "
+                f"longest would work"
             )
         return fit
 

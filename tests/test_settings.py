@@ -1,0 +1,125 @@
+"""One table of settings, which every surface reads."""
+
+import inspect
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from posenc_compare.analysis.engine import comparison
+from posenc_compare.analysis.settings.table import TABLE, type_text
+from posenc_compare.errors import ConfigError
+
+WRONG = {int: 0.5, float: "x", bool: 1, str: 7}  # by type
+OPTIONS = 25  # at most, with --help
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Record the arguments of comparisons instead of planning them."""
+    found: list[dict[str, Any]] = []
+
+    def plan(schemes: str, **choices: Any) -> None:
+        found.append(choices)
+        raise ConfigError("recorded")
+
+    monkeypatch.setattr(comparison, "plan_comparison", plan)
+    return found
+
+
+def example(name: str) -> Any:
+    """Return a value of a setting that is not its default, where there are several."""
+    one = TABLE[name]
+    if one.type is bool:
+        return not one.default
+    if kinds := get_args(one.type):
+        return 3 if int in kinds else kinds[-1]
+    return one.metadata["example"]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_surface_takes_a_setting(
+    name: str, posenc, tmp_path: Path, asked: list[dict[str, Any]]
+) -> None:
+    value = example(name)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    config = tmp_path / "x.toml"
+    config.write_text(f"{name.replace('_', '-')} = {json.dumps(value)}")
+    for words in (["--set", f"{name}={text}"], ["--config", config]):
+        assert "recorded" in posenc("run", *words).stderr
+    wanted = text if name == "seeds" else value
+    assert [one[name] for one in asked] == [wanted, value]
+    assert isinstance(asked[0][name], type(wanted))
+    described = posenc("describe", "settings").stdout
+    assert f"\n  {name}: {type_text(TABLE[name])}\n" in described
+    assert TABLE[name].metadata["sentence"][:40] in " ".join(described.split())
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_compare_checks_a_setting(name: str) -> None:
+    kind = TABLE[name].type
+    wrong: dict[str, Any] = {name: WRONG.get(kind, "wrong")}
+    with pytest.raises(ConfigError, match=rf"^{name} must be ") as error:
+        comparison.compare("rope", "smoothness", **wrong)
+    assert error.value.field == name
+
+
+def test_editors_see_the_arguments_of_compare() -> None:
+    typed = {one.name for one in fields(comparison.Arguments)}
+    own = inspect.signature(comparison.compare).parameters.keys() - {"choices"}
+    assert typed == own | TABLE.keys()
+
+
+def test_settings_are_described_in_80_columns(posenc) -> None:
+    lines = posenc("describe", "settings").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "steps: whole number Optimiser steps. [quick 150, survey 1500," in text
+    assert "[quick 3, survey 6, standard 6, gpu 10]" in text
+
+
+def test_a_file_takes_the_options_of_the_command(posenc, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from posenc_compare import Scheme, register\n\n\n"
+        "@register('mine', family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
+    )
+    config = tmp_path / "x.toml"
+    config.write_text(
+        f"plugin = [{json.dumps(str(tmp_path / 'mine.py'))}]\nschemes = 'mine'\n"
+        f"out = {json.dumps(str(tmp_path / 'out'))}\nformat = 'json'\ndry-run = true\n"
+        "measures = 'smoothness'\nseeds = 1\nworkers = 1\nthreads = 2\n"
+    )
+    for command in ("run", "measure"):
+        done = posenc(command, "--config", config)
+        assert [cell["scheme"] for cell in json.loads(done.stdout)] == ["mine"]
+        assert str(tmp_path / "out") in done.stderr
+    assert posenc("run", "--config", config, "--format", "csv").stdout.startswith("sch")
+    config.write_text("\ndry_run = 1\n")
+    done = posenc("measure", "--config", config)
+    assert "x.toml:2: dry_run must be true or false, got 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["measure", "--set", "steps=3"], "steps must be left out of this command; "),
+        (["cost", "--set", "grid=4x4"], "grid must be left out of this command; "),
+        (["rerun", "a", "b", "--set", "steps=3"], "No such option: --set"),
+        (["show", "rope", "--steps", "3"], "No such option: --steps"),
+    ],
+)
+def test_a_command_takes_its_own_settings_alone(
+    words: list[str], message: str, posenc
+) -> None:
+    done = posenc(*words)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_run_has_few_options_in_groups(posenc) -> None:
+    lines = posenc("run", "--help").stdout.splitlines()
+    assert sum(line.startswith("  -") for line in lines) <= OPTIONS
+    titles = [line for line in lines if line.endswith(":") and line[0] != " "]
+    assert titles == ["Comparison:", "Settings:", "Output:", "Execution:", "Options:"]
