@@ -85,7 +85,6 @@ class Rope(Rotation):
                 f"{self.name}: fraction * head_dim must be even, got "
                 f"{self.rotated_dims}"
             )
-        self.fraction = fraction
         self.scaling = Scaling.of(
             self.name,
             scaling,
