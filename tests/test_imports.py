@@ -55,8 +55,8 @@ LAZY = {
     },
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
-        "torch",
         "posenc_compare.modified",
+        "torch",
     },
 }
 

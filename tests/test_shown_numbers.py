@@ -731,7 +731,7 @@ def test_rows_are_alike_in_all_points_cases_and_seeds(show: Show) -> None:
     made = trained("a", [1.0, 2.0], [3.0, 4.0])
     same = trained("same", [1.0, 2.0], [3.0, 4.0])
     late = trained("later", [1.0, 2.0], [3.0, 4.0], first=1)
-    other = trained("other", [1.5, 2.0], [3.0, 4.0])
+    other = trained("other", [1.001, 2.0], [3.0, 4.0])
     read = trained("read", [1.0, 2.0], [3.0, 4.0])
     for one in made + same + late + other + read:
         own = 5.0 if one["label"] != "read" else 6.0

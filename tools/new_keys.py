@@ -4,7 +4,7 @@
 
 A record of version 0.1.0 was keyed by a hash of thousands of lines. This tool computes
 the key of the same cell by the rule of `own_code.py`. It is for records whose numbers
-the code of today gives again, as `tests/pinned` showed for all of `results/`. Records of
+the code of today gives again, as `tests/pinned` showed for `results/`. Records of
 schemes that are gone keep their keys; `--drop NAME` removes those of a scheme.
 """
 
