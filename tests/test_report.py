@@ -19,6 +19,7 @@ from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show import report
 from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.show.plots import DPI
 from posenc_compare.analysis.show.report import report_html, write_report
 from posenc_compare.analysis.show.verdict import Best, best_of_table, warnings_of
 from posenc_compare.errors import StoreError
@@ -175,7 +176,7 @@ def test_a_plot_is_as_wide_as_its_text_is_read_on_a_screen() -> None:
     for one in plates:
         image = base64.b64decode(one.address.removeprefix("data:image/png;base64,"))
         width = matplotlib.image.imread(io.BytesIO(image), "png").shape[1]
-        assert one.width == round(width * 144 / 160) > 300
+        assert one.width == round(width * 144 / DPI) > 300
 
 
 @pytest.mark.parametrize("seeds", [FEWEST - 1, FEWEST])

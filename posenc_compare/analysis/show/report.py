@@ -23,7 +23,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table, cell_text, number
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.made_with import made_with, quantity_table
-from posenc_compare.analysis.show.plots import images
+from posenc_compare.analysis.show.plots import DPI, images
 from posenc_compare.analysis.show.tables import (
     coverage,
     display_tables,
@@ -35,7 +35,6 @@ from posenc_compare.errors import StoreError
 from posenc_compare.registry import PLOTS
 
 PACKAGE, FOLDER = "posenc_compare.analysis.show", "web"
-DPI = 160  # of plots: sharp at twice the size of a screen's pixels
 INCH = 144  # pixels of a page for an inch of paper: text is read from further away
 
 
@@ -151,7 +150,7 @@ def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
         records: as `load_records` returns them.
         warn: called with a line for every plot that is not drawn.
     """
-    drawn = images(records, warn, endings=("png",), dpi=DPI)
+    drawn = images(records, warn, endings=("png",))
     return [_plate(PurePath(file).stem, image) for file, image in drawn.items()]
 
 
