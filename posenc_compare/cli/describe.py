@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.show.installed import kind_text
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import ConfigError
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
 from posenc_compare.validate import hint
-from posenc_compare.variants import option_types
+from posenc_compare.variants import Variant, option_types
 
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
@@ -40,6 +39,14 @@ def describe(
             _describe_measure(name)
         else:
             _describe_other(name, registry)
+
+
+def kind_text(kind: object) -> str:
+    """Return how the type of an option is written for a reader."""
+    if kind is Variant:
+        return "scheme"
+    choices = getattr(kind, "__args__", None)
+    return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
 
 
 def _describe_scheme(name: str) -> None:

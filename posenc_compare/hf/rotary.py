@@ -18,6 +18,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.hf.measure import EXACT, Rotation, rotations
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.proof import proof
+from posenc_compare.hf.served import PROVED
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
@@ -44,9 +45,6 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
-PROVED = (
-    1e-4  # of logits, in parts of the largest; another frequency moves them by 1e-2
-)
 
 
 @dataclass(frozen=True)

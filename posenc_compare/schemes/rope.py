@@ -41,7 +41,7 @@ class Rope(Rotation):
         original: of ntk_by_parts, yarn, llama3 and longrope, positions that were
             trained; 0 means the geometry's length.
         alpha: of ntk_by_parts, yarn and llama3, rotations within the original length
-            up to which a pair is slowed by the whole factor; 0 means 1.
+            up to which a pair is slowed by the whole factor.
         beta: of these, rotations from which a pair keeps its frequency; 0 means as
             published, 32 and for llama3 4.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
@@ -66,7 +66,7 @@ class Rope(Rotation):
         ] = "none",
         factor: float = 0.0,
         original: int = 0,
-        alpha: float = 0.0,
+        alpha: float = 1.0,
         beta: float = 0.0,
         factors: str = "",
     ) -> None:

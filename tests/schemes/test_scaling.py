@@ -344,6 +344,10 @@ def test_close_positions_stay_apart_in_bfloat16(rule: str) -> None:
             r"rope: alpha must be above 0 and below beta, got 40\.0 and 32\.0",
         ),
         (
+            {"scaling": "yarn", "factor": 4.0, "alpha": 0.0},
+            r"rope: alpha must be above 0 and below beta, got 0\.0 and 32\.0",
+        ),
+        (
             {"scaling": "llama3", "factor": 4.0, "alpha": 4.0},
             r"rope: alpha must be above 0 and below beta, got 4\.0 and 4\.0",
         ),

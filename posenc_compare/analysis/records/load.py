@@ -80,7 +80,10 @@ def load_records(
 
 
 def load_by(
-    folders: Iterable[Path], names: Sequence[str], warn: Warn = warnings.warn
+    folders: Iterable[Path],
+    names: Sequence[str],
+    warn: Warn = warnings.warn,
+    selection: Selection | None = None,
 ) -> dict[str, list[Record]]:
     """Return the sound records of trainings in folders, by the value of a setting.
 
@@ -89,6 +92,7 @@ def load_by(
         names: of the settings of a training; `corpus` is its text. Of several settings
             the values stand together.
         warn: as in `load_records`.
+        selection: of the records; without one, all of them.
 
     Returns:
         Records by value, numbers in order. Labels tell all other settings apart, in
@@ -104,6 +108,8 @@ def load_by(
         for record in read_records(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
+    if selection is not None:
+        trained = selection.of(trained, warn)
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
     for name in names:
         if HASHED.get(name, name) not in known:
@@ -255,7 +261,7 @@ def tell_apart(
         label = record.label
         if differing:
             label = f"{label} [{', '.join(differing)}]"
-        marked.append(replace(record, label=label))
+        marked.append(replace(record, label=label, settings=tuple(differing)))
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")

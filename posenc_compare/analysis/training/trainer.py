@@ -1,13 +1,12 @@
 """Train a decoder at one length.
 
 Batches, initial weights and the learning rate of every step are pure functions of
-the recipe, the seed and the step, so every scheme sees the same bytes in the same
+the setting and the step, so every scheme sees the same bytes in the same
 order, and a training that is stopped goes on as if it had not been.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -26,60 +25,32 @@ from posenc_compare.transfer import sent
 LOOK = 64  # steps between looks at the losses on a GPU, which waits for its work then
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a decoder is trained.
-
-    Attributes:
-        steps: optimiser steps.
-        length: tokens per sequence.
-        learning_rate: peak of AdamW's rate; warmed up linearly over a tenth of the
-            steps, then lowered along a cosine to a tenth.
-        weight_decay: of matrices; vectors and scheme parameters are not decayed.
-        scheme_rate: rate of a scheme's own parameters, as a multiple of the rate of
-            the network; 0: by what they act on.
-        autocast: run the network in bfloat16 where torch's autocast does.
-        compiled: compile the network with `torch.compile`, on a GPU with CUDA graphs.
-        drop: steps, the last ones, that are trained without positions.
-    """
-
-    steps: int
-    length: int
-    learning_rate: float
-    weight_decay: float
-    scheme_rate: float
-    autocast: bool
-    compiled: bool
-    drop: int = 0
-
-
 class Trainer:
     """A decoder in training.
 
     Args:
         model: the decoder, on its device.
         task: where batches come from.
-        recipe: how to train.
-        seed: of the batches.
+        setting: how to train; its seed is that of the batches.
     """
 
-    def __init__(self, model: Decoder, task: Task, recipe: Recipe, seed: int) -> None:
+    def __init__(self, model: Decoder, task: Task, setting: Training) -> None:
         self.model = model
         self.task = task
-        self.recipe = recipe
-        self.seed = seed
+        self.setting = setting
+        self.autocast = setting.dtype == "bfloat16"
         self.run: Callable[..., Tensor] = model
-        if recipe.compiled:
+        if setting.compiled:
             # On a GPU this also replays launches, as CUDA graphs, where it can.
             self.run = torch.compile(model, mode="reduce-overhead")
         self.device = model.embedding.weight.device
-        own = groups(model, recipe.weight_decay, recipe.scheme_rate)
-        self.optimiser = torch.optim.AdamW(own, recipe.learning_rate, (0.9, 0.95))
+        own = groups(model, setting.weight_decay, setting.scheme_rate)
+        self.optimiser = torch.optim.AdamW(own, setting.learning_rate, (0.9, 0.95))
         self.done = 0  # steps
         self.dropped = False  # whether the network goes without positions by now
         # Nats of every step, in one block: many small ones that stay would lie among
         # the large ones that come and go, and no block as large would fit there again.
-        self.losses = torch.zeros(recipe.steps, device=self.device)
+        self.losses = torch.zeros(setting.steps, device=self.device)
         self.norms: list[Tensor] = []  # of the gradients of steps not looked at yet
         self.look = LOOK if self.device.type == "cuda" else 1
 
@@ -94,19 +65,19 @@ class Trainer:
             Stopped: if the run was asked to stop.
         """
         self.model.train()
-        for step in range(self.done, self.recipe.steps):
+        for step in range(self.done, self.setting.steps):
             self._drop(step)
             self.step(step)
             progress(1)
             if not self.norms and progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
-        self._drop(self.recipe.steps)  # it may have been done when it was stopped
+        self._drop(self.setting.steps)  # it may have been done when it was stopped
         return (self.losses.cpu() / math.log(2)).tolist()
 
     def _drop(self, step: int) -> None:
         """Leave positions out from their step on, and do so once."""
-        kept = self.recipe.steps - self.recipe.drop
-        if self.recipe.drop and step >= kept and not self.dropped:
+        kept = self.setting.steps - self.setting.dropped_steps
+        if self.setting.dropped_steps and step >= kept and not self.dropped:
             self.model.drop_schemes()
             self.dropped = True
 
@@ -116,8 +87,8 @@ class Trainer:
         Raises:
             NonFiniteError: if losses are looked at, and one is no finite number.
         """
-        recipe = self.recipe
-        rate = recipe.learning_rate * _schedule(number, recipe.steps)
+        setting = self.setting
+        rate = setting.learning_rate * _schedule(number, setting.steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate"]
         loss = self._loss(number)
@@ -128,20 +99,20 @@ class Trainer:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         self.norms.append(norm)
-        if len(self.norms) == self.look or self.done == recipe.steps:
+        if len(self.norms) == self.look or self.done == setting.steps:
             self._check_finite()  # clipping spreads a NaN to all gradients
         nn.utils.clip_grads_with_norm_(self.model.parameters(), 1.0, norm)
         self.optimiser.step()
 
     def _loss(self, step: int) -> Tensor:
         """Return the mean cross-entropy in nats, each place by its weight."""
-        batch = self.task.batch(step, self.seed)
+        batch = self.task.batch(step, self.setting.seed)
         tokens = sent(batch.tokens, self.device)
         targets = sent(batch.targets.reshape(-1), self.device)
         positions = batch.positions_for(self.model.axes)
-        autocast = self.recipe.autocast
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
-            logits = self.run(tokens, positions, ids_of(self.seed, step))
+        ids = ids_of(self.setting.seed, step)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+            logits = self.run(tokens, positions, ids)
         logits = logits.float().reshape(-1, logits.shape[-1])
         if batch.weights is None:
             return F.cross_entropy(logits, targets)
@@ -189,7 +160,7 @@ class Trainer:
         """Return the bytes that `state` takes at the most, with room for names."""
         tensors = [tensor for _, tensor in self._named()]
         held = sum(3 * t.numel() * t.element_size() + 4096 for t in tensors)
-        return held + 4 * self.recipe.steps
+        return held + 4 * self.setting.steps
 
     def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
         """Go on from what `state` returned after `step` steps.
@@ -222,8 +193,8 @@ class Trainer:
                 wanted[f"optimiser.step.{name}"] = ((), torch.float32)
                 for part in ("exp_avg", "exp_avg_sq"):
                     wanted[f"optimiser.{part}.{name}"] = known
-        if not 0 < step <= self.recipe.steps:
-            raise ValueError(f"its step must be up to {self.recipe.steps}, got {step}")
+        if not 0 < step <= self.setting.steps:
+            raise ValueError(f"its step must be up to {self.setting.steps}, got {step}")
         if tensors.keys() != wanted.keys():
             name = min(tensors.keys() ^ wanted.keys())
             raise ValueError(f"{name} is missing or not of this training")
@@ -265,17 +236,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         facts.get("axes", 1),
     )
     model.to(setting.device)
-    recipe = Recipe(
-        setting.steps,
-        setting.length,
-        setting.learning_rate,
-        setting.weight_decay,
-        setting.scheme_rate,
-        setting.dtype == "bfloat16",
-        setting.compiled,
-        setting.dropped_steps,
-    )
-    return Trainer(model, task, recipe, setting.seed)
+    return Trainer(model, task, setting)
 
 
 def _schedule(step: int, steps: int) -> float:

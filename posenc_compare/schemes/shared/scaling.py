@@ -32,6 +32,7 @@ OPTIONS = {  # of `rope`, that each rule has
     "llama3": RAMP,
     "longrope": ("factor", "original", "factors"),
 }
+DEFAULTS = {"factor": 0.0, "original": 0, "alpha": 1.0, "beta": 0.0, "factors": ""}
 RULES = tuple(rule for rule in OPTIONS if rule != "none")
 BY_RANK = ("ntk", "ntk_dynamic", "longrope")  # from the fastest pair to the slowest
 
@@ -80,7 +81,7 @@ class Scaling:
     def of(
         cls, scheme: str, rule: str, length: int, options: dict[str, float | str]
     ) -> "Scaling":
-        """Return a rule with options, of which those that are 0 or empty are not given.
+        """Return a rule with those of the options that are not at their default.
 
         Args:
             scheme: name of the scheme that uses it.
@@ -91,7 +92,7 @@ class Scaling:
         Raises:
             ConfigError: if the rule lacks an option, or has it not, or out of range.
         """
-        given: dict[str, Any] = {name: x for name, x in options.items() if x}
+        given: dict[str, Any] = {n: x for n, x in options.items() if x != DEFAULTS[n]}
         for name in given:
             if name not in OPTIONS[rule]:
                 other = next(r for r, names in OPTIONS.items() if name in names)
