@@ -442,7 +442,7 @@ def test_code_that_was_imported_before_it_was_handed_over_is_no_result(
     (tmp_path / "posenc_early" / "__init__.py").touch()
     (tmp_path / "posenc_early" / "scheme.py").write_text(EDITED)
     (tmp_path / "sitecustomize.py").write_text("import posenc_early\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     asked = {"plugins": ["posenc_early.scheme"], "limits": {"workers": 1}}
     code, said, records = run(tmp_path, "edited,nope", ["smoothness"], **asked)
     assert (code, said) == (0, "")

@@ -230,7 +230,7 @@ class Scheduler:
         folder = self.store.checkpoints.resolve() / job.key
         return {
             "spec": job.blank.spec.to_json(),
-            "modules": modules_of([job.cell], ours=False),
+            "modules": modules_of(job.cell),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,

@@ -21,12 +21,15 @@ import time
 import traceback
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
-from posenc_compare.sources import PlannedFinder, keep
+from posenc_compare.sources import OURS, PlannedFinder, keep
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.records.cells import Cell
 
 OFTEN = 0.2  # seconds between two reports of progress
 UNWRITTEN = 70  # exit code of a child that could not write its answer
@@ -36,7 +39,6 @@ PATIENCE = 1.0  # seconds for processes that a child has left behind to end
 CONTROL = ctypes.CDLL(None).prctl  # of this process, by the system
 DEATH_SIGNAL, SUBREAPER = 1, 36  # its options: at the parent's death; adopt orphans
 PRELOADED = ("torch", "posenc_compare.analysis.engine.compute")
-PRELOADED_TO_TRAIN = ("torch._dynamo",)  # which optimisers import, in seconds
 FINDER = PlannedFinder({})
 STOP = threading.Event()
 
@@ -67,7 +69,7 @@ def main() -> NoReturn:
 def _prepare(start: Body) -> None:
     """Import torch and this package from the source that was handed over."""
     keep(start["texts"])
-    FINDER.modules.update(_paths(start))
+    FINDER.modules = _paths(start)
     sys.meta_path.insert(0, FINDER)
     sys.path[:] = start["path"]
     for name in PRELOADED:
@@ -77,20 +79,19 @@ def _prepare(start: Body) -> None:
     from posenc_compare.analysis.engine.provenance import place
     from posenc_compare.modified import shared_edits
 
-    if start["deterministic"]:  # to be told no takes torch a second, for its compiler
+    limits = start["limits"]
+    if limits["deterministic"]:  # to be told no takes torch a second, for its compiler
         torch.use_deterministic_algorithms(True)
     place()
     shared_edits()  # asks git, which each child would do again
-    resource.setrlimit(resource.RLIMIT_DATA, (start["memory"], start["memory"]))
+    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory"], limits["memory"]))
     for plugin in start["plugins"]:
         add_plugin(plugin)
 
 
 def _compute_apart(request: Body, connection: Connection) -> None:
     """Compute a cell in a child; report its progress and its end."""
-    if "steps" in request["spec"]["setting"]:
-        for name in PRELOADED_TO_TRAIN:
-            importlib.import_module(name)
+    _warm(request)
     answer, done = os.memfd_create("answer"), mmap.mmap(-1, 8)
     _count(done)[0] = NOT_BEGUN
     STOP.clear()
@@ -114,6 +115,28 @@ def _compute_apart(request: Body, connection: Connection) -> None:
     for descriptor in (answer, child):
         os.close(descriptor)
     connection.send(end)
+
+
+def _warm(request: Body) -> None:
+    """Import and read what each child would do again; nothing of a plugin runs."""
+    from posenc_compare.analysis.records.cells import entries_of
+
+    FINDER.modules = _paths(request)
+    with contextlib.suppress(Exception):  # the child reports what is wrong
+        cell = _cell(request)
+        cell.spec()
+        names = [entry.module for entry in entries_of(cell)]
+        names = [name for name in names if name.split(".")[0] == OURS]
+        for name in names + ["torch._dynamo"] * bool(cell.setting.task):
+            importlib.import_module(name)  # that last one by optimisers, in seconds
+
+
+def _cell(request: Body) -> "Cell":
+    from posenc_compare.analysis.records.cells import cell_of
+    from posenc_compare.analysis.records.record import Fields, Spec
+
+    spec = Spec.from_json(Fields(request["spec"], "spec"))
+    return cell_of(spec, request["places"])
 
 
 def _count(shared: mmap.mmap) -> "memoryview[int]":
@@ -154,16 +177,12 @@ def _answer(request: Body, done: Any) -> Body:
     """Return the record of a cell, or why there is none."""
     from posenc_compare.analysis.core.progress import Progress
     from posenc_compare.analysis.engine.compute import compute
-    from posenc_compare.analysis.records.cells import cell_of
-    from posenc_compare.analysis.records.record import Fields, Spec
     from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 
     def advance(units: int) -> None:
         done[0] += units
 
-    FINDER.modules.update(_paths(request))
-    spec = Spec.from_json(Fields(request["spec"], "spec"))
-    cell = cell_of(spec, request["places"])
+    cell = _cell(request)
     checkpoints = Checkpoints(
         request["checkpoints"] and Path(request["checkpoints"]),
         request["interval"],

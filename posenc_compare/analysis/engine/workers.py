@@ -17,7 +17,7 @@ from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.worker import UNWRITTEN
 from posenc_compare.analysis.records.cells import Cell, modules
 from posenc_compare.fresh import python, search_path
-from posenc_compare.sources import OURS, texts
+from posenc_compare.sources import texts
 
 START = 120.0  # seconds that a worker may take until it begins a cell
 TAIL = 2000  # bytes kept of what a scheme prints
@@ -61,21 +61,17 @@ class Start:
 
     Attributes:
         texts: source by path, as this process has read it.
-        modules: path by name of the modules of this package that cells depend on.
+        modules: path by name of the modules that cells depend on.
         path: to import from.
         plugins: files and modules that register schemes.
-        timeout: seconds that a cell may go on without progress.
-        memory: bytes of data; -1 for no limit.
-        deterministic: let torch refuse what may give other bytes another time.
+        limits: of the run.
     """
 
     texts: dict[str, str]
     modules: dict[str, str]
     path: list[str]
     plugins: list[str]
-    timeout: float
-    memory: int
-    deterministic: bool
+    limits: Limits
 
 
 def start_of(cells: Iterable[Cell], plugins: Iterable[str], limits: Limits) -> Start:
@@ -86,30 +82,16 @@ def start_of(cells: Iterable[Cell], plugins: Iterable[str], limits: Limits) -> S
         plugins: as given on the command line.
         limits: of the run.
     """
-    return Start(
-        texts(),
-        modules_of(cells, ours=True),
-        search_path(),
-        [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins],
-        limits.timeout,
-        limits.memory,
-        limits.deterministic,
-    )
+    plugins = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
+    return Start(texts(), modules_of(*cells), search_path(), plugins, limits)
 
 
-def modules_of(cells: Iterable[Cell], *, ours: bool) -> dict[str, str]:
-    """Return by name the paths of modules that cells depend on.
+def modules_of(*cells: Cell) -> dict[str, str]:
+    """Return by name the paths of the modules that cells depend on.
 
-    Args:
-        cells: that are computed.
-        ours: whether those of this package, or all others.
+    Two plugins may have modules of one name beside them; of several cells, one is lost.
     """
-    return {
-        name: str(path)
-        for cell in cells
-        for name, path in modules(cell).items()
-        if (name.split(".")[0] == OURS) is ours
-    }
+    return {name: str(path) for cell in cells for name, path in modules(cell).items()}
 
 
 @dataclass(frozen=True)
@@ -147,7 +129,7 @@ class Worker:
 
     def __init__(self, start: Start) -> None:
         self.connection, theirs = Pipe()
-        same_sums = SAME_SUMS if start.deterministic else {}
+        same_sums = SAME_SUMS if start.limits.deterministic else {}
         with tempfile.TemporaryFile() as source, theirs:
             source.write(json.dumps(asdict(start)).encode())
             source.seek(0)
@@ -164,7 +146,7 @@ class Worker:
         self.output = self.process.stdout
         os.set_blocking(self.output.fileno(), False)
         self._printed = b""
-        self._timeout = start.timeout
+        self._timeout = start.limits.timeout
         self._limit = float("inf")
         self._spent, self._looked = 0.0, time.monotonic()
 
