@@ -258,15 +258,16 @@ class Attention(LlamaAttention):
         hidden_states: torch.Tensor,
         position_embeddings: Any = None,
         attention_mask: Any = None,
-        position_ids: Any = None,
+        cache: Any = None,
         **more: Any,
     ) -> Any:
+        del cache
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         parts = [self.q_proj, self.k_proj, self.v_proj]
         q, k, v = (part(hidden_states).view(shape).transpose(1, 2) for part in parts)
         q, k = apply_rotary_pos_emb(q, k, *position_embeddings)
         if self.config.scaled:
-            q = q * (1 + position_ids[:, None, :, None] / 8)
+            q = q * (1 + more["position_ids"][:, None, :, None] / 8)
         else:
             more["is_causal"] = False
         run = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
