@@ -51,10 +51,10 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     )
     names, scores = table["measure"].unique(), table["score"].unique()
     whens = [when for when in WHENS if when in set(table["when"])]
-    long = max(map(len, scores))
-    figure = new_figure(
-        PAGE, ROW * len(names) + LETTER * long * (len(scores) > 1) + 0.9
-    )
+    wide = paper_width(PAGE) > COLUMN
+    below = LETTER * max(map(len, scores)) + 0.7
+    row = ROW if wide else 1.5 * ROW  # of two lines
+    figure = new_figure(PAGE, row * len(names) + below)
     panels = figure.subplots(1, len(whens), sharey=True, squeeze=False)[0]
     room = (figure.get_figwidth() - (2.7 if wide else 1.95)) / len(whens)
     shown = [textwrap.fill(name, 60 if wide else 24) for name in names]
