@@ -11,7 +11,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import usable
 from posenc_compare.analysis.show.plots.heat import add_bar
 from posenc_compare.analysis.show.plots.panels import note_setting
-from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE
+from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, paper_width
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import FAINT, new_figure, safe
 from posenc_compare.analysis.show.predictions import WHENS, predictions
@@ -51,12 +51,11 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     )
     names, scores = table["measure"].unique(), table["score"].unique()
     whens = [when for when in WHENS if when in set(table["when"])]
-    long = max(map(len, scores))
-    figure = new_figure(
-        PAGE, ROW * len(names) + LETTER * long * (len(scores) > 1) + 0.9
-    )
+    wide = paper_width(PAGE) > COLUMN
+    below = LETTER * max(map(len, scores)) + 0.7
+    row = ROW if wide else 1.5 * ROW  # of two lines
+    figure = new_figure(PAGE, row * len(names) + below)
     panels = figure.subplots(1, len(whens), sharey=True, squeeze=False)[0]
-    wide = figure.get_figwidth() > COLUMN
     room = (figure.get_figwidth() - (2.7 if wide else 1.95)) / len(whens)
     shown = [textwrap.fill(name, 60 if wide else 24) for name in names]
     if room / len(scores) < 0.35:  # inches: stars alone have room
