@@ -47,13 +47,18 @@ def nested() -> list[tuple[str, dict[str, Any]]]:
     for name in sorted(built_in()):
         found.append((name, {}))
         if isinstance(make(name), Wrapper):
-            for inner in ("alibi", "shaw", "fox", "window", "deberta"):
+            for inner in ("alibi", "shaw", "fox", "deberta"):
                 try:
                     make(name, scheme=inner)
                 except PosencError:
                     continue  # not a pair
                 found.append((name, {"scheme": inner}))
-    return [*found, ("mix", {"by": "heads"}), ("log_length", {"rule": "ssmax"})]
+    return [
+        *found,
+        ("mix", {"by": "heads"}),
+        ("mix", {"window": 3}),
+        ("log_length", {"rule": "ssmax"}),
+    ]
 
 
 def ids_for(scheme: Scheme, count: int, start: int) -> Tensor:
@@ -124,7 +129,7 @@ def looks_for_its_own_key(scheme: Scheme) -> bool:
     """Return whether a scheme has no meaning where keys are another text."""
     parts = [scheme, *(part for part in scheme.modules() if isinstance(part, Scheme))]
     return any(
-        part.facts.causal_only or part.acts_at("token_state") or part.name == "window"
+        part.facts.causal_only or part.acts_at("token_state") or part.facts.window
         for part in parts
     )
 

@@ -43,8 +43,8 @@ class Nodes:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "removed\n"
 
-    def workers(self) -> list[int]:
-        """Return our worker processes on its nodes."""
+    def workers(self, *, cells: bool = False) -> list[int]:
+        """Return our worker processes on its nodes, or those that compute cells."""
         parents, ours = {}, []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -52,7 +52,12 @@ class Nodes:
                 parents[int(place.name)] = int(stat.rpartition(")")[2].split()[1])
                 if b"engine.worker import main" in (place / "cmdline").read_bytes():
                     ours.append(int(place.name))
-        return [pid for pid in ours if self.process.pid in above(pid, parents)]
+        return [
+            pid
+            for pid in ours
+            if self.process.pid in above(pid, parents)
+            and (parents[pid] in ours) is cells
+        ]
 
 
 def above(pid: int, parents: dict[int, int]) -> Iterator[int]:
@@ -205,7 +210,7 @@ def test_a_run_that_is_stopped_saves_what_it_has(
     words = ["--schemes", "rope", "--measures", "extrapolation"]
     words += options(nodes.address, tmp_path / "run", asked)
     run = started(*words)
-    wait(nodes.workers)
+    wait(lambda: nodes.workers(cells=True))
     time.sleep(8)  # until it trains
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=60)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.records import read
+from support.records import fact, read, row
 from support.records import record as body
 
 from posenc_compare.analysis.records.diff import difference, paired, same_cell
@@ -55,7 +55,8 @@ def test_the_first_loss_tells_whether_trainings_began_alike() -> None:
 def test_a_cell_is_the_same_wherever_it_was_answered() -> None:
     there = record(device="cuda", torch="3.0", numbers=2, threads=8, version=2)
     assert same_cell(record()) == same_cell(there)
-    for other in (record("alibi"), record(seed=1), record(dtype="float32")):
+    others = record("alibi"), record(seed=1), record(dtype="float32")
+    for other in (*others, record(measure="smoothness")):
         assert same_cell(record()) != same_cell(other)
 
 
@@ -66,6 +67,12 @@ def test_numbers_that_no_machine_repeats_are_not_compared() -> None:
     one, other = map(read, bodies)
     assert difference(one, other) == []
     assert difference(one, record(status="lost")) == ["status: ok and lost"]
+    for made, value in zip(bodies, (4.0, 5.0), strict=True):
+        made["quantities"]["kept"] = {**fact(), "name": "kept"}
+        made["rows"].append(row(value, quantity="kept"))
+    assert difference(*map(read, bodies)) == [
+        "1 numbers, by up to 2.0e-01 relative (kept  None)"
+    ]
 
 
 @pytest.mark.parametrize("changed", range(2))

@@ -1,6 +1,7 @@
 """Numbers and choices of plan, estimate, records and orders, by hand."""
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -142,7 +143,9 @@ def test_overflow_is_a_finding_in_both_half_types_alone(
 def coded(day: int, **changes: Any) -> dict[str, Any]:
     """Return a record of a day, whose code and versions may be others."""
     code, measured = changes.pop("code", "0"), changes.pop("measured", "0")
+    graphics = changes.pop("graphics", "")
     one = made(**changes)
+    one["spec"]["graphics"] = graphics
     one["spec"]["scheme"]["code"] = code * 64
     one["spec"]["measure"]["code"] = measured * 64
     one["provenance"]["started"] = f"2026-01-0{day}"
@@ -161,6 +164,7 @@ def coded(day: int, **changes: Any) -> dict[str, Any]:
         ({"modified": "a"}, 1),
         ({"code": "a", "seed": 1}, 1),
         ({"code": "a", "threads": 2}, 2),
+        ({"code": "a", "graphics": "a card"}, 2),
         ({"code": "a", "width": 64}, 2),
         ({"code": "a", "label": "alibi"}, 2),
         ({"code": "a", "measure": "smoothness"}, 2),
@@ -182,17 +186,20 @@ def test_patterns_add_up_in_the_order_of_the_records() -> None:
     assert [one.label for one in found] == ["rope", "nope"]
 
 
-def test_records_that_are_hidden_are_counted() -> None:
-    labels = [*"abcdefg"]
+@pytest.mark.parametrize(
+    ("labels", "more"), [("abcdefg", ", and 2 more"), ("abcde", "")]
+)
+def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
+    others = labels[1:]
     records = [coded(1, label=label) for label in labels]
-    records += [coded(2, label=label, code="a") for label in labels[1:]] + [
+    records += [coded(2, label=label, code="a") for label in others] + [
         coded(2, label="a", code="a", seed=seed) for seed in (1, 2, 3)
     ]
     lines: list[str] = []
     Selection().of(sound(records), lines.append)
     (line,) = lines
     assert line.startswith(
-        "7 records of older code are not shown: a, b, c, d, e, and 2"
+        f"{len(labels)} records of older code are not shown: a, b, c, d, e{more}; "
     )
 
 
@@ -263,6 +270,8 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     gaps = [np.array(GAPS[label]) for label in "bdcd"]
     for outcome, gap in zip(found, gaps, strict=True):
         assert outcome.differences == pytest.approx(gap)
+        assert outcome.mean == pytest.approx(gap.mean())
+        assert outcome.half_width == pytest.approx(half_width(gap))
     table = np.full((2, 7), np.nan)
     table[0], table[1, :6] = gaps[0], gaps[2]
     together = adjusted_p_of(table)
@@ -271,6 +280,26 @@ def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
     assert found[2].p > adjusted_p_of(table[1:])[0]
     shown = order_table("name", PublishedOrder("", "", "a", claims), found)
     assert shown.title.startswith("name (7 seeds")
+
+
+def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
+    areas = {"copy": (0.0, 0.5, 0.2), "language": (0.9, 0.5, 0.1)}
+    bodies = []
+    for task, seed in itertools.product(areas, range(6)):
+        for label, area in zip("abc", areas[task], strict=True):
+            one = made(label, corpus_sha256="1", task=task, seed=seed, length=8)
+            one["quantities"] = {"accuracy_area": fact(["", None], better="higher")}
+            one["quantities"]["accuracy_area"]["name"] = "accuracy_area"
+            one["rows"] = [row(area, quantity="accuracy_area")]
+            bodies.append(one)
+    ranks = [Score(label, "reciprocal_rank") for label in "ba"]
+    tasks = [Score("a", "accuracy_area", 0, task=task) for task in areas]
+    claims = Claim(*ranks), Claim(*tasks)
+    order = PublishedOrder("", "", "a,b", claims)
+    found = outcomes(order, tell_apart(sound(bodies), print))
+    # Ranks of b are 1 and 2, those of a 3 and 1.
+    for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
+        assert outcome.differences == pytest.approx([gap] * 6)
 
 
 SPREAD = np.array([-1.0, 1.0, -2.0, 2.0, -3.0, 3.0])
@@ -299,12 +328,20 @@ def test_an_interval_may_reach_the_margin(
     assert found == [alike, no_worse]
 
 
+@pytest.mark.parametrize("kind", ["alike", "no worse"])
+def test_an_interval_that_ends_at_the_margin_does_not_disagree(kind: Any) -> None:
+    margin = 9 - half_width(SPREAD - 9)
+    claim = Claim(Score("a"), Score("b"), kind, margin)
+    assert Outcome(claim, SPREAD - 9, np.nan).verdict == "not separable"
+
+
 @pytest.mark.parametrize(
     ("p", "mean", "verdict"),
     [
         (0.05, 1.0, "agrees"),
         (0.05, -1.0, "disagrees"),
         (0.0501, 1.0, "not separable"),
+        (0.0501, -1.0, "not separable"),
     ],
 )
 def test_a_claim_of_better_goes_by_its_p_value(

@@ -32,33 +32,31 @@ TOUCH = 1.5
 FOUR = "nope,sinusoidal,rope,alibi"
 EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
 WITHOUT = {"inside", "trained_maps", "tasks", "grid_maps", "sensitivity"}
-WITHOUT |= {"precision", "attention_cost", "checkpoint"}
+WITHOUT |= {"checkpoint"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.
-LONG = {"clock_hands", "perturbation", "extrapolation", "scalings", "position_bits"}
+LONG = {"clock_hands", "perturbation", "extrapolation", "position_bits"}
 CASES = [
     *(("quick", name, "") for name in QUICK if name not in {"similarity", *LONG}),
     *(("quick", name, schemes) for name in sorted(LONG) for schemes in (EIGHT, ROTARY)),
     # A curve for each of all schemes, with their names beside it, takes two columns.
     *(("quick", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
-    *(("quick", name, EIGHT) for name in ("bias_maps", "cost")),
+    ("quick", "bias_maps", EIGHT),
     *(
         ("quick", name, FOUR)
         for name in ("extrapolation", "similarity", "perturbation")
     ),
-    *(("quick", name, "rope") for name in ("extrapolation", "similarity", "scalings")),
+    *(("quick", name, "rope") for name in ("extrapolation", "similarity")),
     *(
         (folder, name, "")
         for folder in ("survey", "standard")
-        for name in ("extrapolation", "change", "position_bits", "scalings")
+        for name in ("extrapolation", "position_bits")
     ),
     ("quick", "bias_maps", "alibi"),
     ("grid-16x16", "grid_maps", ""),
     ("sensitivity", "sensitivity", ""),
-    ("precision", "precision", ""),
     ("tasks", "tasks", ""),
-    *(("attention_cost", "attention_cost", schemes) for schemes in (EIGHT, ROTARY)),
     ("smollm2_prose", "checkpoint", ""),
 ]
 
@@ -120,7 +118,7 @@ def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) 
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [*(("quick", name) for name in sorted(LONG)), ("attention_cost", "attention_cost")],
+    [("quick", name) for name in sorted(LONG)],
 )
 def test_a_figure_of_all_schemes_fits_a_page(folder: str, name: str) -> None:
     figure = drawn(name, records_of(folder, ""))

@@ -9,9 +9,17 @@ import torch
 
 transformers = pytest.importorskip("transformers", minversion="5.24")
 
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS  # noqa: E402
+from transformers.models.llama.modeling_llama import (  # noqa: E402
+    LlamaAttention,
+    apply_rotary_pos_emb,
+)
+
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
-from posenc_compare.hf.rotary import PROVED  # noqa: E402
+from posenc_compare.hf import served  # noqa: E402
+from posenc_compare.hf.served import PROVED  # noqa: E402
+from posenc_compare.hf.tiny import tiny  # noqa: E402
 
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType")
 SIZES: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 64}
@@ -140,7 +148,7 @@ def test_a_text_beyond_the_trained_length_has_a_row_of_its_own() -> None:
     assert short.variant is not None
     assert short.variant.label == "rope:layout=half"
     assert long.variant is not None
-    assert "ntk_dynamic" in long.variant.label
+    assert long.variant.label == "rope:factor=3.0;layout=half;scaling=ntk"
     assert long.apart is not None
     assert long.apart < 1e-5
     assert "measured" in long.reason
@@ -200,3 +208,72 @@ def test_numbers_are_numbers_in_json(posenc: Any, tmp_path: Path) -> None:
     assert [row["rope here"] for row in rows][1] == "nope"
     for name in ("times", "off by", "logits off by", "slow", "for"):
         assert isinstance(rows[0][name], float | int)
+
+
+class Attention(LlamaAttention):
+    """Attention of Llama that looks ahead, or scales queries by their position."""
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        position_embeddings: Any = None,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        **more: Any,
+    ) -> Any:
+        shape = (*hidden_states.shape[:-1], -1, self.head_dim)
+        parts = [self.q_proj, self.k_proj, self.v_proj]
+        q, k, v = (part(hidden_states).view(shape).transpose(1, 2) for part in parts)
+        q, k = apply_rotary_pos_emb(q, k, *position_embeddings)
+        if self.config.scaled:
+            q = q * (1 + position_ids[:, None, :, None] / 8)
+        else:
+            more["is_causal"] = False
+        run = ALL_ATTENTION_FUNCTIONS[self.config._attn_implementation]
+        scaling = self.scaling
+        out, _ = run(self, q, k, v, attention_mask, scaling=scaling, **more)
+        return self.o_proj(out.flatten(2)), None
+
+
+class OddForCausalLM(transformers.LlamaForCausalLM):
+    """Llama with attention that a scheme cannot serve."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        for number, block in enumerate(self.model.layers):
+            block.self_attn = Attention(config, number)
+
+
+@pytest.mark.parametrize(
+    ("scaled", "said"),
+    [(False, "the same logits through"), (True, "from its rotary tables alone")],
+)
+def test_a_model_that_would_read_otherwise_is_not_served(
+    scaled: bool, said: str
+) -> None:
+    model = OddForCausalLM(config_of("llama", scaled=scaled)).eval()
+    before = torch.get_rng_state()
+    for _ in range(2):  # measured, and known
+        with pytest.raises(hf.UnsupportedModelError, match=said):
+            hf.apply(model, "alibi")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not hasattr(model, "posenc_compare_applied")
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_logits_are_compared_once_for_a_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[object] = []
+
+    def counted(config: Any, kind: Any) -> Any:
+        made.append(config)
+        return tiny(config, kind)
+
+    monkeypatch.setattr(served, "tiny", counted)
+    monkeypatch.setattr(served, "_KNOWN", {})
+    model = transformers.LlamaForCausalLM(config_of("llama"))
+    for scheme in ("alibi", "nope"):
+        with hf.apply(model, scheme):
+            pass
+    assert len(made) == 1

@@ -27,7 +27,7 @@ from posenc_compare.registry import PLOTS
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}
-OURS |= {"label", "times", "boldmath", "multicolumn", "shortstack", "par"}
+OURS |= {"label", "times", "boldmath", "shortstack", "par"}
 OURS |= {"smallskip", "parbox", "linewidth", "footnotesize", "raggedright"}
 ESCAPES = {"textbackslash", "textasciitilde", "ensuremath", "pm"}
 ESCAPES |= {"textbar", "textasciicircum", "textsuperscript", "downarrow", "uparrow"}
@@ -153,19 +153,16 @@ def test_latex_tables_stay_whole(records: list[Record]) -> None:
         lines = text.splitlines()
         rows = [line for line in lines if line.endswith(r" \\")]
         (kinds,) = re.findall(r"\\begin\{tabular\}\{(.*)\}", text)
-        width = len(kinds.replace("@{}", ""))
         assert len(rows) == len(table.body) + 1
         for row in rows:
             bare = re.sub(r"\\[^a-zA-Z]", "", row)
-            spans = re.findall(r"\\multicolumn\{(.)\}", row)
-            assert bare.count("&") + 1 + sum(map(int, spans)) - len(spans) == width
+            assert bare.count("&") + 1 == len(kinds)
             assert row.lstrip()[0] not in "[*"
         bare = re.sub(r"\\[^a-zA-Z]", "", text)
         assert bare.count("{") == bare.count("}")
         # Numbers and signs are all that stands in mathematics.
         power = r"(?: \\times 10\^\{-?[0-9]+\})?"
         real = rf"-?[0-9.]+{power}"
-        parts = rf"-?[0-9]+|\.[0-9]+{power}|{power}|\{{\}}\\pm {real}"
-        maths = rf"\$(?:{parts}|\\(?:pm|downarrow|uparrow))\$"
+        maths = rf"\$(?:{real}(?: \\pm {real})?|-|\\(?:pm|downarrow|uparrow))\$"
         bare = re.sub(maths, "", bare)
         assert not re.search(r"[%#_^~$]", bare)

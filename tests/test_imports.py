@@ -45,8 +45,8 @@ ROOMS = {
     "engine": {"core", "settings", "records", "training", "measures", "show"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
-# worker must hear the end of its scheduler while it imports torch; a mistake in a
-# comparison is named before pandas and matplotlib are there.
+# worker imports the source that it is handed; a mistake in a comparison is named
+# before pandas and matplotlib are there.
 LAZY = {
     "posenc_compare.attention.backends.flex": {"torch.nn.attention"},
     "posenc_compare.analysis.engine.comparison": {
@@ -55,7 +55,7 @@ LAZY = {
     },
     "posenc_compare.analysis.engine.worker": {
         "posenc_compare.analysis",
-        "posenc_compare.global_state",
+        "posenc_compare.modified",
         "torch",
     },
 }

@@ -214,7 +214,7 @@ SCALED = {
     ),
     "dynamic": (
         {"factor": 2.0},
-        {"scaling": "ntk_dynamic", "factor": 2.0, "length": 2048},  # as asked below
+        {"scaling": "ntk", "factor": 7.0},  # 2 * 2048 / 512 - 1, as asked below
     ),
     "yarn": (
         # So long that the ramp ends beyond the last pair.

@@ -18,6 +18,10 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation, Text
+from posenc_compare.analysis.show.plots.alike import groups_alike, joined
+from posenc_compare.analysis.show.plots.head_maps import below_largest
+from posenc_compare.analysis.show.plots.lines import layers
+from posenc_compare.analysis.show.plots.position_bits import binned
 from support.records import record as stored_record
 from support.records import stored
 
@@ -30,11 +34,8 @@ from posenc_compare.analysis.records.record import (
     Spec,
 )
 from posenc_compare.analysis.show.plots import draw_all, images
-from posenc_compare.analysis.show.plots.alike import groups_alike, joined
 from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
-from posenc_compare.analysis.show.plots.head_maps import below_largest
 from posenc_compare.analysis.show.plots.heat import palette_for
-from posenc_compare.analysis.show.plots.lines import layers
 from posenc_compare.analysis.show.plots.paper import (
     OWN,
     Paper,
@@ -43,8 +44,6 @@ from posenc_compare.analysis.show.plots.paper import (
     wrapped,
 )
 from posenc_compare.analysis.show.plots.plot import in_order
-from posenc_compare.analysis.show.plots.position_bits import binned
-from posenc_compare.analysis.show.plots.steps import steps_of
 from posenc_compare.analysis.show.plots.style import (
     COLOURS,
     LABEL,
@@ -531,21 +530,6 @@ def test_extrapolation_says_each_end_where_they_differ() -> None:
     } <= set(texts(drawn("extrapolation", [*ends, never])))
 
 
-def test_scalings_are_drawn_beside_the_network_as_trained() -> None:
-    figure = drawn("scalings", full("rope") + full("mix", lift=1.0))
-    assert [axes.get_title(loc="right") for axes in figure.axes] == ["mix", "rope"]
-    (legend, _) = (axes.get_legend() for axes in figure.axes)
-    assert legend is not None
-    names = [text.get_text() for text in legend.get_texts()]
-    assert names == ["as trained", "pi, yarn"]
-    lines = [line for line in figure.axes[1].lines if line.get_marker() != "None"]
-    heights = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
-    means = sorted(tuple(y.round(9).tolist()) for y in heights)
-    assert means == [(2.05, 2.05), (3.05, 3.05, 3.05)]
-    plain = [record("extrapolation", rows=[row("bits_per_byte", 3.0, 8)])]
-    assert PLOTS.get("scalings")(plain) is None
-
-
 @pytest.mark.parametrize(("level", "above"), [(0.5, True), (1.5, False)])
 def test_bits_of_a_checkpoint_count_from_sliding_windows_below_all(
     level: float, above: bool
@@ -681,7 +665,7 @@ def test_names_of_simple_models_stand_apart_beside_their_lines() -> None:
     assert np.diff([y for _, y in places]) == pytest.approx([0.07, 0.07])
 
 
-@pytest.mark.parametrize("name", ["extrapolation", "change"])
+@pytest.mark.parametrize("name", ["extrapolation"])
 @pytest.mark.parametrize("apart", [0.0, 0.5])
 def test_simple_models_of_one_text_alone_are_drawn(name: str, apart: float) -> None:
     records = [
@@ -722,32 +706,6 @@ def test_coinciding_schemes_differ_in_width_and_dash() -> None:
     assert wide.get_linewidth() > 2 * narrow.get_linewidth()
     assert wide.get_linestyle() == "-"
     assert narrow.get_linestyle() == "--"
-
-
-def test_the_kernel_stands_beside_the_time_of_attention() -> None:
-    rows = [
-        row(f"gradient_{name}", value, n)
-        for n, ms, ratio in ((16, 3.0, 1.5), (64, 9.0, 3.0))
-        for name, value in (("ms", ms), ("ratio", ratio))
-    ]
-    (axes,) = drawn("attention_cost", [record("attention_cost", rows=rows)]).axes
-    lines = [np.asarray(line.get_xydata()).T.tolist() for line in axes.lines]
-    assert [[16, 64], [2, 3]] in lines
-    assert [pytest.approx([16, 64]), pytest.approx([3, 9])] in lines
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert (
-        PLOTS.get("attention_cost")([record("attention_cost", rows=rows[:2])]) is None
-    )
-
-
-def test_precision_is_drawn_at_one_place() -> None:
-    rows = [
-        row("logit_error", value, x, "bfloat16")
-        for x, value in ((0, 1e-6), (65_536, 0.5), (262_144, 9.0))
-    ]
-    (axes,) = drawn("precision", [record("precision", rows=rows)]).axes
-    (dot,) = axes.collections
-    assert np.asarray(dot.get_offsets())[:, 0].tolist() == [0.5]
 
 
 def test_bins_share_out_every_position() -> None:
@@ -1009,38 +967,6 @@ def test_one_panel_says_preset_and_seeds_and_is_logarithmic_where_wide() -> None
     wide = drawn("extrapolation", full("rope", seeds=1) + full("alibi", lift=4.0))
     assert wide.axes[0].get_yscale() == "log"
     assert "(logarithmic)" in wide.axes[0].get_ylabel()
-
-
-def test_change_is_counted_from_the_training_length_seed_by_seed() -> None:
-    records = [
-        record(
-            "extrapolation",
-            seed=seed,
-            rows=[
-                row("bits_per_byte", 2.0 + seed, 8),
-                row("bits_per_byte", 2.5 + seed, 16),
-                row("floor_bits_per_byte", 3.0, 8, "2-gram"),
-                row("floor_bits_per_byte", 2.9, 16, "2-gram"),
-            ],
-        )
-        for seed in range(3)
-    ]
-    axes = drawn("change", records).axes[0]
-    lines = [np.asarray(line.get_xydata()).T.tolist() for line in axes.lines]
-    assert [[8, 16], [0, 0.5]] in lines
-    assert [[8, 16], [0, pytest.approx(-0.1)]] in lines
-    assert axes.get_yscale() == "symlog"
-    assert PLOTS.get("change")(
-        [record("extrapolation", rows=[records[0].rows[0]])]
-    ) is (None)
-
-
-def test_steps_are_distances_in_mean_distances() -> None:
-    code = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]])
-    assert steps_of(code).tolist() == [5 / 3, 1 / 3]
-    assert np.isnan(steps_of(np.ones((3, 2)))).all()
-    figure = drawn("steps", [record("portrait", arrays={"code": code.tolist()})])
-    assert {"rope", "largest 1.67"} <= set(texts(figure))
 
 
 def test_sinusoids_have_clock_hands_and_rows_alike_are_one() -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
+from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
 from scipy import stats
 from support.records import curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.prediction_matrix import draw_matrix
 from posenc_compare.analysis.show.predictions import WHENS, Prediction, predictions
 from posenc_compare.registry import PLOTS
 
@@ -170,45 +169,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("one") / "run", made())
 
 
-def test_the_command_prints_a_table_for_each_outcome(
-    posenc: Command, run: Path
-) -> None:
-    done = posenc("predict", run)
+def test_every_format_has_all_outcomes(posenc: Command, run: Path) -> None:
+    done = posenc("table", run, "--predict")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("Spearman's correlation over schemes") == 3
-    lines = [line for line in done.stdout.splitlines() if "the size" in line]
-    assert "+1.00" in lines[1]
-    assert "0.0001" in lines[1]
-    latex = posenc("predict", run, "--format", "tex").stdout
+    latex = posenc("table", run, "--predict", "--format", "tex").stdout
     assert latex.count(r"\begin{tabular}") == 3
     assert r"95\% over families" in latex
-    markdown = posenc("predict", run, "--format", "md").stdout
-    assert markdown.count("| control: is absolute") == 3
-
-
-def test_numbers_of_several_folders_are_printed_for_programs(
-    posenc: Command, run: Path
-) -> None:
-    rows = json.loads(posenc("predict", run, run, "--format", "json").stdout)
-    assert len(rows) == 2 * 11
-    assert {one["folder"] for one in rows} == {"run"}
-    (one,) = {
-        (r["n"], r["rho"], r["p_holm"])
-        for r in rows
-        if (r["outcome"], r["quantity"]) == ("bits at 32 minus at 8", "the size")
-    }
-    assert one == (12, pytest.approx(1), pytest.approx(1e-4))
-    assert any(r["rho"] is None for r in rows)
-    text = posenc("predict", run, "--format", "csv").stdout
-    assert len(list(csv.DictReader(io.StringIO(text)))) == 11
+    text = posenc("table", run, "--predict", "--format", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 11
+    assert {one["rho"] for one in rows if one["quantity"] == NAN} == {""}
 
 
 def test_a_folder_with_too_little_is_refused_in_one_line(
     posenc: Command, tmp_path: Path
 ) -> None:
     few = stored(tmp_path / "few", made(LABELS[:3]))
-    done = posenc("predict", few)
+    done = posenc("table", few, "--predict")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "must hold 4 schemes or more" in done.stderr
-    assert posenc("predict", tmp_path / "none").returncode == 2

@@ -82,6 +82,7 @@ def test_a_higher_accuracy_is_better_at_its_case_and_length() -> None:
     missing = Score("d", "accuracy", times=2, case="sparse")
     (outcome,) = outcomes(order(Claim(missing, second)), records())
     assert (outcome.verdict, len(outcome.differences)) == ("not separable", 0)
+    assert order_table("", order(), [outcome]).body[0][1] == "n/a"
 
 
 @pytest.mark.parametrize(

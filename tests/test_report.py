@@ -1,26 +1,29 @@
 """The report: one page, from records alone, whatever they say."""
 
 import base64
+import io
 import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
+import matplotlib.image
 import pytest
 from support.pages import Page
-from support.records import HOSTILE, PORTRAIT, curve, hostile, record
+from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record
 
 from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.load import load_records, sound, tell_apart
 from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.show import figures
-from posenc_compare.analysis.show.format import Table
+from posenc_compare.analysis.settings.presets import PRESETS
+from posenc_compare.analysis.show import report
+from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.report import report_html, write_report
-from posenc_compare.analysis.show.sections import place, sections_of
+from posenc_compare.analysis.show.verdict import Best, best_of_table, warnings_of
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, PLOTS
+from posenc_compare.stats.pairs import FEWEST
 
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]
 PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript%3E"]
@@ -92,10 +95,9 @@ def test_it_says_what_the_numbers_mean_and_what_they_were_made_with() -> None:
     text = page([*records, curve("rope", [2.0])]).words
     for part in (
         "shift_error 1 gain logit lower nothing",
-        "rope [package=1.0] rotary Rotate queries and keys by their position.",
-        "Paper arXiv:2104.09864 Doors query, key, scale Cells 9 of 9 cells ok",
-        "package 0.1.0 (1 of 19 cells), 1.0 (9 of 19 cells), 2.0 (9 of 19 cells)",
-        "threads 1 torch 2.13.0",
+        "rope [package=1.0] rotary arXiv:2104.09864 9 of 9 cells ok",
+        "numbers 1 threads 1 torch 2.13",
+        "package 1.0 (9 of 18 cells), 2.0 (9 of 18 cells)",
         "started 2026-01-01 to 2026-01-09 (9 different values)",
         "seed 0 to 8 (9 different values)",
         "python 3.11.7",
@@ -149,63 +151,82 @@ def test_plots_are_inside_the_page_and_one_that_fails_is_named(tmp_path: Path) -
     assert PLOTS.entry("bias_maps").facts["caption"] not in found.text
 
 
-def drawn(
-    monkeypatch: pytest.MonkeyPatch, light: int, most: int
-) -> tuple[list[figures.Plate], list[str]]:
-    """Return the plots of a page with other limits, and what was warned of."""
-    monkeypatch.setattr(figures, "LIGHT", light)
-    monkeypatch.setattr(figures, "MOST", most)
-    lines: list[str] = []
-    records = sound([{**record("fine", "portrait"), "arrays": PORTRAIT}])
-    return figures.plates_of(records, lines.append), lines
-
-
-def test_a_plot_is_svg_or_png_where_that_would_be_heavy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    many = 1 << 30
-    light, lines = drawn(monkeypatch, many, many)
-    heavy, more = drawn(monkeypatch, 0, many)
-    assert lines == more == []
-    assert len(light) == len(heavy) == 3
-    for one, other in zip(light, heavy, strict=True):
-        assert one.address.startswith("data:image/svg+xml;base64,")
-        assert other.address.startswith("data:image/png;base64,")
-        text = base64.b64decode(one.address.partition(",")[2]).decode()
-        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
-        assert "'DejaVu Sans', " in text
-        assert abs(one.width - other.width) <= 2  # of some hundreds
-        assert one.width > 300
-        assert (one.name, one.caption) == (other.name, other.caption)
-
-
-def test_a_full_page_leaves_plots_out_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plates, lines = drawn(monkeypatch, 1 << 30, 0)
-    assert plates == []
-    assert len(lines) == 3
-    assert lines[0].startswith("plot codes: left out of the page, which is full; ")
-
-
-def test_plots_stand_beside_the_tables_of_their_measure() -> None:
-    tables = [
-        Table("first", ["scheme"], [], measures=frozenset({"a", "b"})),
-        Table("second", ["scheme"], [], measures=frozenset({"a"})),
-        Table("third", ["scheme"], []),
+def test_plots_stand_below_the_last_table_of_their_measure() -> None:
+    sections = [
+        report.Section("a", Table("first", [], [], measures=frozenset({"a", "b"})), []),
+        report.Section("b", Table("second", [], [], measures=frozenset({"a"})), []),
+        report.Section("c", Table("third", [], []), []),
     ]
     plates = [
-        figures.Plate(f"{i}{measure}", "caption", measure, 9, "data:,")
+        report.Plate(f"{i}{measure}", "caption", measure, 9, "data:,")
         for i, measure in enumerate(("a", "b", "a", "c", ""))
     ]
-    sections = sections_of(tables, ())
-    rest = place(plates, tables, sections)
+    rest = report.place(plates, sections)
     assert [plate.name for plate in rest] == ["3c", "4"]
-    before = [[plate.name for plate in section.before] for section in sections]
-    after = [[plate.name for plate in section.after] for section in sections]
-    assert before == [["0a"], [], []]
-    assert after == [["1b"], ["2a"], []]
-    assert place(plates, [], []) == plates
+    below = [[plate.name for plate in section.plates] for section in sections]
+    assert below == [["1b"], ["0a", "2a"], []]
+    assert report.place(plates, []) == plates
+
+
+def test_a_plot_is_as_wide_as_its_text_is_read_on_a_screen() -> None:
+    records = sound([{**record("fine", "portrait"), "arrays": PORTRAIT}])
+    plates = report.plates_of(records, print)
+    assert len(plates) == 3
+    for one in plates:
+        image = base64.b64decode(one.address.removeprefix("data:image/png;base64,"))
+        width = matplotlib.image.imread(io.BytesIO(image), "png").shape[1]
+        assert one.width == round(width * 144 / 160) > 300
+
+
+@pytest.mark.parametrize("seeds", [FEWEST - 1, FEWEST])
+def test_the_best_are_named_from_so_many_seeds_on(seeds: int) -> None:
+    made = [
+        curve(label, [1.0 + 0.001 * seed, bits + 0.001 * seed], seed=seed)
+        for label, bits in (("good", 1.0), ("bad", 2.0))
+        for seed in range(seeds)
+    ]
+    words = page(made).words
+    enough = seeds == FEWEST
+    assert ("No scheme can be called best here." in words) == (not enough)
+    best = "good is significantly better than the other 1 schemes in"
+    assert (best in words) == enough
+
+
+def test_the_best_of_the_last_column_that_has_any() -> None:
+    cells = {
+        "a": [Cell(1.0, best=True), Cell(2.0, best=True)],
+        "b": [Cell(1.5), Cell(2.1, best=True)],
+        "c": [Cell(3.0), Cell(3.0)],
+        "lost": [Cell(note="failed"), Cell(note="failed")],
+        "5-gram": [Cell(1.2), Cell(2.2)],
+    }
+
+    def best(families: tuple[str, ...] = ("bias", "none", "bias", "bias", "")) -> Any:
+        rows: list[list[str | Cell]] = [[name, *some] for name, some in cells.items()]
+        below = {1: ("no better at 64: a",), 2: ("no better at 128: b",)}
+        head = ["scheme", "64", "128 ↓"]
+        return best_of_table(Table("t", head, rows, families=families, below=below))
+
+    assert best() == Best("128 ↓", ["a", "b"], 1, ("no better at 128: b",))
+    cells["a"][1] = cells["b"][1] = Cell(2.0)
+    assert best() == Best("64", ["a"], 2, ("no better at 64: a",))
+    cells["a"][0] = Cell(1.0)
+    assert best() is None
+
+
+def test_every_reason_to_claim_less_is_listed() -> None:
+    quick = PRESETS["quick"].training.steps
+    assert "Nothing was trained" in " ".join(warnings_of([read(record())]))
+
+    def listed(seeds: int, steps: int, **more: str) -> str:
+        made = [curve("a", [1.0], seed=s, steps=steps, **more) for s in range(seeds)]
+        return " ".join(warnings_of(map(read, made)))
+
+    assert listed(FEWEST, quick + 1) == ""
+    assert listed(1, quick + 1).startswith("1 seed cannot rank schemes: 6 are needed")
+    assert listed(FEWEST, quick).startswith(f"At most {quick} training steps, as in")
+    lost = listed(FEWEST, quick + 1, status="lost")
+    assert lost == "6 of 6 cells failed or were lost, and are in no mean."
 
 
 def test_every_plot_stands_beside_a_measure_that_there_is() -> None:

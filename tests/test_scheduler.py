@@ -1,6 +1,5 @@
 """Who computes beside whom: the policy of the scheduler, without processes."""
 
-import select
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.engine import local
-from posenc_compare.analysis.engine.local import Pool, WorkerProcess
+from posenc_compare.analysis.engine import workers
 from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import Group, Limits, start_of
+from posenc_compare.analysis.engine.workers import (
+    Limits,
+    Pool,
+    Start,
+    Worker,
+    start_of,
+)
 from posenc_compare.analysis.measures.measure import (
     Quantity,
     Result,
@@ -42,16 +46,14 @@ def timed() -> Iterator[str]:
     MEASURES._items.pop("timed")
 
 
-class Worker:
-    """A worker that takes what it is sent."""
+class Sink:
+    """A worker that takes every request and never answers."""
 
-    descriptors = ()
-
-    def __init__(self, group: Any, *_: object) -> None:
-        self.group = group
+    def __init__(self, start: Start) -> None:
+        pass
 
     def send(self, request: dict[str, Any]) -> None:
-        self.request = request
+        pass
 
     def close(self) -> None:
         pass
@@ -60,7 +62,7 @@ class Worker:
 def test_a_measure_that_times_runs_alone(
     timed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "WorkerProcess", Worker)
+    monkeypatch.setattr(workers, "Worker", Sink)
     cells = [
         replace(CELL, measure=measure, threads=threads)
         for threads in (1, 2, 3)
@@ -68,16 +70,8 @@ def test_a_measure_that_times_runs_alone(
     ]
     store = Store(tmp_path / "run")
     store.create()
-    run = Scheduler(
-        {cell.key(): cell for cell in cells},
-        store,
-        [],
-        Limits(workers=3),
-        (),
-        lambda cell, units: None,
-        lambda record: None,
-        Pool(most=3),
-    )
+    todo = {cell.key(): cell for cell in cells}
+    run = Scheduler(todo, store, Pool(3), [], Limits(workers=3))
     seen = []
     while run._assign():
         jobs = [job for job in run.workers.values() if job]
@@ -105,10 +99,10 @@ def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
     monkeypatch.delenv(name, raising=False)
     if own:
         monkeypatch.setenv(name, own)
-    worker = WorkerProcess(Group(()), start_of({}, [], Limits(1)))
+    worker = Worker(start_of([], [], Limits(1)))
     try:
         # The environment can be read only once the interpreter runs: it answers then.
-        select.select([worker.descriptors[0]], [], [])
+        worker.connection.poll(60)
         environ = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
     finally:
         worker.close()

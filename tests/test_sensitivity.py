@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from scipy import stats
 from support.records import HOSTILE, curve, fact, record, row, stored
 
 from posenc_compare.analysis.records.load import (
@@ -58,24 +57,6 @@ def tables(folder: Path, by: str = "steps") -> dict[str, Table]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored(tmp_path_factory.mktemp("one") / "run", made())
-
-
-def test_two_values_stand_side_by_side_with_the_paired_change(run: Path) -> None:
-    found = tables(run)
-    assert list(found) == ["bits at 8", "bits at 16"]
-    table = found["bits at 8"]
-    assert "by steps (mean ± half width of the 95% interval over 6" in table.title
-    assert table.head == ["scheme", "10", "40", "change"]
-    (row_of_a,) = [cells for cells in table.rows if cells[0] == "a"]
-    before, after, change = row_of_a[1:]
-    assert isinstance(before, Cell)
-    assert isinstance(after, Cell)
-    assert isinstance(change, Cell)
-    assert before.mean == pytest.approx(2.0 + NOISE[0, 0].mean())
-    paired = 1.9 - 2.0 + NOISE[0, 1] - NOISE[0, 0]
-    assert change.mean == pytest.approx(paired.mean())
-    width = stats.t.ppf(0.975, 5) * paired.std(ddof=1) / np.sqrt(6)
-    assert change.half_width == pytest.approx(width)
 
 
 def test_documents_are_no_part_of_the_intervals(run: Path, tmp_path: Path) -> None:
@@ -191,14 +172,6 @@ def test_a_text_is_named(tmp_path: Path) -> None:
     assert "(1 seed)" in table.title
 
 
-def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
-    done = posenc("sensitivity", run, "--by", "steps")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "undecided, for the sign changes (1 of 3): a and b" in done.stdout
-    latex = posenc("sensitivity", run, "--by", "steps", "--format", "tex").stdout
-    assert latex.count(r"\begin{tabular}") == 2
-
-
 @pytest.mark.parametrize(
     ("by", "message"),
     [
@@ -210,16 +183,42 @@ def test_the_command_prints_tables(posenc: Command, run: Path) -> None:
 def test_a_setting_that_does_not_change_is_refused_in_one_line(
     posenc: Command, run: Path, by: str, message: str
 ) -> None:
-    done = posenc("sensitivity", run, "--by", by)
+    done = posenc("table", run, "--by", by)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
 
 
-def test_programs_are_sent_to_the_numbers(posenc: Command, run: Path) -> None:
-    done = posenc("sensitivity", run, "--by", "steps", "--format", "json")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--by steps --format json", "`table DIR --format json` writes every number"),
+        ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
+        ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
+        ("--by steps --columns 10", "columns must be empty with --by, got '10'"),
+        ("--by steps --measures nope", "no record is of measure 'nope'"),
+    ],
+)
+def test_views_that_do_not_go_together_are_refused_in_one_line(
+    posenc: Command, run: Path, words: str, message: str
+) -> None:
+    done = posenc("table", run, *words.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert "`table DIR --format json` writes every number" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_what_is_shown_is_written_and_no_mean_over_values(
+    posenc: Command, run: Path, tmp_path: Path
+) -> None:
+    words = ["--by", "steps", "--schemes", "a,c", "--format", "md"]
+    done = posenc("table", run, *words, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "| a " in done.stdout
+    assert "| b " not in done.stdout
+    assert (tmp_path / "out" / "table.md").read_text() == done.stdout
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"table.md", "table.tex"}
 
 
 def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
@@ -322,7 +321,7 @@ def test_values_are_compared_with_all_other_settings_equal(
         setting = one["spec"]["setting"]
         if setting["steps"] == 40:
             setting["width"] = 64
-    done = posenc("sensitivity", stored(tmp_path / "run", records), "--by", "steps")
+    done = posenc("table", stored(tmp_path / "run", records), "--by", "steps")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "with all other settings equal, got a [width=32], a [width=64]" in (

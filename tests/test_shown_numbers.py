@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ def show(posenc: Command, tmp_path: Path) -> Show:
     """Return what a command prints of records, as tables."""
     count = itertools.count()
 
-    def tables(records: Made, *words: str, command: str = "table") -> list[Shown]:
+    def tables(records: Made, *words: str) -> list[Shown]:
         folder = stored(tmp_path / f"{next(count)}", records)
-        done = posenc(command, folder, "--format", "md", *words)
+        done = posenc("table", folder, "--format", "md", *words)
         assert done.returncode == 0, done.stderr
         return shown_in(done.stdout)
 
@@ -79,7 +80,7 @@ def test_a_headline_shows_its_own_case_at_its_own_point(show: Show) -> None:
         if (bits == 2.0) == (label == "a"):
             one = record(label, corpus_sha256="1", steps=steps)
             one["rows"] = [
-                row(bits + steps / 100 + lift, case=case, x=x)
+                row(bits + steps / 100 + lift * bits, case=case, x=x)
                 for case, x, lift in (
                     ("other", 8, 2.0),
                     ("own", 4, 4.0),
@@ -95,7 +96,7 @@ def test_a_headline_shows_its_own_case_at_its_own_point(show: Show) -> None:
     assert table.rows == {"a": ["2.100"], "b": ["3.100"]}
     (table,) = show(short, "--baseline", "a")
     assert table.rows == {"b": ["1.000, 0/1"]}
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.rows["b"] == ["3.100", "3.400", "0.300"]
 
 
@@ -140,10 +141,12 @@ def test_titles_count_the_cells_seeds_and_documents_behind_them(show: Show) -> N
     made = [*trained("a", [2.0], [2.5]), record("a", "smoothness", status="lost")]
     made += [record("a", "precision", status="unsupported")]
     made += trained("b", [3.0], status="failed")
-    curves, probes, rest = show(made)
+    made.append(record("b", "cost", corpus_sha256="1", status="lost"))
+    curves, costs, probes, rest = show(made)
     assert curves.title.endswith("2 seeds; 2 of 3 cells ok, 1 failed)")
+    assert costs.title.endswith("2 seeds; 0 of 1 cells ok, 1 lost)")
     assert probes.title.endswith("0 of 2 cells ok, 1 lost, 1 unsupported)")
-    assert rest.title.endswith("(2 of 5 cells ok, 1 failed, 1 lost, 1 unsupported)")
+    assert rest.title.endswith("(2 of 6 cells ok, 1 failed, 2 lost, 1 unsupported)")
     grids = [record(label, grid=grid) for label, grid in (("a", "4x4"), ("b", "2x8"))]
     assert show(grids[:1])[0].title.startswith("Measures without training on a grid of")
     assert show(grids)[0].title.startswith("Measures without training (")
@@ -225,12 +228,15 @@ def test_windows_belong_to_points_by_their_length_and_to_no_case(show: Show) -> 
     scores = 3 + RNG.normal(size=(3, 2, 6)) + np.arange(6.0)
     made = windowed("a", scores, [0, 0, 0, 1, 1, 1])
     (plain,) = show(made)
-    assert "over 3 seeds and 2 documents;" in plain.title
-    for one in made:
+    failed, _ = show([*made, *trained("b", [1.0], status="failed")])
+    for table in (plain, failed):
+        assert "over 3 seeds and 2 documents;" in table.title
+    for seed, one in enumerate(made):
         one["rows"].reverse()
-        one["rows"] += [row(9.0, x=x, case="read") for x in (8, 16)]
+        one["rows"] += [row(5.0 + seed, x=x, case="read") for x in (8, 16)]
     (table,) = show(made)
     assert table.rows["a"] == plain.rows["a"]
+    assert table.rows["a + read"] == [cell([5, 6, 7])] * 2
     (several,) = show([*made, *trained("b", [1.0, 2.0], [1.0, 2.0])])
     assert "and 2 documents at the most;" in several.title
 
@@ -295,7 +301,9 @@ def test_inside_a_group_the_better_mean_is_first(show: Show) -> None:
 # Floors.
 
 
-def floored(records: Made, *floors: dict[str, list[float]], base: int = 0) -> Made:
+def floored(
+    records: Made, *floors: Mapping[str, Sequence[float | None]], base: int = 0
+) -> Made:
     """Add floors to records: of each point, values by case and seed."""
     for one in records:
         seed = one["spec"]["setting"]["seed"] - base
@@ -313,20 +321,28 @@ BELOW = "not shown to be better than the"
 @pytest.mark.parametrize("higher", [False, True])
 def test_the_best_floor_of_each_point_is_to_be_beaten(show: Show, higher: bool) -> None:
     sign = -1 if higher else 1
-    values = {"good": [1.5, 3.5], "between": [2.2, 2.2], "equal": [2.0, 4.0]}
+    values: dict[str, list[float | None]] = {
+        "good": [1.5, 3.5],
+        "between": [2.2, 2.2],
+        "equal": [2.0, 4.0],
+        "lost": [1.5, None],
+    }
     made = [
         one
         for label, points in values.items()
-        for one in trained(label, *[[sign * v for v in points]] * 5)
+        for one in trained(label, *[[sign * v for v in points if v]] * 5)
     ]
-    at = ({"a": 2.5, "b": 2.0}, {"a": 4.0, "b": 5.0})
-    floors = [{k: [sign * v] * 5 for k, v in of.items()} for of in at]
+    at = ({"a": 2.5, "b": 2.0}, {"0": None, "a": 4.0, "b": 5.0})
+    floors = [{k: [v and sign * v] * 5 for k, v in of.items()} for of in at]
+    for one in made[-5:]:
+        one["rows"].append(row(None, x=16, note="not defined"))
     facts(floored(made, *floors), better="higher" if higher else "lower")
     (table,) = show(made)
     assert [line for line in table.lines if line.startswith(BELOW)] == [
         f"{BELOW} b at 8: between, equal",
         f"{BELOW} a at 16: equal",
     ]
+    assert table.rows["lost"] == [f"{sign * 1.5:.3f}", "not defined"]
     assert table.rows["a"] == [f"{sign * 2.5:.3f}", f"{sign * 4:.3f}"]
     assert table.rows["b"] == [f"{sign * 2:.3f}", f"{sign * 5:.3f}"]
 
@@ -359,17 +375,24 @@ def test_schemes_are_tested_against_a_floor_together(show: Show) -> None:
     assert {*line.partition(": ")[2].split(", ")} == {*"abcde"}
 
 
-@pytest.mark.parametrize("other", [{0: 9.0, 2: 2.0}, {0: 2.0, 1: 9.0}])
+@pytest.mark.parametrize(
+    "other",
+    [{0: 9.0, 2: 2.0}, {0: 2.0, 1: 9.0}, {0: 9.0, 1: 2.0, 2: 2.0}],
+)
 def test_floors_are_one_where_all_schemes_and_seeds_agree(
     show: Show, other: dict[int, float]
 ) -> None:
-    parts = (("a", 1, {0: 2.0, 1: 2.0}), ("b", 1, {1: 2.0, 2: 2.0}), ("c", 4, other))
+    parts = (
+        ("a", {"steps": 1, "width": 8}, {0: 2.0, 1: 2.0}),
+        ("b", {"steps": 1, "width": 16}, {1: 2.0, 2: 2.0}),
+        ("c", {"steps": 4, "width": 16}, other),
+    )
     made = [
         one
-        for label, steps, floor in parts
+        for label, setting, floor in parts
         for seed, value in floor.items()
         for one in floored(
-            trained(label, [1.0], first=seed, steps=steps),
+            trained(label, [1.0], first=seed, **setting),
             {"flat": [value]},
             base=seed,
         )
@@ -377,7 +400,7 @@ def test_floors_are_one_where_all_schemes_and_seeds_agree(
     (table,) = show(made)
     assert {k for k in table.rows if k.startswith("flat")} == {
         "flat [steps=1]",
-        "flat [steps=4]",
+        "flat [steps=4, width=16]",
     }
 
 
@@ -500,11 +523,15 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
         },
         better="higher" if higher else "lower",
     )
+    for one in made:
+        setting = one["spec"]["setting"]
+        if (one["label"], setting["steps"], setting["seed"]) == ("b", 2, 1):
+            one["rows"] = []  # a mean over one seed is no half
     lone = [one for one in made if one["label"] != "c"]
     lone += budgets({"c": {1: [sign * 0.5] * 2, 16: [sign * 0.1] * 2}})
     for one in lone:
         one["quantities"]["bits_per_byte"]["better"] = "higher" if higher else "lower"
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert "over 2 seeds)" in table.title
     assert table.head == ["1", "own best", "at", "place"]
     spread = f"± {half([0, 0.02]):.3f}"
@@ -516,13 +543,13 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
             ("c", 0.5, 0.1, "16", "3 to 1 *"),
         )
     ]
-    (table,) = show(lone, "--by", "steps", command="sensitivity")
+    (table,) = show(lone, "--by", "steps")
     assert table.head[0] == "1"  # which all schemes have
 
 
 def test_four_values_stand_side_by_side_in_their_order(show: Show) -> None:
     made = budgets({"a": {s: [s / 10] for s in (2, 4, 8, 16)}})
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert (table.head, table.rows) == (
         ["2", "4", "8", "16"],
         {"a": ["0.200", "0.400", "0.800", "1.600"]},
@@ -532,7 +559,8 @@ def test_four_values_stand_side_by_side_in_their_order(show: Show) -> None:
 def test_a_change_is_of_common_seeds_and_means_are_of_all(show: Show) -> None:
     made = budgets({"a": {10: [9.0, 1.0, 2.0, 4.0], 40: [0.0, 2.0, 2.5, 5.5]}})
     made[4]["rows"] = []  # seed 0 has no number at 40 steps
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    made += bits(stepped("a", [9.0], first=4, status="failed", steps=10))
+    (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == [
         cell([9, 1, 2, 4]),
         f"{cell([2, 2.5, 5.5])} (n = 3)",
@@ -550,13 +578,27 @@ def test_orders_and_pairs_are_of_schemes_that_all_values_have(show: Show) -> Non
         },
         better="higher",
     )
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.lines == [
         "2: c > b > a (n = 6; 3 of 3 pairs differ)",
         "4: c > a > b (n = 6; 3 of 3 pairs differ)",
         "8: b > a (n = 6; 1 of 1 pairs differ)",
         "undecided, for the sign changes (1 of 1): a and b",
     ]
+
+
+def test_a_pair_is_undecided_if_a_value_claims_it_and_schemes_need_a_number(
+    show: Show,
+) -> None:
+    gaps = np.array([1.0, 1.1, 1.2, 0.9, 1.3, -0.05])  # p = 2 / 32
+    made = budgets({"a": {2: 0 * gaps, 4: 0 * gaps}, "b": {2: gaps, 4: -gaps}})
+    lost = budgets({"lost": {2: [0.0], 4: [0.0]}})
+    for one in lost:
+        one["rows"][0] |= {"value": None, "note": "not defined"}
+    (table,) = show(made + lost, "--by", "steps", "--by", "steps")
+    n = "(n = 6; 0 of 1 pairs differ)"
+    assert table.lines == [f"2: {{a, b}} {n}", f"4: {{b, a}} {n}"]
+    assert {*table.rows} == {"a", "b"}
 
 
 def test_lengths_are_those_that_all_values_have(show: Show) -> None:
@@ -566,7 +608,7 @@ def test_lengths_are_those_that_all_values_have(show: Show) -> None:
             *trained("a", [1.5, 2.5], steps=40),
         ]
     )
-    found = show(made, "--by", "steps", command="sensitivity")
+    found = show(made, "--by", "steps")
     assert [one.title.partition(" by")[0] for one in found] == [
         "score at 8",
         "score at 16",
@@ -628,12 +670,11 @@ def test_predictions_are_correlations_of_means_over_seeds(
     show: Show, posenc: Command, tmp_path: Path
 ) -> None:
     folder = stored(tmp_path / "json", predicted())
-    rows = json.loads(posenc("predict", folder, "--format", "json").stdout)
+    rows = json.loads(posenc("table", folder, "--predict", "--format", "json").stdout)
     wanted = expected()
     assert [(r["outcome"], r["quantity"]) for r in rows] == [*wanted]
     tables = {
-        one.title.partition(": ")[2].partition(",")[0]: one
-        for one in show(predicted(), command="predict")
+        one.title.partition(",")[0]: one for one in show(predicted(), "--predict")
     }
     for r, ((outcome, quantity), (c, p)) in zip(rows, wanted.items(), strict=True):
         control = quantity in ("is absolute", "score at 8")
@@ -654,19 +695,20 @@ def test_predictions_are_correlations_of_means_over_seeds(
         ]
 
 
-def test_a_curve_with_cases_is_predicted_without_them(show: Show) -> None:
-    made = predicted()
-    for one in made:
+def test_a_curve_is_predicted_from_its_two_ends_without_cases(show: Show) -> None:
+    made, ends = predicted(), predicted()
+    for one, other in zip(made, ends, strict=True):
         if one["spec"]["measure"]["name"] == "extrapolation":
             one["rows"] += [
                 row(RNG.normal(), quantity="bits_per_byte", case="read", x=x)
                 for x in (8, 16, 32)
             ]
-    plain, found = (
-        [one.rows for one in show(some, command="predict")]
-        for some in (predicted(), made)
+            other["rows"] = [r for r in other["rows"] if r["x"] != 16]
+    plain, *found = (
+        [one.rows for one in show(some, "--predict")]
+        for some in (predicted(), made, ends)
     )
-    assert found == plain
+    assert found == [plain, plain]
 
 
 def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
@@ -678,7 +720,7 @@ def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
     facts(made, headline=[case, None])
     (table,) = show(made[::2], "--baseline", "a")
     assert table.rows == {"b": ["0.000, 0/1"]}
-    (table,) = show(made, "--by", "steps", command="sensitivity")
+    (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == ["3.000", "6.000", "3.000"]
 
 
@@ -689,7 +731,7 @@ def test_rows_are_alike_in_all_points_cases_and_seeds(show: Show) -> None:
     made = trained("a", [1.0, 2.0], [3.0, 4.0])
     same = trained("same", [1.0, 2.0], [3.0, 4.0])
     late = trained("later", [1.0, 2.0], [3.0, 4.0], first=1)
-    other = trained("other", [1.5, 2.0], [3.0, 4.0])
+    other = trained("other", [1.001, 2.0], [3.0, 4.0])
     read = trained("read", [1.0, 2.0], [3.0, 4.0])
     for one in made + same + late + other + read:
         own = 5.0 if one["label"] != "read" else 6.0
@@ -704,6 +746,24 @@ def test_rows_are_alike_in_all_points_cases_and_seeds(show: Show) -> None:
     curves = show(every, "--columns", "16")[0]
     assert [*curves.rows] == ["a", "later", "other", "read"]
     assert curves.lines[-1] == "same: the same as a"
+
+
+def test_a_row_of_equal_times_stands_for_no_scheme_of_other_numbers(
+    show: Show,
+) -> None:
+    made = []
+    for label, seconds, memory in (("a", 3, 7), ("b", 1, 5), ("c", 3, 5)):
+        for seed in range(2):
+            one = record(label, "cost", corpus_sha256="1", seed=seed)
+            one["rows"] = [
+                row(float(seconds + seed), quantity="seconds"),
+                row(float(memory + seed), quantity="memory"),
+            ]
+            made.append(one)
+    facts(made, "seconds", headline=["", None], repeatable=False)
+    facts(made, "memory", headline=["", None])
+    (table,) = show(made, "--columns", "seconds")
+    assert [*table.rows] == [*"abc"]
 
 
 def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
@@ -724,12 +784,12 @@ def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
     }
 
 
-@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44)])
+@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44), (2, 2.2)])
 def test_bits_after_equal_seconds_are_of_the_last_tenth(
-    show: Show, short: int, limit: int
+    show: Show, short: int, limit: float
 ) -> None:
     made = []
-    for label, seconds in (("quick", 1.1), ("slow", 2.2)):
+    for label, seconds in (("quick", 1.1), ("slow", 2.15), ("lost", None)):
         cost = record(label, "cost", corpus_sha256="1")
         cost["rows"] = [row(seconds, quantity="step_seconds")]
         made += facts([cost], "step_seconds")
@@ -742,22 +802,18 @@ def test_bits_after_equal_seconds_are_of_the_last_tenth(
             made += facts([one], "training_bits")
     table = show(made)[-1]
     done = short // 2
+    assert {*table.rows} == {"quick", "slow"}
     assert table.head == [
         "seconds a step",
         f"steps in {limit} s",
         "after all steps",
         f"after {limit} s",
     ]
+    last = np.arange(done - max(1, done // 10), done) + 1
     assert table.rows["slow"][1:] == [
         str(done),
         cell([3 + 1.25 * seed for seed in range(3)]),
-        cell(
-            [
-                np.mean([9 - s / 10 + seed / 4 for s in range(done - done // 10, done)])
-                - 0.1
-                for seed in range(3)
-            ]
-        ),
+        cell([np.mean(9 - last / 10) + seed / 4 for seed in range(3)]),
     ]
     assert table.rows["quick"][1] == str(short)
     assert table.lines == ["no order: 3 seeds, 6 are needed"]

@@ -24,8 +24,37 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf import rotary_of
+from posenc_compare.hf.measure import layers_of
 
-LIMIT = 25  # seconds for a type
+# What transformers builds no model without, and its defaults leave open.
+PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
+LINEAR = ["linear_attention", "full_attention"] * 2
+HYBRID = ["linear_attention", "hybrid"] * 2
+STATED: dict[str, dict[str, Any]] = {
+    "bailing_hybrid": {"layer_types": LINEAR},
+    "bamba": {"attn_layer_indices": [1, 3]},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": PLAIN}},
+    "dbrx": {"attn_config": {"rope_theta": 10_000.0, "clip_qkv": 8.0}},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "gemma3n_text": {"num_hidden_layers": 5, "num_kv_shared_layers": 0},
+    "granitemoehybrid": {
+        "layer_types": ["mamba", "attention"] * 2,
+        "position_embedding_type": "rope",
+    },
+    "kimi_linear": {"layer_types": LINEAR},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
+    "qwen4_exp_text": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 256,
+        "indexer_budget": 512,
+        "indexer_compress_ratio": 4,
+    },
+    "reformer": {"is_decoder": True},
+    "xmod": {"default_language": "en_XX"},
+    "zamba2": {"layers_block_type": HYBRID, "use_mem_rope": True},
+}
+LIMIT = 30  # seconds of the processor for a type
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Error:")
 HEAD = ("type", "layers", "described as", "logits off by", "why not")
 PAGE = """# Rotary positions of all causal types
@@ -39,17 +68,21 @@ itself and under the scheme, in parts of the largest logit.
 
 
 def config_of(kind: str) -> Any:
-    """Return the default configuration of a type, with four layers if it takes that."""
-    several: list[dict[str, Any]] = [{"num_hidden_layers": n} for n in (4, 8)]
-    for sizes in several:
+    """Return the default configuration of a type, with four layers if it takes that.
+
+    What no model can be built without, and the defaults leave open, is stated.
+    """
+    more = STATED.get(kind, {})
+    for layers in (4, 8):
         try:
-            config = CONFIG_MAPPING[kind](**sizes)
+            config = CONFIG_MAPPING[kind](**{"num_hidden_layers": layers, **more})
             with torch.device("meta"):
-                AutoModelForCausalLM.from_config(config)
-            return config
+                model = AutoModelForCausalLM.from_config(config)
+            if layers_of(model):
+                return config
         except Exception:  # lists by layer, or another name of their number
             continue
-    return CONFIG_MAPPING[kind]()
+    return CONFIG_MAPPING[kind](**more)
 
 
 def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
@@ -62,8 +95,8 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
     except Exception:  # its own check
         why = "transformers refuses its default configuration"
         return "refused", [(kind, "", "refused", "", why)]
-    signal.signal(signal.SIGALRM, _stop)
-    signal.alarm(LIMIT)
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         found = rotary_of(config)
     except _Stopped:
@@ -75,7 +108,7 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
         text = f"{type(error).__name__}: {error}".partition("\n")[0]
         return "odd", [(kind, "", "error", "", text)]
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     rows, proved = [], False
     for one in found:
         if not one.pairs and not one.reason:
@@ -115,23 +148,26 @@ def main() -> int:
     totals: Counter[str] = Counter()
     table: list[tuple[str, ...]] = []
     for kind in given.types or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
-        start = time.perf_counter()
+        start = time.process_time()
         total, rows = described(kind)
         totals[total] += 1
         table += rows
         for row in rows:
             print(*row[:4], row[4], sep=" | ", end="")
-            print(f" | {time.perf_counter() - start:.1f} s", flush=True)
+            print(f" | {time.process_time() - start:.1f} s", flush=True)
     print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if given.write:
-        lines = [HEAD, tuple("---" for _ in HEAD), *table]
-        body = "\n".join(f"| {' | '.join(_cell(c) for c in row)} |" for row in lines)
-        versions = {
-            "transformers": transformers.__version__,
-            "torch": torch.__version__,
-        }
-        given.write.write_text(PAGE.format(**versions) + body + "\n")
+        given.write.write_text(page(table))
     return int(totals["odd"] > 0)
+
+
+def page(table: list[tuple[str, ...]]) -> str:
+    """Return the page of a table."""
+    lines = [HEAD, tuple("---" for _ in HEAD), *table]
+    body = "\n".join(f"| {' | '.join(_cell(c) for c in row)} |" for row in lines)
+    torch_version = torch.__version__.partition("+")[0]
+    head = PAGE.format(transformers=transformers.__version__, torch=torch_version)
+    return head + body + "\n"
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Milliseconds and memory of a step of training: plain, compiled and captured."""
+"""Milliseconds and memory of a step of training: plain and compiled."""
 
 import time
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ import torch
 
 from benchmarks.gpu.common import Options, fault, median_ms, shown, wait_for
 from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.training.captured import WARM
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
-WAYS = ("plain", "compiled", "captured")
+WAYS = ("plain", "compiled")
+WARM = 4  # steps that compile the network, or record its CUDA graphs
 SCHEMES = ("nope", "rope", "alibi", "t5_bias", "fox", "path")
 
 
@@ -42,7 +42,6 @@ def started(name: str, preset: str, device: str, way: str) -> Trainer:
         PRESETS[preset].training,
         device=device,
         compiled=way == "compiled",
-        captured=way == "captured",
     ).resolve(load_corpus)
     trainer = trainer_of(variant, setting)
     trainer.model.train()
@@ -52,7 +51,7 @@ def started(name: str, preset: str, device: str, way: str) -> Trainer:
 def _timed(name: str, preset: str, options: Options, way: str) -> dict[str, Any]:
     """Return seconds of the first steps, milliseconds of one, and the peak of memory.
 
-    The first ones are those before a step is recorded, and the first replay.
+    The first ones compile the network and record its CUDA graphs.
     """
     torch.compiler.reset()
     gpu = options.device == "cuda"
@@ -62,7 +61,7 @@ def _timed(name: str, preset: str, options: Options, way: str) -> dict[str, Any]
     trainer = started(name, preset, options.device, way)
     setting = PRESETS[preset].training
     steps: Iterator[int] = count()
-    for _ in range(WARM + 1):
+    for _ in range(WARM):
         trainer.step(next(steps))
     wait_for(options.device)
     first = time.perf_counter() - start
@@ -70,8 +69,6 @@ def _timed(name: str, preset: str, options: Options, way: str) -> dict[str, Any]
     ms = median_ms(lambda: trainer.step(next(steps)), options.device, rounds)
     found: dict[str, Any] = {"first_steps_s": first, "step_ms": ms}
     found["tokens_per_s"] = 1e3 * setting.batch * setting.length / ms
-    if trainer.captured:
-        found["not_captured"] = trainer.captured.why
     if gpu:
         found["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
     return found

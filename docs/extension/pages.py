@@ -11,7 +11,6 @@ from tabulate import tabulate
 
 from posenc_compare.analysis.settings.presets import default_text
 from posenc_compare.analysis.settings.table import TABLE, type_text
-from posenc_compare.analysis.show.installed import FORMULA, installed
 from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.cli.describe import dependence, parameters
 from posenc_compare.references import ARXIV, cited
@@ -21,6 +20,7 @@ from posenc_compare.schemes import DOORS, Geometry
 from .formulas import with_mathematics
 from .links import HOMES, relink
 
+FORMULA = re.compile(r"^Formula: (.*?)(?=^\w+: |^$|\Z)", re.DOTALL | re.MULTILINE)
 ITEM = re.compile(r"^(\w+): ", re.MULTILINE)  # of the header of a scheme
 COMMANDS = {
     "scheme": "`posenc-compare describe NAME` prints what a page of these says, "
@@ -103,8 +103,10 @@ def _line(entry: Entry, registry: Registry[Any]) -> str:
 
 
 def _formula(entry: Entry) -> str:
-    known = installed(entry.name)
-    return with_mathematics(known.formula) if known else ""
+    """Return the formula in the header of a scheme's module."""
+    module = inspect.getmodule(SCHEMES.get(entry.name))
+    found = FORMULA.search(inspect.getdoc(module) or "")
+    return with_mathematics(" ".join(found[1].split())) if found else ""
 
 
 def _texts(entry: Entry, thing: Any) -> tuple[str, str]:

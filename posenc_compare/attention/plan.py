@@ -1,14 +1,14 @@
 """What is true of a whole forward pass, computed once and shared by its layers."""
 
-from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from posenc_compare.attention.mask import Mask, check_mask
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Call, whole_numbers
+from posenc_compare.schemes.call import Call, Table, once, whole_numbers
 from posenc_compare.schemes.scheme import Scheme
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
@@ -63,14 +63,11 @@ class Plan:
         self.mask = mask
         self.drawn = drawn
         self.crosses = crosses
-        self.shared: dict[Hashable, tuple[Any, Any]] = {}
-        self._known: dict[Hashable, Any] = {}
+        self.shared: Table = {}
 
-    def once(self, fact: Hashable, make: Callable[[], T]) -> T:
-        """Return `make()`, computed once in the pass."""
-        if fact not in self._known:
-            self._known[fact] = make()
-        return self._known[fact]
+    def once(self, make: Callable[[], T], *about: object) -> T:
+        """Return `make()`, computed once in the pass for all that it is about."""
+        return once(self.shared, about, make)
 
     def call(
         self, scheme: Scheme, layer: int, q: Tensor, k: Tensor, state: Tensor | None
@@ -98,10 +95,8 @@ class Plan:
             k = repeated(k, heads)
         keys, mask = k.shape[2], self.mask
         _check_order(q, self.positions, scheme.facts.axes)
-        self.once(
-            (id(scheme), heads, head_dim),
-            lambda: check_sizes(scheme, heads, head_dim),
-        )
+        sizes = (heads, head_dim)
+        self.once(lambda: check_sizes(scheme, *sizes), scheme, *sizes)
         for name, one, count in (
             ("segments", "key", keys),
             ("query_segments", "query", queries),
@@ -119,20 +114,22 @@ class Plan:
             )
         if queries == 0:
             raise ShapeError("attention: q must hold at least one query, got none")
+        placed = (batch, queries, keys, scheme.facts.axes, q.device)
         q_positions, k_positions, why = self.once(
-            ("ids", batch, queries, keys, scheme.facts.axes, q.device),
-            lambda: self._placed(batch, queries, keys, scheme.facts.axes, q.device),
+            lambda: self._placed(*placed), "ids", *placed
         )
         query_segments, blind = None, None
         if why:
             check_crosses(scheme, mask, why)
             query_segments, blind = self.once(
-                ("query segments", q.device),
                 lambda: self._query_segments(queries, q.device),
+                *("query segments", q.device),
             )
         if scheme.facts.causal_only and not mask.causal:
             raise ConfigError(f"{scheme.name}: needs a causal mask, got causal=False")
-        window, prefix = mask.window_of(layer), self._prefix(scheme, batch, q.device)
+        both = (mask.window_of(layer), scheme.facts.window)
+        windows = [window for window in both if window is not None and window < keys]
+        prefix = self._prefix(scheme, batch, q.device)
         return Call(
             q,
             k,
@@ -141,7 +138,7 @@ class Plan:
             state,
             mask.causal,
             self._on(q.device, "segments", mask.segments),
-            None if window is None or window >= keys else window,
+            min(windows) if windows else None,
             prefix,
             self._on(q.device, "drawn", self.drawn),
             self.shared,
@@ -153,12 +150,12 @@ class Plan:
     @property
     def offsets(self) -> tuple[int, int]:
         """Return the smallest and the largest offset of a key from a query."""
-        return self.once("offsets", lambda: _reach(*self._ids))
+        return self.once(lambda: _reach(*self._ids), "offsets")
 
     @property
     def in_step(self) -> bool:
         """Return whether all offsets are offsets of indices, plus one constant."""
-        return self.once("in step", lambda: _in_step(*self._ids))
+        return self.once(lambda: _in_step(*self._ids), "in step")
 
     @property
     def _ids(self) -> tuple[Tensor, Tensor]:
@@ -172,7 +169,7 @@ class Plan:
         """Return a tensor on the device, moved once."""
         if given is None:
             return None
-        return self.once((name, device), lambda: sent(given, device))
+        return self.once(lambda: sent(given, device), name, device)
 
     def _prefix(self, scheme: Scheme, batch: int, device: torch.device) -> int | Tensor:
         prefix = self.mask.prefix
@@ -189,7 +186,7 @@ class Plan:
                 f"attention: prefix must be one number or ({batch},), one for each "
                 f"sequence, got {tuple(prefix.shape)}"
             )
-        return self.once(("prefix", device), lambda: sent(prefix, device))
+        return self.once(lambda: sent(prefix, device), "prefix", device)
 
     def _placed(
         self, batch: int, queries: int, keys: int, axes: int, device: torch.device
@@ -257,10 +254,11 @@ def check_crosses(scheme: Scheme, mask: Mask, why: str) -> None:
     """Refuse a scheme or a mask that has no meaning where keys are another text.
 
     Raises:
-        ConfigError: if the scheme sees no later keys or has a token state, or the mask
-            goes by index within one text.
+        ConfigError: if the scheme sees no later keys, or has a token state or a window,
+            or the mask goes by index within one text.
     """
-    if scheme.facts.causal_only or scheme.acts_at("token_state"):
+    facts = scheme.facts
+    if facts.causal_only or facts.window or scheme.acts_at("token_state"):
         raise ConfigError(_one_text(scheme, why))
     if mask.within_one_text:
         raise ConfigError(

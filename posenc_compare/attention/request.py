@@ -10,7 +10,15 @@ from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention.plan import Plan, repeated
 from posenc_compare.errors import DoorError, ShapeError
-from posenc_compare.schemes.call import Call, PairBias, WholeBias, all_pairs, index_grid
+from posenc_compare.schemes.call import (
+    Call,
+    PairBias,
+    Table,
+    WholeBias,
+    all_pairs,
+    index_grid,
+    once,
+)
 from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
 from posenc_compare.schemes.scheme import Scheme
 
@@ -50,9 +58,7 @@ class Request:
     v: Tensor
     scale: float
     vector: OffsetVector | None
-    _made: list[PairBias | None] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    _made: Table = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, scheme: Scheme, plan: Plan, call: Call, v: Tensor) -> "Request":
@@ -68,12 +74,11 @@ class Request:
     @property
     def bias(self) -> PairBias | None:
         """Return offset and pair bias in one, or None; made when first asked for."""
-        if not self._made:
-            bias = _pairwise(self.scheme, self.call)
-            if self.vector is not None:
-                bias = _gathered(self.vector, self.call, bias)
-            self._made.append(bias)
-        return self._made[0]
+        return once(self._made, ("bias",), self._bias)
+
+    def _bias(self) -> PairBias | None:
+        bias = _pairwise(self.scheme, self.call)
+        return bias if self.vector is None else _gathered(self.vector, self.call, bias)
 
     @property
     def biased(self) -> bool:
@@ -183,7 +188,7 @@ def _vector(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
     if own:
         return _asked(scheme, plan, call)
     heads = call.q.shape[1]
-    return plan.once(("vector", id(scheme), heads), lambda: _asked(scheme, plan, call))
+    return plan.once(lambda: _asked(scheme, plan, call), scheme, "vector", heads)
 
 
 def _asked(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:

@@ -23,14 +23,11 @@ from posenc_compare.cli.diff import diff
 from posenc_compare.cli.env import env
 from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
-from posenc_compare.cli.pack import pack, unpack
 from posenc_compare.cli.plot import plot
-from posenc_compare.cli.predict import predict
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
 from posenc_compare.cli.run import cost, measure, run
-from posenc_compare.cli.sensitivity import sensitivity
 from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
@@ -150,13 +147,9 @@ for command in (
     table,
     plot,
     report,
-    predict,
-    sensitivity,
     status,
     rerun,
     diff,
-    pack,
-    unpack,
     list_,
     describe,
     show_,

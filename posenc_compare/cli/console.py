@@ -15,7 +15,7 @@ from posenc_compare.analysis.core.sanitize import clean
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from posenc_compare.analysis.engine.comparison import Event
+    from posenc_compare.analysis.engine.scheduler import Event
     from posenc_compare.analysis.records.record import Record
     from posenc_compare.analysis.show.format import Places, Table
 

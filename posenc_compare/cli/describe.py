@@ -9,14 +9,13 @@ import typer
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.settings.presets import default_text
 from posenc_compare.analysis.settings.table import GROUPS, TABLE, type_text
-from posenc_compare.analysis.show.installed import kind_text
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import ConfigError
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
 from posenc_compare.validate import hint
-from posenc_compare.variants import option_types
+from posenc_compare.variants import Variant, option_types
 
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
@@ -61,6 +60,14 @@ def _describe_settings() -> None:
             text = f"{one.metadata['sentence']} [{default}]"
             for line in textwrap.wrap(text, 74):
                 tell(f"      {line}")
+
+
+def kind_text(kind: object) -> str:
+    """Return how the type of an option is written for a reader."""
+    if kind is Variant:
+        return "scheme"
+    choices = getattr(kind, "__args__", None)
+    return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
 
 
 def _describe_scheme(name: str) -> None:

@@ -39,8 +39,7 @@ def plot(
 ) -> None:
     """Draw the plots of runs from their records.
 
-    A plot is drawn again only if a record, or the code that draws it, is newer. The
-    exit code is 1 if one that the records allow could not be drawn.
+    The exit code is 1 if one that the records allow could not be drawn.
     """
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
@@ -53,13 +52,13 @@ def plot(
         say(line)
         failed.append(line)
 
-    def told(path: Path, new: bool) -> None:
-        tell(str(path) if new else f"{path} (as it was)")
-
     paper = paper_of(size, style)
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, selection=selection)
-    if not draw_all(records, out or folders[0], warn, plots, format, paper, told):
+    paths = draw_all(records, out or folders[0], warn, plots, format, paper)
+    for path in paths:
+        tell(str(path))
+    if not paths:
         say(f"nothing drawn for plots {plots}")
     if failed:
         raise typer.Exit(1)

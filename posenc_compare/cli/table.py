@@ -18,7 +18,11 @@ from posenc_compare.cli.options import (
 from posenc_compare.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from posenc_compare.analysis.records.record import Record
+    from posenc_compare.analysis.records.selection import Selection
+    from posenc_compare.analysis.show.format import Table
 
 
 def table(
@@ -30,13 +34,26 @@ def table(
     baseline: Annotated[
         str, typer.Option(help="Show differences of trained schemes from this one.")
     ] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            help="Show how trained scores and rankings change with these settings of "
+            "a training: comma-separated, such as steps, norm or corpus."
+        ),
+    ] = "",
+    predict: Annotated[
+        bool,
+        typer.Option(
+            "--predict", help="Correlate measures without training with trained scores."
+        ),
+    ] = False,
     columns: Annotated[
         str,
         typer.Option(help="Show these: comma-separated headings of tables, or globs."),
     ] = "",
     format: Formats = Format.table,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write all tables to, besides.")
+        Path | None, typer.Option(help="Folder to write these tables to, besides.")
     ] = None,
 ) -> None:
     """Print the tables of runs again, from their records."""
@@ -45,30 +62,96 @@ def table(
     from posenc_compare.analysis.show.baseline import baseline_tables
     from posenc_compare.analysis.show.tables import write_tables
 
-    if schemes and baseline:  # by its label without settings
-        schemes = f"{schemes},{baseline.partition(' [')[0]}"
-    selection = Selection(schemes, measures, tasks, all_versions)
-    records = load_records(folders, say, arrays=False, selection=selection)
-    for name, given in (("a baseline", baseline), ("columns", columns)):
-        if given and format in NUMBERS:
-            raise ConfigError(
-                f"format must be table, md or tex with {name}, got {format.value}"
-            )
-    if baseline:
-        show_parts(baseline_tables(records, baseline, columns), format)
+    _check(baseline, by, columns, format, predict=predict)
+    selection = Selection(schemes, measures, tasks, all_versions, baseline)
+    frame, records = None, []
+    if by:  # a label does not tell these settings apart, as other files must
+        tables = _tables_by(folders, by, selection)
     else:
-        show_tables(records, format, columns)
-    for path in write_tables(records, out, columns) if out else ():
+        records = load_records(folders, say, arrays=False, selection=selection)
+        if predict:
+            frame, tables = _predictions(records)
+        elif baseline:
+            tables = baseline_tables(records, baseline, columns)
+        else:
+            frame, tables = _shown(records, columns)
+    if frame is not None and format in NUMBERS:
+        show_numbers(frame, format)
+    else:
+        show_parts(tables, format)
+    for path in write_tables(records, out, tables) if out else ():
         say(f"wrote {path}")
 
 
-def show_tables(records: "list[Record]", format: str, columns: str = "") -> None:
-    """Print the tables of records; as JSON or CSV, the means and intervals of all."""
+def _check(
+    baseline: str, by: str, columns: str, format: Format, *, predict: bool
+) -> None:
+    """Check that one view is asked for, in a format that it has."""
+    views = {"--baseline": baseline, "--by": by, "--predict": predict}
+    given = [name for name, value in views.items() if value]
+    if len(given) > 1:
+        raise ConfigError(
+            f"table: must have one of {', '.join(views)}, got {' and '.join(given)}; "
+            f"{given[0]} alone would work"
+        )
+    if columns and (by or predict):
+        raise ConfigError(
+            f"columns must be empty with {given[0]}, got {columns[:80]!r}; "
+            f"--schemes and --tasks would work"
+        )
+    if format in NUMBERS and (baseline or by or columns):
+        raise ConfigError(
+            f"format must be table, md or tex with {(given or ['--columns'])[0]}, got "
+            f"{format.value}; `table DIR --format {format.value}` writes every number"
+        )
+
+
+def _shown(records: "list[Record]", columns: str) -> "tuple[DataFrame, list[Table]]":
     from posenc_compare.analysis.show.means import summary
     from posenc_compare.analysis.show.tables import display_tables, without_result
 
+    tables = display_tables(records, columns) + without_result(records)
+    return summary(records), tables
+
+
+def show_tables(records: "list[Record]", format: str) -> None:
+    """Print the tables of records; as JSON or CSV, the means and intervals of all."""
+    frame, tables = _shown(records, "")
     if format in NUMBERS:
-        show_numbers(summary(records), format)
+        show_numbers(frame, format)
     else:
-        tables = display_tables(records, columns)
-        show_parts(tables + without_result(records), format)
+        show_parts(tables, format)
+
+
+def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Table]":
+    from posenc_compare.analysis.records.load import load_by
+    from posenc_compare.analysis.show.sensitivity import sensitivity_tables
+
+    names = [*dict.fromkeys(name.strip() for name in by.split(","))]
+    groups = load_by(folders, names, say, selection)
+    tables = sensitivity_tables(", ".join(names), groups)
+    if not tables:
+        labels = sorted({record.label for some in groups.values() for record in some})
+        raise ConfigError(
+            f"by {by}: a scheme must have two values or more with all other settings "
+            f"equal, got {', '.join(labels[:4])}{', ...' * (len(labels) > 4)}"
+        )
+    return tables
+
+
+def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
+    from posenc_compare.analysis.show.predictions import (
+        prediction_frame,
+        prediction_tables,
+        predictions,
+    )
+    from posenc_compare.stats.correlation import FEWEST
+
+    found = predictions(records)
+    if not found:
+        raise ConfigError(
+            f"predict: records must hold {FEWEST} schemes or more with a measure "
+            f"without training and a trained curve, and hold fewer; the folder of a "
+            f"whole `run` would work"
+        )
+    return prediction_frame(found), prediction_tables(found)

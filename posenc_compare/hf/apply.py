@@ -37,6 +37,7 @@ from posenc_compare.hf.places import (
     device_of,
     places_of,
 )
+from posenc_compare.hf.served import check_served
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
 from posenc_compare.hf.states import cache_name, extended
@@ -221,9 +222,30 @@ def apply(
         generator: of what a scheme draws while the model trains; on the CPU.
 
     Raises:
-        UnsupportedModelError: if the model leaves a scheme no place to act.
+        UnsupportedModelError: if the model leaves a scheme no place to act, or a small
+            one of its class has other logits through this attention than by itself.
         ConfigError: if the scheme, an option or a layer cannot be used.
     """
+    layers = layers if layers is None or not isinstance(layers, Iterable) else [*layers]
+    made = put(model, scheme, layers, keep_rotary, length, generator)
+    chosen = None if layers is None else made.report()["layers"]
+    try:
+        check_served(model, put, chosen, made.before, keep_rotary=keep_rotary)
+    except UnsupportedModelError:
+        made.remove()
+        raise
+    return made
+
+
+def put(
+    model: PreTrainedModel,
+    scheme: str | Variant | Scheme,
+    layers: Iterable[int] | None = None,
+    keep_rotary: bool = False,
+    length: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Applied:
+    """Put a scheme into a model as `apply` does, and compare no logits."""
     _check_kinds(scheme, generator)
     if length is not None:
         check_whole("length", length, 1, 1 << 24)

@@ -19,6 +19,13 @@ from posenc_compare.hf.places import ROTARY, WOULD_WORK, UnsupportedModelError
 EXACT = 1e-5  # of a rotation, in parts of the queries
 STEPS = (1, 5, 23, 101, 997)  # positions that are tried, and the last one
 PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum)
+ADDED = (torch.baddbmm, Tensor.baddbmm)  # to a first operand
+STATES = "hidden_states"  # what attention is given first
+SCALED = "scales queries by their position"
+KINDS = ("Attention", "MLA")  # in the names of classes of attention
+
+
+States = dict[nn.Module, list[Tensor]]  # in the order of calls
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,26 @@ def neutral(pair: Any) -> Any:
 
 
 class _Met(TorchFunctionMode):
-    """The queries and keys that layers multiply, while this is entered."""
+    """The queries and keys that layers multiply, while this is entered.
 
-    def __init__(self, layers: dict[nn.Module, int], plain: bool) -> None:
+    Args:
+        layers: numbers of the modules of attention.
+        plain: whether their rotary tables turn nothing.
+        states: that each module is given in the place of its own; else its own are
+            kept.
+    """
+
+    def __init__(
+        self,
+        layers: dict[nn.Module, int],
+        plain: bool,
+        states: States | None = None,
+    ) -> None:
         super().__init__()
         self.layers = layers
         self.plain = plain
+        self.given = states or {}
+        self.states: States = {}
         self.inside: list[int] = []
         self.found: dict[int, list[tuple[Tensor, Tensor]]] = {}
         self.replaced: set[int] = set()
@@ -78,6 +99,12 @@ class _Met(TorchFunctionMode):
                 module.register_forward_pre_hook(self._begin, with_kwargs=True),
                 module.register_forward_hook(self._end, always_call=True),
             ]
+            for part in module.modules():
+                if "Indexer" in type(part).__name__:  # chooses keys for attention
+                    self._hooks += [
+                        part.register_forward_pre_hook(self._pass_over),
+                        part.register_forward_hook(self._end, always_call=True),
+                    ]
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
@@ -87,10 +114,23 @@ class _Met(TorchFunctionMode):
 
     def _begin(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         self.inside.append(self.layers[module])
-        if not self.plain or kwargs.get(ROTARY) is None:
-            return None
-        self.replaced.add(self.layers[module])
-        return args, {**kwargs, ROTARY: neutral(kwargs[ROTARY])}
+        own = args[0] if args else kwargs.get(STATES)
+        calls = self.states.setdefault(module, [])
+        if isinstance(own, Tensor):
+            calls.append(own)
+        given = self.given.get(module, [])[len(calls) - 1 : len(calls)]
+        if given and args:
+            args = (*given, *args[1:])
+        elif given:
+            kwargs = {**kwargs, STATES: given[0]}
+        tables = kwargs.get(ROTARY)
+        if self.plain and isinstance(tables, Tensor | tuple):
+            self.replaced.add(self.layers[module])
+            kwargs = {**kwargs, ROTARY: neutral(tables)}
+        return args, kwargs
+
+    def _pass_over(self, *_: Any) -> None:
+        self.inside.append(-1)
 
     def _end(self, *_: Any) -> None:
         self.inside.pop()
@@ -100,11 +140,15 @@ class _Met(TorchFunctionMode):
     ) -> Any:
         if self.inside:
             operands = [one for one in args if isinstance(one, Tensor)]
+            if func in ADDED:
+                operands, func_of = operands[1:], torch.bmm
+            else:
+                func_of = func
             if func is F.scaled_dot_product_attention:
                 named = {"query": None, "key": None, **(kwargs or {})}
                 q, k = [*operands, named["query"], named["key"]][:2]
                 self._keep(q, k)
-            elif func in PRODUCTS and len(operands) == 2:
+            elif func_of in PRODUCTS and len(operands) == 2:
                 first, second = operands
                 if func is torch.einsum:
                     self._keep(first, second)
@@ -114,7 +158,7 @@ class _Met(TorchFunctionMode):
 
     def _keep(self, q: Any, k: Any) -> None:
         """Keep queries and keys of one token, if these are such."""
-        if not (isinstance(q, Tensor) and isinstance(k, Tensor)):
+        if self.inside[-1] < 0 or not (isinstance(q, Tensor) and isinstance(k, Tensor)):
             return
         if q.dim() < 3 or q.shape[-1] != k.shape[-1] or q.shape[-1] < 2:
             return
@@ -129,10 +173,12 @@ def layers_of(model: nn.Module) -> dict[nn.Module, int]:
     found = {}
     for module in model.modules():
         layer = getattr(module, "layer_idx", None)
-        if isinstance(layer, int) and "Attention" in type(module).__name__:
+        name = type(module).__name__
+        numbered = isinstance(layer, int) and layer >= 0
+        if numbered and any(kind in name for kind in KINDS):
             found[module] = layer
     if not found:
-        kinds = [m for m in model.modules() if type(m).__name__.endswith("Attention")]
+        kinds = [m for m in model.modules() if type(m).__name__.endswith(KINDS)]
         inner = [
             m for m in kinds if not any(k is not m for k in m.modules() if k in kinds)
         ]
@@ -141,14 +187,20 @@ def layers_of(model: nn.Module) -> dict[nn.Module, int]:
 
 
 def _met(
-    model: Any, ids: Tensor, position: int, plain: bool = False, reach: int = 0
+    model: Any,
+    ids: Tensor,
+    position: int,
+    plain: bool = False,
+    reach: int = 0,
+    states: States | None = None,
 ) -> _Met:
     """Return what layers multiply in texts of one token at a position.
 
     The last text, if there are several, is a token at the position `reach`: some
-    models turn by what the longest text is.
+    models turn by what the longest text is. Layers are given the states that they had
+    elsewhere, if these are known, so that each of them is measured alone.
     """
-    met = _Met(layers_of(model), plain)
+    met = _Met(layers_of(model), plain, states)
     places = torch.full_like(ids, position)
     if len(ids) > 1:
         places[-1] = reach
@@ -169,7 +221,8 @@ def rotating_layers(model: Any) -> list[int] | None:
     model.eval()
     try:
         ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
-        first, second = (_met(model, ids, position).found for position in (0, 1))
+        still = _met(model, ids, 0)
+        first, second = still.found, _met(model, ids, 1, states=still.states).found
     except Exception:  # no weights, or a model that asks for more than tokens
         return None
     finally:
@@ -180,6 +233,18 @@ def rotating_layers(model: Any) -> list[int] | None:
         for layer, pairs in sorted(first.items())
         if layer not in second or not torch.equal(pairs[0][0], second[layer][0][0])
     ] or None
+
+
+def neutral_at_start(model: Any, most: float) -> bool:
+    """Return whether rotary tables leave queries at position 0 as they are."""
+    ids = torch.ones((1, 1), dtype=torch.long)
+    still = _met(model, ids, 0)
+    plain = _met(model, ids, 0, plain=True, states=still.states).found
+    return all(
+        _off(q, plain[layer][number][0]) <= most
+        for layer, pairs in still.found.items()
+        for number, (q, _) in enumerate(pairs)
+    )
 
 
 def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
@@ -202,14 +267,17 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     draw = torch.Generator().manual_seed(1)
     count = model.get_input_embeddings().num_embeddings
     shapes = _met(model, torch.ones((2, 1), dtype=torch.long), 0, reach=reach).found
-    widths = [q.shape[-1] for pairs in shapes.values() for q, _ in pairs]
-    ids = torch.randint(
-        min(2, count - 1), count, (max([0, *widths]) + 16, 1), generator=draw
-    )
+    queries = [q for pairs in shapes.values() for q, _ in pairs]
+    # Twice as many rows, one for each head, as a head has channels.
+    rows = max([0, *(4 * q.shape[-1] ** 2 // q.numel() for q in queries)]) + 16
+    ids = torch.randint(min(2, count - 1), count, (rows, 1), generator=draw)
     steps = sorted({*(step for step in STEPS if step < length), length - 1} - {0})
-    still = _met(model, ids, 0, reach=reach).found
-    plain = _met(model, ids, steps[0], plain=True, reach=reach)
-    moved = {step: _met(model, ids, step, reach=reach).found for step in steps}
+    start = _met(model, ids, 0, reach=reach)
+    still, states = start.found, start.states
+    plain = _met(model, ids, steps[0], plain=True, reach=reach, states=states)
+    moved = {
+        step: _met(model, ids, step, reach=reach, states=states).found for step in steps
+    }
     if not still:
         raise UnsupportedModelError(
             f"{name}: has no products of queries and keys that can be measured; "
@@ -225,9 +293,9 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
         made = [
             _rotation(
                 layer,
-                _pair(plain.found, layer, i) if layer in plain.replaced else None,
-                _pair(still, layer, i),
-                {step: _pair(one, layer, i) for step, one in moved.items()},
+                _pair(plain.found[layer][i], rows) if layer in plain.replaced else None,
+                _pair(still[layer][i], rows),
+                {step: _pair(one[layer][i], rows) for step, one in moved.items()},
             )
             for i in range(min(counts))
         ]
@@ -249,13 +317,9 @@ def _same(one: Rotation, other: Rotation) -> bool:
 Pair = tuple[Tensor, Tensor]
 
 
-def _pair(found: dict[int, list[Pair]], layer: int, number: int) -> Pair:
-    """Return queries and keys of a layer, `(row, channel)`, without the last text."""
-    q, k = found[layer][number]
-    rows = [
-        one.reshape(-1, *one.shape[-3:]) if one.dim() > 3 else one for one in (q, k)
-    ]
-    q, k = (one[:-1].reshape(-1, one.shape[-1]) for one in rows)
+def _pair(found: Pair, texts: int) -> Pair:
+    """Return queries and keys, `(row, channel)`, without those of the last text."""
+    q, k = (one.reshape(texts, -1, one.shape[-1])[:-1].flatten(0, 1) for one in found)
     return q, k
 
 
@@ -272,15 +336,25 @@ def _rotation(
     """
     width = still[0].shape[-1]
     base = still if plain is None else plain
-    if torch.linalg.matrix_rank(base[0]) < width:
+    span, mixed = torch.linalg.qr(base[0])
+    if len(base[0]) <= width or torch.linalg.matrix_rank(mixed) < width:
         return Rotation(layer, width, fault="has queries that span too few channels")
+    inverse = torch.linalg.inv(mixed)
+    spread = inverse.norm(dim=1)  # of what is solved, for queries off by 1
+    noise = torch.zeros(width, width, dtype=torch.float64)
     solved: dict[int, Tensor] = {}
     for step, (q, k) in {0: still, **moved}.items():
-        made = torch.linalg.lstsq(base[0], q).solution
+        made = inverse @ (span.T @ q)
+        free = len(q) - width
+        left = (base[0] @ made - q).square().sum(0).div(free).sqrt()
+        noise = torch.maximum(noise, left[:, None] * spread)
         for what, before, after in (("queries", base[0], q), ("keys", base[1], k)):
-            off = (before @ made - after).abs().max() / after.abs().max()
-            if not off < EXACT:
+            would = before @ made
+            size = (would * after).sum() / would.square().sum()
+            if not _off(would, after) < EXACT:
                 fault = f"changes {what} with the position otherwise than by a rotation"
+                if _off(size * would, after) < EXACT:  # as keys, up to a factor
+                    fault = SCALED
                 return Rotation(layer, width, fault=fault)
         solved[step] = made.T
     at_start = solved[0] - solved[0].diag().diag()
@@ -291,13 +365,14 @@ def _rotation(
     offdiag = sum((m - m.diag().diag()).abs() for s, m in solved.items() if s)
     assert isinstance(offdiag, Tensor)
     partner = offdiag.argmax(dim=1)
-    turns = offdiag.amax(dim=1) > 1e-9
-    turns &= turns[partner] & (partner[partner] == torch.arange(width))
+    own = torch.arange(width)
+    turns = offdiag[own, partner] > 1e-9 + 8 * len(solved) * noise[own, partner]
+    turns &= turns[partner] & (partner[partner] == own)
     pairs = [(i, int(partner[i])) for i in range(width) if turns[i] and i < partner[i]]
     if not pairs:
         last = solved[max(solved)]
         if (last - eye).abs().max() > EXACT:
-            return Rotation(layer, width, fault="scales queries by their position")
+            return Rotation(layer, width, fault=SCALED)
         return Rotation(layer, width, factor=1.0)
     rows = torch.tensor(pairs)
     first, second = rows.T
@@ -325,6 +400,11 @@ def _rotation(
     if _holds(made, solved):
         return made
     return Rotation(layer, width, fault="turns queries by more than fixed frequencies")
+
+
+def _off(made: Tensor, own: Tensor) -> float:
+    """Return the largest difference, in parts of the largest value."""
+    return float((made - own).abs().max() / own.abs().max())
 
 
 def _holds(made: Rotation, solved: dict[int, Tensor]) -> bool:

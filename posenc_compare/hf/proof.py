@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from posenc_compare.hf.apply import apply
+from posenc_compare.hf.apply import put
+from posenc_compare.hf.served import tokens_of
 from posenc_compare.schemes import Scheme, Variant
-
-TOKENS = 24
 
 
 def proof(
@@ -38,11 +37,7 @@ def proof(
         UnsupportedModelError: if the model leaves the scheme no place to act.
         ConfigError: if the scheme or a layer cannot be used.
     """
-    if ids is None:
-        draw = torch.Generator().manual_seed(2)
-        count = model.config.get_text_config().vocab_size
-        ids = torch.randint(min(2, count - 1), count, (2, TOKENS), generator=draw)
-    ids = ids.to(model.device)
+    ids = tokens_of(model) if ids is None else ids.to(model.device)
 
     def read() -> Tensor:
         out: Any = model(input_ids=ids, use_cache=False)
@@ -52,10 +47,10 @@ def proof(
         own = read()
         size = own.abs().max().clamp(min=1e-30)
         found: dict[int | str, float] = {}
-        with apply(model, scheme, layers=layers) as applied:
+        with put(model, scheme, layers) as applied:
             served = [place.layer for place in applied.places]
             found["all"] = float((read() - own).abs().max() / size)
         for layer in served if alone else ():
-            with apply(model, scheme, layers=[layer]):
+            with put(model, scheme, [layer]):
                 found[layer] = float((read() - own).abs().max() / size)
     return found

@@ -18,6 +18,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.hf.measure import EXACT, Rotation, rotations
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.proof import proof
+from posenc_compare.hf.served import PROVED
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
@@ -37,16 +38,13 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
         {"factor": "factor", "original": "original_max_position_embeddings"}
         | {"alpha": "beta_slow", "beta": "beta_fast"},
     ),
-    "dynamic": ("ntk_dynamic", {"factor": "factor"}),
+    "dynamic": ("ntk", {"factor": "factor"}),
     "longrope": (
         "longrope",
         {"factor": "factor", "original": "original_max_position_embeddings"},
     ),
 }
 BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
-PROVED = (
-    1e-4  # of logits, in parts of the largest; another frequency moves them by 1e-2
-)
 
 
 @dataclass(frozen=True)
@@ -307,9 +305,10 @@ def _candidates(
         rule, names = RULES.get(kind, ("none", {}))
         options: dict[str, Any] = {"base": float(base), "scaling": rule}
         options |= {o: given[n] for o, n in names.items() if given.get(n) is not None}
-        if kind == "dynamic":
-            options |= {"original": limit, "length": length}
-        if kind == "dynamic" and length <= limit:
+        if kind == "dynamic" and length > limit:  # ntk of this length
+            factor = float(options.get("factor", 1))
+            options["factor"] = factor * (length / limit - 1) + 1
+        elif kind == "dynamic":
             options = {"base": float(base), "scaling": "none"}
         if kind == "longrope":
             which = "long_factor" if length > limit else "short_factor"

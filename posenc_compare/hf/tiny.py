@@ -1,7 +1,7 @@
 """A small random model of a configuration, which rotates as the large one does.
 
-Widths, experts and the vocabulary shrink. Layers, `head_dim` and all that decides the
-rotation stay.
+Widths, experts, states and the vocabulary shrink. Layers, `head_dim` and all that
+decides the rotation stay.
 """
 
 import copy
@@ -12,66 +12,110 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
+from posenc_compare.hf.measure import layers_of
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 
-VOCABULARY = 512
 MOST = 1 << 26  # parameters of a model that is built
 SPREAD = 1.2  # of a projection's output, for an input of spread 1
-# Sizes that only make a model wide, and what each may be at the most.
-NARROW = {
-    "intermediate_size": 32,
-    "moe_intermediate_size": 32,
-    "intermediate_size_mlp": 32,
-    "dense_intermediate_size": 32,
-    "shared_expert_intermediate_size": 32,
-    "shared_intermediate_size": 32,
-    "moe_shared_expert_intermediate_size": 32,
-    "ffn_hidden_size": 32,
-    "expert_ffn_hidden_size": 32,
-    "ffn_dim": 32,
-    "decoder_ffn_dim": 32,
-    "vocab_size": VOCABULARY,
-    "vocab_size_per_layer_input": VOCABULARY,
-    "hidden_size_per_layer_input": 16,
-}
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-CHOSEN = ("num_experts_per_tok", "moe_k", "moe_topk", "num_experts_per_token")
-PARTS = ("nope", "rope")
-GROUPS = {"n_group": 1, "topk_group": 1, "num_expert_group": 1}
+# Sizes that only make a model wide or slow, and what each may be at the most: the first
+# row that has a part of the name holds. The rest of a name that is kept comes before.
+KEPT = ("attention_chunk_size", "divisible", "head_dim_ratio")
+LIMITS: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("experts_per_tok", "moe_k", "moe_topk", "top_k_experts", "moe_top_k"), 2),
+    (("n_group", "topk_group", "num_expert_group", "mamba_n_groups"), 1),
+    (("experts", "expert_num"), 4),
+    (("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"), 32),
+    (("vocab",), 512),
+    (("lora_rank",), 256),
+    (("index_n_heads", "indexer_n_heads"), 4),
+    (("per_layer_input",), 16),
+    (("linear_num_",), 2),
+    (("linear_key_head", "linear_value_head", "linear_head_dim"), 16),
+    (("state_size", "d_state"), 16),
+    (("chunk_size",), 4),
+)
+SPEC = "_heterogeneity_spec"  # of sizes that differ by layer
+HEADS = ("num_attention_heads", "num_key_value_heads")
+LATENT = ("qk_nope_head_dim", "qk_rope_head_dim")
+# Heads and channels of a head of a state-space layer; their product is its width.
+STATES = (
+    ("mamba_n_heads", "mamba_d_head"),
+    ("mamba_num_heads", "mamba_head_dim"),
+    ("n_mamba_heads", "mamba_headdim"),
+    ("num_heads", "head_dim"),
+)
+WIDTHS = ("attention_hidden_size", "lru_width")  # in step with the width
 
 
-def tiny(config: PreTrainedConfig) -> Any:
-    """Return a random model with the rotation of a configuration, in float64.
+def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
+    """Return a random model with the rotation of a configuration.
+
+    It computes in float64, or in float32 if its code is for that alone. The state of
+    random numbers stays as it is.
 
     Args:
         config: of a causal model of text.
+        kind: class of the model; by default that of the configuration.
 
     Raises:
         UnsupportedModelError: if no such model can be built.
     """
     why = ""
-    for narrow in (True, False):
-        try:
-            small = _small(config, narrow)
-            with torch.device("meta"):
-                shape: nn.Module = AutoModelForCausalLM.from_config(small)
-            size = sum(one.numel() for one in shape.parameters())
-            if size > MOST:
-                why = why or f"it has {size / 1e6:.0f} million parameters"
-                continue
-            model: Any = AutoModelForCausalLM.from_config(small)
-            if hasattr(model, "set_experts_implementation"):
-                model.set_experts_implementation("eager")  # others have no float64
-            with torch.no_grad():
-                one = torch.ones((1, 1), dtype=torch.long)
-                _drawn(model)(input_ids=one, use_cache=False)
-            return model
-        except Exception as error:  # whatever a model makes of its configuration
-            why = why or _words(error)
+    with torch.random.fork_rng(devices=[]):
+        for heads in (4, 2, 0):
+            try:
+                return _built(_small(config, heads), kind)
+            except Exception as error:  # whatever a model makes of its configuration
+                why = _words(error)
+    try:
+        with torch.device("meta"):
+            whole = _from_config(copy.deepcopy(config), kind)
+    except Exception as error:  # whatever a model makes of its configuration
+        raise UnsupportedModelError(
+            f"{config.model_type}: transformers builds no model of this configuration, "
+            f"as some of its sizes are not stated; the config.json of a checkpoint "
+            f"would work"
+        ) from error
+    if not layers_of(whole):
+        raise UnsupportedModelError(
+            f"{config.model_type}: has no attention, and so no rotary positions; "
+            f"{WOULD_WORK}"
+        )
     raise UnsupportedModelError(
         f"{config.model_type}: must make a small model that reads one token, so that "
         f"its rotation can be measured, and makes none: {why}; {WOULD_WORK}"
     )
+
+
+def _from_config(config: PreTrainedConfig, kind: Any) -> nn.Module:
+    make = getattr(kind, "from_config", None) or kind._from_config
+    return make(config)
+
+
+def _built(small: PreTrainedConfig, kind: Any) -> Any:
+    """Return a model of a small configuration, after it has read one token.
+
+    Raises:
+        ValueError: if it is not small.
+    """
+    with torch.device("meta"):
+        shape = _from_config(copy.deepcopy(small), kind)
+    size = sum(one.numel() for one in shape.parameters())
+    if size > MOST:
+        raise ValueError(f"it has {size / 1e6:.0f} million parameters")
+    model: Any = _from_config(small, kind)
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")  # others have no float64
+    one = torch.ones((1, 1), dtype=torch.long)
+    for dtype in (torch.float64, torch.float32):  # some code is for float32 alone
+        try:
+            with torch.no_grad():
+                _drawn(model, dtype)(input_ids=one, use_cache=False)
+            break
+        except RuntimeError:
+            if dtype is torch.float32:
+                raise
+    return model
 
 
 def _words(error: Exception) -> str:
@@ -82,7 +126,7 @@ def _words(error: Exception) -> str:
     return (
         f"its code fails on these sizes ({text[:80]})"
         if _plain(text)
-        else ("its code fails on these sizes")
+        else "its code fails on these sizes"
     )
 
 
@@ -90,53 +134,124 @@ def _plain(text: str) -> bool:
     return bool(text) and "NoneType" not in text and "object" not in text
 
 
-def _small(config: PreTrainedConfig, narrow: bool) -> PreTrainedConfig:
+def _small(config: PreTrainedConfig, heads: int) -> PreTrainedConfig:
     """Return a small copy of a configuration.
 
     Args:
         config: of a causal model of text.
-        narrow: whether it has fewer heads too, and states of their width.
+        heads: that it has at the most, with states of their width; 0: all.
     """
     small = copy.deepcopy(config)
-
-    def shrink(name: str, most: int) -> None:
-        value = getattr(small, name, None)
-        if isinstance(value, int) and not isinstance(value, bool) and value > most:
-            setattr(small, name, most)
-
-    heads = getattr(small, "num_attention_heads", None)
-    width = getattr(small, "hidden_size", None)
-    if isinstance(heads, int) and isinstance(width, int) and narrow:
-        shared = getattr(small, "num_key_value_heads", None) or heads
-        count = 4 if shared < heads else 2
-        latent = [getattr(small, f"qk_{part}_head_dim", 0) for part in PARTS]
-        head_dim = getattr(small, "head_dim", None) or width // heads
-        wide = count * max(head_dim, sum(filter(None, latent)))
-        if count <= heads and wide <= width:
-            small.num_attention_heads = count
-            small.hidden_size = wide
-            if getattr(small, "num_key_value_heads", None):
-                small.num_key_value_heads = min(shared, 2)
-    for name, most in NARROW.items():
-        shrink(name, most)
-    for name in EXPERTS:
-        shrink(name, 4)
-    for name in CHOSEN:
-        shrink(name, 2)
-        if getattr(small, name, 2) is None:
-            setattr(small, name, 2)
-    for name, value in GROUPS.items():
-        if getattr(small, name, None):
-            setattr(small, name, value)
-    for name in vars(small):
-        if name.endswith("_token_id"):
-            shrink(name, 0)
+    for part in (small, *_parts(small)):
+        _fill(part)
+        if heads:
+            _narrow(part, heads)
+        values = vars(part)
+        for name in [*values]:
+            least = _shrunk(name, values[name])
+            if least is not values[name]:
+                setattr(part, name, least)
+        if part is not small and "num_hidden_layers" in values and _sees(part):
+            part.num_hidden_layers = 1
     return small
 
 
-def _drawn(model: Any) -> Any:
+def _parts(config: PreTrainedConfig) -> list[PreTrainedConfig]:
+    """Return the configurations inside one."""
+    inner = [v for v in vars(config).values() if isinstance(v, PreTrainedConfig)]
+    return [one for each in inner for one in (each, *_parts(each))]
+
+
+def _sees(config: PreTrainedConfig) -> bool:
+    """Return whether a configuration is of images or of sound."""
+    kind = f"{type(config).__name__} {config.model_type}".lower()
+    return any(word in kind for word in ("vision", "audio", "image"))
+
+
+def _shrunk(name: str, value: Any) -> Any:
+    """Return what a size is in a small model; the value itself if it stays."""
+    if isinstance(value, dict) and "rope" not in name:
+        changed = {n: _shrunk(n, v) for n, v in value.items()}
+        return changed if any(changed[n] is not v for n, v in value.items()) else value
+    if isinstance(value, list) and value and all(type(one) is int for one in value):
+        changed_list = [_shrunk(name, one) for one in value]
+        return changed_list if changed_list != value else value
+    if type(value) is not int or any(word in name for word in KEPT):
+        return value
+    if name.endswith("_token_id"):
+        return min(value, 0)
+    for words, most in LIMITS:
+        if any(word in name for word in words):
+            return min(value, most) if value > most else value
+    return value
+
+
+def _own(config: PreTrainedConfig, name: str) -> Any:
+    """Return a value of a configuration, also one that differs by layer."""
+    return vars(config).get((config.attribute_map or {}).get(name, name))
+
+
+def _fill(config: PreTrainedConfig) -> None:
+    """State the sizes that a configuration leaves to others."""
+    heads, width = (_own(config, n) for n in ("num_attention_heads", "hidden_size"))
+    if not (isinstance(heads, int) and isinstance(width, int) and heads):
+        return
+    for name, value in {
+        "num_key_value_heads": heads,
+        "head_dim": width // heads,
+    }.items():
+        if vars(config).get(name, value) is None:
+            setattr(config, name, value)
+
+
+def _narrow(config: PreTrainedConfig, most: int) -> None:
+    """Give a configuration few heads, and states of their width."""
+    heads, width = (_own(config, n) for n in ("num_attention_heads", "hidden_size"))
+    if not isinstance(width, int):
+        return
+    spec = vars(config).get(SPEC)
+    layers = [*spec.per_layer_overrides.values()] if spec else []
+
+    def every(name: str) -> list[int]:
+        own = [_own(config, name), *(one.get(name) for one in layers)]
+        return [one for one in own if isinstance(one, int) and one > 0]
+
+    if isinstance(heads, int) and heads:
+        shared = min(every("num_key_value_heads"), default=heads)
+        count = most if shared < heads else 2
+        latent = sum(every(LATENT[0]) + every(LATENT[1]))
+        wide = count * max([latent, *(every("head_dim") or [width // heads])])
+    else:
+        count, wide, shared = 0, 128, 0
+    if count > (heads or 0) or wide > width:
+        return
+    few = min(shared, max(1, most // 2), count)
+    own = {name: _own(config, name) for name in HEADS}
+    for values in (own, *layers):
+        each, among = (values.get(name, own[name]) for name in HEADS)
+        if values is own or values.keys() & {*HEADS}:
+            sizes = (count, count if among == each else few)
+            values.update(zip(HEADS, sizes, strict=True))
+    for name, size in own.items():
+        if _own(config, name) is not None:
+            setattr(config, name, size)
+    config.hidden_size = wide
+    for name in WIDTHS:
+        if (value := vars(config).get(name)) and value % width == 0:
+            setattr(config, name, value * wide // width)
+    for number, size in STATES:
+        n, d = _own(config, number), _own(config, size)
+        if isinstance(n, int) and isinstance(d, int):
+            inner = n * d * wide // width if n * d % width == 0 else min(n * d, wide)
+            setattr(config, number, min(n, 2))
+            setattr(config, size, inner // min(n, 2))
+            if _own(config, "mamba_d_ssm"):
+                config.mamba_d_ssm = inner
+
+
+def _drawn(model: Any, dtype: torch.dtype) -> Any:
     """Return a model with random weights under which positions change the logits."""
-    model = model.double().eval()
+    model = model.to(dtype).eval()
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in model.parameters():

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.validate import check_choice
 
 T = TypeVar("T")
+Table = dict[tuple[Hashable, ...], tuple[tuple[object, ...], Any]]
+"""What a forward pass computes once, by what it depends on; see `once`."""
 
 PairBias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -124,7 +126,7 @@ class Call:
             `causal` as many after it. None: there is no such limit.
         prefix: how many first keys all queries see, one number or `(batch,)` int64.
         drawn: what the door `draw` returned for this forward pass, or None.
-        shared: what all layers of a forward pass compute once; see `once`.
+        shared: what all layers of a forward pass compute once.
         first: which key is the first query; -1: the queries are the last keys.
         query_segments: `(batch, query)` int64, where keys are another text. None:
             queries have the segments of their own keys.
@@ -144,9 +146,7 @@ class Call:
     window: int | None = None
     prefix: int | Tensor = 0
     drawn: Tensor | None = None
-    shared: dict[Hashable, tuple[Any, Any]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    shared: Table = field(default_factory=dict, repr=False, compare=False)
     first: int = -1
     query_segments: Tensor | None = None
     blind: Tensor | None = None
@@ -163,11 +163,7 @@ class Call:
             positions: `q_positions` or `k_positions`, which it depends on.
             make: computes it.
         """
-        key = (id(owner), what, id(positions))
-        if key not in self.shared:
-            # Keeping both alive keeps their ids from being given to others.
-            self.shared[key] = ((owner, positions), make())
-        return self.shared[key][1]
+        return once(self.shared, (owner, what, positions), make)
 
     @property
     def past(self) -> int:
@@ -248,6 +244,18 @@ class Call:
     def sizes(self) -> tuple[int, int]:
         """Return the number of queries and of keys."""
         return self.q.shape[2], self.k.shape[2]
+
+
+def once(table: Table, about: tuple[object, ...], make: Callable[[], T]) -> T:
+    """Return `make()`, computed once for all that it is about.
+
+    Schemes and tensors are the same if they are one object; they stay in the table, so
+    that no other object gets their id.
+    """
+    key = tuple(id(x) if isinstance(x, nn.Module | Tensor) else x for x in about)
+    if key not in table:
+        table[key] = (about, make())
+    return table[key][1]
 
 
 def picked(rows: Tensor, place: Tensor) -> WholeBias:

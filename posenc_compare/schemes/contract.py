@@ -95,9 +95,7 @@ def ask_scale(scheme: Scheme, head_dim: int) -> float:
         and 0 < got < math.inf
     ):
         return got
-    raise DoorError(
-        f"{scheme.name}: scale must return a finite positive number, got {_short(got)}"
-    )
+    raise _refused(scheme, "scale", "a finite positive number", got)
 
 
 def ask_positions(
@@ -109,12 +107,10 @@ def ask_positions(
         DoorError: if that is no tensor of real numbers of this shape.
     """
     got: object = scheme.positions(ids, generator)
-    fits = isinstance(got, Tensor) and got.shape == ids.shape
-    if isinstance(got, Tensor) and fits and not (got.is_complex() or _is_bool(got)):
-        return got
-    raise DoorError(
-        f"{scheme.name}: positions must return {tuple(ids.shape)}, got {_short(got)}"
-    )
+    if isinstance(got, Tensor) and got.shape == ids.shape:
+        if not got.is_complex() and got.dtype != torch.bool:
+            return got
+    raise _refused(scheme, "positions", f"{tuple(ids.shape)}", got)
 
 
 def ask_draw(
@@ -128,9 +124,7 @@ def ask_draw(
     got: object = scheme.draw(ids, generator)
     if got is None or isinstance(got, Tensor):
         return got
-    raise DoorError(
-        f"{scheme.name}: draw must return a tensor or None, got {_short(got)}"
-    )
+    raise _refused(scheme, "draw", "a tensor or None", got)
 
 
 def ask_state(
@@ -144,21 +138,17 @@ def ask_state(
     got: object = scheme.token_state(x, past)
     if got is None or (isinstance(got, Tensor) and got.shape[:2] == (len(x), keys)):
         return got
-    raise DoorError(
-        f"{scheme.name}: token_state must return ({len(x)}, {keys}, ...) or None, "
-        f"got {_short(got)}"
-    )
+    wanted = f"({len(x)}, {keys}, ...) or None"
+    raise _refused(scheme, "token_state", wanted, got)
 
 
-def _is_bool(x: Tensor) -> bool:
-    return x.dtype == torch.bool
-
-
-def _short(got: object) -> str:
-    """Return the shape and dtype of a tensor, or what else came in a few letters."""
+def _refused(scheme: Scheme, door: str, wanted: str, got: object) -> DoorError:
+    """Return the error of a door that returned anything else."""
     if isinstance(got, Tensor):
-        return f"{tuple(got.shape)} of {got.dtype}"
-    return f"{type(got).__name__} {got!r:.40}"
+        found = f"{tuple(got.shape)} of {got.dtype}"
+    else:
+        found = f"{type(got).__name__} {got!r:.40}"
+    return DoorError(f"{scheme.name}: {door} must return {wanted}, got {found}")
 
 
 def check_returned(

@@ -21,6 +21,8 @@ class Facts:
         widens: how many times as many channels the heads of queries and keys have
             behind the doors `query` and `key`.
         hides: True if it hides keys that the mask shows.
+        window: how many tokens its layer lets a query see, itself included, unless the
+            mask has a narrower window. None: no limit.
         known_faults: conformance checks that the scheme fails, each with the reason.
     """
 
@@ -32,6 +34,7 @@ class Facts:
     mixes_heads: bool = False
     widens: int = 1
     hides: bool = False
+    window: int | None = None
     known_faults: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -2,13 +2,15 @@
 
 By layers, every so-many-th layer has the first scheme and the others the second. By
 heads, the first heads of every layer have the first scheme and the rest the second.
+Layers with the second scheme may see a window of the text alone.
 
 Formula: layer l has the first scheme if `l mod every = 0`, and the second elsewhere;
 by heads, head h of H has the first scheme if `h < share * H`.
-Source: by layers, NoPE among RoPE layers: Yang et al. 2025, arXiv:2501.18795 (which
-adds a sliding window to the RoPE layers, left out here). The rule that layer `every`,
-2 * `every`, ..., counted from 1, has no positions is that of SmolLM3's configuration
-(no_rope_layer_interval 4). By heads: no primary source was found.
+Source: by layers, NoPE among RoPE layers, which have a sliding window: Yang et al.
+2025, arXiv:2501.18795. The window is that of Beltagy et al. 2020, arXiv:2004.05150. The
+rule that layer `every`, 2 * `every`, ..., counted from 1, has no positions is that of
+SmolLM3's configuration (no_rope_layer_interval 4). By heads: no primary source was
+found.
 Convention: a network with fewer layers than `every` has the second scheme only. Each
 of the two is built for its own number of heads. A scheme that acts before the first
 layer (`positions`, `draw`, `embed`) serves all layers and heads, and is refused; so
@@ -58,6 +60,10 @@ class Heads(Scheme):
                 f"mix: one scheme of a layer may have a token state, got {names}"
             )
         one, other = first.facts, second.facts
+        if one.window != other.window:
+            raise ConfigError(
+                f"mix: schemes of one layer must have one window, got {names}"
+            )
         self.facts = Facts(
             per_layer=one.per_layer or other.per_layer,
             causal_only=one.causal_only or other.causal_only,
@@ -66,6 +72,7 @@ class Heads(Scheme):
             mixes_heads=one.mixes_heads or other.mixes_heads,
             widens=max(one.widens, other.widens),
             hides=one.hides or other.hides,
+            window=one.window,
         )
 
     def acts_at(self, door: str) -> bool:
@@ -185,6 +192,8 @@ class Mix(Wrapper):
         by: what is divided.
         every: by layers, of how many layers one has the first scheme.
         share: by heads, the share of heads that have the first scheme, rounded.
+        window: by layers, how many tokens a query sees under the second scheme, itself
+            included; 0: all.
     """
 
     def __init__(
@@ -196,12 +205,16 @@ class Mix(Wrapper):
         by: Literal["layers", "heads"] = "layers",
         every: int = 4,
         share: float = 0.5,
+        window: int = 0,
     ) -> None:
         if every < 1:
             raise ConfigError(f"mix: every must be at least 1, got {every}")
+        if window < 0 or (window and by == "heads"):
+            wanted = "0 by heads, which share a mask" if window > 0 else "at least 0"
+            raise ConfigError(f"mix: window must be {wanted}, got {window}")
+        near = by == "layers" and (geometry.layer + 1) % every > 0
         if by == "layers":
-            variant = second if (geometry.layer + 1) % every else first
-            inner = _built(variant, geometry)
+            inner = _built(second if near else first, geometry)
         else:
             count = round(geometry.heads * share)
             if not 0 < count < geometry.heads:
@@ -218,6 +231,9 @@ class Mix(Wrapper):
         super().__init__(geometry, inner)
         per_layer = by == "layers" or inner.facts.per_layer
         self.facts = replace(self.facts, per_layer=per_layer)
+        if near and window:
+            narrower = min(window, self.facts.window or window)
+            self.facts = replace(self.facts, window=narrower)
 
 
 def _built(variant: Variant, geometry: Geometry) -> Scheme:

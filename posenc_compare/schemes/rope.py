@@ -14,7 +14,6 @@ were not opened. `shared/scaling.py` has the rules, docs/schemes.md the deviatio
 """
 
 from copy import deepcopy
-from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor
@@ -37,16 +36,14 @@ class Rope(Rotation):
         layout: which two channels make a pair.
         fraction: share of each head's channels that are rotated, in (0, 1].
         scaling: the rule that slows the rotations.
-        factor: how many times the original length may be read; at least 1. 0 means
-            that none is given, which ntk_dynamic and a list of factors allow.
-        original: positions that were trained; 0 means the geometry's length.
-        length: of ntk_dynamic, positions of the text; 0 means `factor * original`.
+        factor: of a scaling, how many times the original length may be read, at least
+            1. 0 means none, which longrope allows with a list of factors.
+        original: of ntk_by_parts, yarn, llama3 and longrope, positions that were
+            trained; 0 means the geometry's length.
         alpha: of ntk_by_parts, yarn and llama3, rotations within the original length
             up to which a pair is slowed by the whole factor.
-        beta: rotations from which a pair keeps its frequency; 0 means as published.
-        ramp: of yarn, what the passage from alpha to beta is linear in.
-        temperature: of yarn and longrope, where it acts: on cosines and sines, on the
-            scale of all products of query and key, or nowhere.
+        beta: of these, rotations from which a pair keeps its frequency; 0 means as
+            published, 32 and for llama3 4.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
     """
 
@@ -69,11 +66,8 @@ class Rope(Rotation):
         ] = "none",
         factor: float = 0.0,
         original: int = 0,
-        length: int = 0,
         alpha: float = 1.0,
         beta: float = 0.0,
-        ramp: Literal["index", "rotations"] = "index",
-        temperature: Literal["cos_sin", "scale", "none"] = "cos_sin",
         factors: str = "",
     ) -> None:
         super().__init__(geometry, base, layout)
@@ -91,35 +85,19 @@ class Rope(Rotation):
                 f"{self.name}: fraction * head_dim must be even, got "
                 f"{self.rotated_dims}"
             )
-        if scaling not in ("none", "ntk_dynamic") and not factor and not factors:
-            raise ConfigError(
-                f"{self.name}: scaling={scaling} must have a factor, got none; "
-                f"factor=4 would work"
-            )
         self.fraction = fraction
-        self.scaling = Scaling(
+        self.scaling = Scaling.of(
             self.name,
             scaling,
-            factor or 1.0,
-            original or geometry.length,
-            length,
-            alpha,
-            beta,
-            ramp,
-            temperature,
-            factors,
+            geometry.length,
+            {"factor": factor, "original": original, "alpha": alpha}
+            | {"beta": beta, "factors": factors},
         )
         self.scaling.check_pairs(self.rotated_dims // 2)
 
     @property
     def attention_factor(self) -> float:
-        on_table = self.scaling.temperature == "cos_sin"
-        return self.scaling.attention_factor if on_table else 1.0
-
-    def scale(self, head_dim: int) -> float:
-        on_scale = self.scaling.temperature == "scale"
-        factor = self.scaling.attention_factor**2 if on_scale else 1.0
-        return head_dim**-0.5 * factor
+        return self.scaling.attention_factor
 
     def angles(self, positions: Tensor) -> Tensor:
         pairs = self.rotated_dims // 2
@@ -135,13 +113,9 @@ class Rope(Rotation):
             if self.rotated_dims == 2 and rule in BY_RANK:
                 continue  # one pair cannot be both fastest and slowest
             other = deepcopy(self)  # with all that a subclass adds
-            other.scaling = replace(
-                self.scaling,
-                rule=rule,
-                factor=1.0 if rule == "ntk_dynamic" else length / self.geometry.length,
-                original=self.geometry.length,
-                length=length,
-            )
-            stand_in = rule == "longrope" and not self.scaling.factors
-            found["longrope (ntk factors)" if stand_in else rule] = other
+            # ntk_dynamic with a factor of 1, as in the paper, is ntk at one length.
+            same = "ntk" if rule == "ntk_dynamic" else rule
+            trained = self.geometry.length
+            other.scaling = Scaling(self.name, same, trained, length / trained)
+            found["longrope (ntk factors)" if rule == "longrope" else rule] = other
         return found

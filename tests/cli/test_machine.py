@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from support.records import record
 
-from posenc_compare.analysis.engine.local import WorkerProcess
 from posenc_compare.analysis.engine.machine import check_machine
 from posenc_compare.analysis.engine.scheduler import PLANNED
-from posenc_compare.analysis.engine.workers import Group, Limits, start_of
+from posenc_compare.analysis.engine.workers import End, Limits, Worker, start_of
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -48,11 +47,11 @@ def limited(files: int, *words: str | Path) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("files", "workers", "need", "advice"),
     [
-        (8, 2, 18, "ulimit -n 15"),
-        (14, 2, 18, "ulimit -n 15"),
-        (17, 2, 18, "--workers 1"),
-        (24, 8, 36, "--workers 4"),
-        (1024, 1024, 3084, "--workers 337"),
+        (8, 2, 16, "ulimit -n 14"),
+        (13, 2, 16, "ulimit -n 14"),
+        (15, 2, 16, "--workers 1"),
+        (20, 8, 28, "--workers 4"),
+        (1024, 1024, 2060, "--workers 506"),
     ],
 )
 def test_too_few_open_files_are_one_line_before_work_starts(
@@ -69,13 +68,13 @@ def test_too_few_open_files_are_one_line_before_work_starts(
 
 def test_as_many_open_files_as_needed_are_enough(tmp_path: Path) -> None:
     words = [*MEASURE, "--workers", "2", "--out", tmp_path / "run"]
-    code, said = limited(18, *words)
+    code, said = limited(16, *words)
     assert code == 0, said
 
 
 def test_a_cell_computed_again_needs_them_too(tmp_path: Path) -> None:
     code, said = limited(12, "rerun", "0", tmp_path)
-    assert (code, "got 1, which need 15;" in said) == (2, True)
+    assert (code, "got 1, which need 14;" in said) == (2, True)
 
 
 def test_no_limit_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +82,7 @@ def test_no_limit_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: endless)
     check_machine(10**6)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
-    with pytest.raises(ConfigError, match="which need 3000"):
+    with pytest.raises(ConfigError, match="which need 20000"):
         check_machine(10**6)
 
 
@@ -105,11 +104,12 @@ def test_last_words_that_nobody_has_read_yet_are_read(
 ) -> None:
     (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
     monkeypatch.syspath_prepend(tmp_path)  # which a worker takes over
-    worker = WorkerProcess(Group(()), start_of({}, [], Limits(1)))
+    worker = Worker(start_of([], [], Limits(1)))
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
-    fault = worker.fault(timeout=60)
+    end = worker.receive()
     worker.close()
-    assert fault == "exit: code 1 without an answer: ImportError: no such library"
+    assert isinstance(end, End)
+    assert end.fault == "exit: code 1 without an answer: ImportError: no such library"
 
 
 def test_a_current_folder_that_is_gone_is_one_line(

@@ -66,7 +66,7 @@ def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(finished, root) -> 
         assert "rope:layout=half" in text
     plots = {path.stem for path in out.glob("*.png")}
     assert {path.stem for path in out.glob("*.svg")} == plots
-    for name in ("extrapolation", "codes", "codes_small", "similarity", "perturbation"):
+    for name in ("extrapolation", "codes", "similarity", "perturbation"):
         assert "ramp" in (out / f"{name}.svg").read_text(), name
     for name in ("bias_maps", "clock_hands", "uniqueness", "position_bits"):
         assert name in plots

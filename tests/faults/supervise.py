@@ -7,15 +7,14 @@ grew at its largest, and when each record was written.
 import json
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.engine.local import Pool
 from posenc_compare.analysis.engine.plan import missing, plan
-from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import Limits
+from posenc_compare.analysis.engine.scheduler import Event, Scheduler
+from posenc_compare.analysis.engine.workers import Limits, Pool
 from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
@@ -72,19 +71,15 @@ def main() -> None:
         todo = dict(reversed(todo.items()))
     modules, before, times = set(sys.modules), largest(), {}
 
-    def report(record: Record) -> None:
-        times[record.label] = time.time()
+    def listen(event: Event) -> None:
+        if event.record:
+            times[event.record.label] = time.time()
 
-    stopped_by = Scheduler(
-        todo,
-        store,
-        asked.get("plugins", []),
-        Limits(**asked["limits"]),
-        (),
-        lambda cell, units: None,
-        report,
-        Pool(asked["limits"]["workers"]),
-    ).run()
+    limits = Limits(**asked["limits"])
+    plugins = asked.get("plugins", [])
+    with closing(Pool(limits.workers)) as pool:
+        run = Scheduler(todo, store, pool, plugins, limits, listen=listen)
+        stopped_by = run.run()
     grown = largest() - before
     imported = sorted(set(sys.modules) - modules)
     print(json.dumps([stopped_by, grown, times, imported]))

@@ -222,15 +222,9 @@ WRITERS = {
     "analysis/records/pack.py": {
         "pack: write_file",
         "pack: unlink",
-        "unpack: mkdir",
-        "unpack: write_file",
-        "unpack: unlink",
-        "remove: write_file",
-        "remove: unlink",
         "_keep_aside: mkdir",
         "_keep_aside: write_file",
     },
-    "analysis/records/asked.py": {"note_asked: write_file"},
     "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
         "create: mkdir",
@@ -261,12 +255,11 @@ WRITERS = {
 OTHERS = {
     "analysis/core/files.py": {"read_file: open"},
     "validate.py": {"_without_waiting: open"},
-    "analysis/engine/worker.py": {"_answer: write"},
+    "analysis/engine/worker.py": {"_compute: write"},
     "analysis/show/plots/drawing.py": {"main: fdopen"},
-    "analysis/engine/local.py": {
-        "send: write",
-        "_handed_over: TemporaryFile",
-        "_handed_over: write",
+    "analysis/engine/workers.py": {
+        "__init__: TemporaryFile",
+        "__init__: write",
     },
     "analysis/show/plots/style.py": {"render: savefig"},
     "analysis/engine/comparison.py": {

@@ -51,7 +51,8 @@ TYPES = {
     "unprintable_runtime": "MuteRuntimeError: (its message cannot be shown)",
 }
 DEATHS = {"exit": "exit: code 0", "segfault": "SIGSEGV", "abort": "SIGABRT"}
-DEATHS["kill"] = "SIGKILL"
+DEATHS |= dict.fromkeys(("kill", "worker", "group"), "SIGKILL")
+HANGS = ("loop", "deaf", "deadlock", "session", "paused_worker")
 SPEECH = ("print", "fork", "close", "garbage", "endless", "half", "forge")
 
 IMPORTS = """
@@ -407,7 +408,7 @@ def test_a_pair_bias_may_lack_batch_and_heads_alone() -> None:
 @pytest.fixture(scope="module")
 def hung(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("hung")
-    schemes = [f"hangs:how={how}" for how in ("loop", "deaf", "deadlock")]
+    schemes = [f"hangs:how={how}" for how in HANGS]
     limits = {"workers": 3, "timeout": 2.0}
     return ask(folder, schemes, ["smoothness"], limits=limits)
 
@@ -416,7 +417,7 @@ def test_what_hangs_is_killed_in_time_with_its_group(hung) -> None:
     (_, _, written, _), logged, found = hung
     began = {line["hangs"]: line["time"] for line in logged if "hangs" in line}
     ends = {label.partition("=")[2] or "loop": t for label, t in written.items()}
-    assert began.keys() == ends.keys() == {"loop", "deaf", "deadlock"}
+    assert began.keys() == ends.keys() == {*HANGS}
     for how, start in began.items():
         assert 1.5 <= ends[how] - start <= 2 + 2
     for record in found.values():
@@ -433,7 +434,7 @@ def test_what_hangs_is_killed_in_time_with_its_group(hung) -> None:
 
 def test_what_dies_is_lost_after_three_starts(zoo, records) -> None:
     found = labelled(records, "dies")
-    assert len(found) == 4
+    assert len(found) == len(DEATHS)
     for how, record in found.items():
         assert record["status"] == "lost", record["error"]
         assert DEATHS[how or "exit"] in record["error"]

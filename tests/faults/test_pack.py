@@ -17,7 +17,7 @@ from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records import pack as packing
 from posenc_compare.analysis.records import packed
 from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.pack import pack, unpack
+from posenc_compare.analysis.records.pack import pack, pack_finished
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
 
@@ -49,16 +49,13 @@ WHOLE = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_packed_records_are_read_like_loose_ones(store: Store) -> None:
-    before, records, shown = loose(store), list(store.records()), load(store)
+    records, shown = list(store.records()), load(store)
     done = pack(store.folder)
     assert (done.records, done.damaged, loose(store)) == (6, [], {})
     assert done.size == store.packed.stat().st_size
     assert list(Store(store.folder).records()) == records
     assert load(store) == shown
     assert missing(CELLS, Store(store.folder)) == {}
-    assert unpack(store.folder).records == 6
-    assert loose(store) == before
-    assert not store.packed.exists()
 
 
 def load(store: Store) -> list[Any]:
@@ -94,16 +91,33 @@ def test_a_command_reads_a_packed_folder_and_goes_on_in_it(posenc, tmp_path) -> 
     words += ["--set=width=16,heads=2", "--out", tmp_path / "run"]
     assert posenc(*words).returncode == 0
     table = posenc("table", tmp_path / "run").stdout
-    done = posenc("pack", tmp_path / "run")
-    assert (done.returncode, done.stdout[:16]) == (0, "1 records packed")
+    assert pack(tmp_path / "run").records == 1
     (tmp_path / "run" / "cells").rmdir()  # as in a checkout: git keeps no folder
     assert posenc("table", tmp_path / "run").stdout == table
     again = posenc(*words)
     assert (again.returncode, "1 cells, 0 to compute" in again.stderr) == (0, True)
     assert posenc("status", tmp_path / "run").returncode == 0
-    assert posenc("unpack", tmp_path / "run").returncode == 0
-    assert len(list((tmp_path / "run" / "cells").glob("*.json"))) == 1
-    assert posenc("table", tmp_path / "run").stdout == table
+
+
+def test_a_finished_run_with_many_records_packs_itself(posenc, tmp_path) -> None:
+    words = ["measure", "--schemes=nope", "--measures=smoothness", "--set=positions=8"]
+    words += ["--set=width=16,heads=2", "--out", tmp_path / "run"]
+    for seeds, left in (("63", 63), ("64", 0), ("66", 2)):
+        assert posenc(*words, "--seeds", seeds).returncode == 0
+        store = Store(tmp_path / "run")
+        assert (len(loose(store)), len(store.keys())) == (left, int(seeds))
+
+
+def test_what_cannot_be_packed_stays_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(packing, "MANY", 6)
+    monkeypatch.setattr(packing, "write_file", fail)
+    assert pack_finished(store) == []
+    assert (len(loose(store)), values(store)) == (6, WHOLE)
 
 
 def test_a_damaged_file_leaves_the_packed_record(store: Store) -> None:
@@ -258,13 +272,6 @@ def test_a_crash_or_a_full_disk_loses_nothing(
     monkeypatch.undo()
     pack(store.folder)
     assert (values(store), loose(store)) == (WHOLE, {})
-    seam.calls.clear()
-    monkeypatch.setattr(
-        packing, "write_file", lambda path, data: write_file(path, data, seam)
-    )
-    with pytest.raises((Crash, StoreError)):
-        unpack(store.folder)
-    assert values(store) == WHOLE
 
 
 def test_a_record_that_another_run_writes_meanwhile_stays(
@@ -290,7 +297,7 @@ def test_a_run_sees_what_is_packed_while_it_runs(store: Store) -> None:
 def test_two_do_not_pack_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def second(path: Path, data: bytes) -> None:
         with pytest.raises(StoreError, match="one process at a time"):
-            unpack(store.folder)
+            pack(store.folder)
         write_file(path, data)
 
     monkeypatch.setattr(packing, "write_file", second)
@@ -301,8 +308,6 @@ def test_what_cannot_be_packed_is_refused(store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="holds none"):
         pack(tmp_path / "empty")
-    with pytest.raises(ConfigError, match="must be there to be unpacked"):
-        unpack(store.folder)
     with pytest.raises(StoreError, match="must be a folder"):
         pack(tmp_path / "missing")
 

@@ -26,9 +26,14 @@ from support.filesystem import result
 from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.local import Pool, WorkerProcess
-from posenc_compare.analysis.engine.scheduler import Job, Scheduler
-from posenc_compare.analysis.engine.workers import Group, Limits
+from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.engine.workers import (
+    End,
+    Limits,
+    Pool,
+    Start,
+    Worker,
+)
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -80,9 +85,9 @@ WAYS = {
     "rows": ("failed", "protocol: record.rows is missing or not what it must be"),
     "long": ("failed", "protocol: "),
     "no_seconds": ("failed", "protocol: record.provenance.seconds is missing or not"),
-    "flood": ("failed", "protocol: unexpected answer {'ready': True}"),
+    "says_nothing": ("failed", "protocol: unexpected answer None"),
     "says_store": ("lost", "store: disk on fire"),
-    "says_stopped": ("failed", "protocol: unexpected answer"),
+    "says_stopped": ("lost", "killed: another process asked it to stop"),
 }
 
 
@@ -214,45 +219,26 @@ def named(record: dict[str, Any]) -> bool:
     return record["label"] == "neighbour"
 
 
-def test_what_can_be_put_back_costs_no_worker(
+def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"schemes": "neighbour,meddles", "measures": ["shift_error"], "seeds": 2}
-    wanted = {cell.key(): cell for cell in cells({**asked, "plugins": [EVIL]})}
-    started = counted(monkeypatch)
-    run = scheduler(tmp_path, wanted)
-    run.plugins = [EVIL]
-    run.run()
-    forget_plugins()
-    found = [r["error"] for r in run.store.records() if named(r)]
-    assert found == ["", ""]  # the other may miss the modules that it hid
-    assert len(started) == 2  # one for the two cells of each scheme
-
-
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list that grows by one for each worker that starts."""
+    asked = {"schemes": "neighbour,meddles,lingers", "measures": ["shift_error"]}
+    asked |= {"seeds": 2, "plugins": [EVIL]}
+    wanted = {cell.key(): cell for cell in cells(asked)}
     started = []
 
-    class Counted(WorkerProcess):
-        def __init__(self, *given: Any) -> None:
-            started.append(given)
-            super().__init__(*given)
+    class Counted(Worker):
+        def __init__(self, start: Start) -> None:
+            started.append(start)
+            super().__init__(start)
 
-    monkeypatch.setattr("posenc_compare.analysis.engine.local.WorkerProcess", Counted)
-    return started
-
-
-def test_a_worker_in_which_a_thread_lingers_computes_nothing_more(
-    tmp_path: Path,
-) -> None:
-    asked = {"seeds": 2, "limits": {"workers": 1}}
-    folder = tmp_path / "run"
-    schemes = "lingers,neighbour"
-    code, said, records = run(tmp_path, schemes, ["shift_error"], **asked)
-    assert (code, said) == (0, "")
-    assert {record["status"] for record in records.values()} == {"ok"}
-    peaks = [r["provenance"]["attempts"] for r in Store(folder).records()]
-    assert peaks == [1] * 4
+    monkeypatch.setattr("posenc_compare.analysis.engine.workers.Worker", Counted)
+    run = scheduler(tmp_path, wanted)
+    run.run()
+    forget_plugins()
+    found = [r["provenance"]["attempts"] for r in run.store.records()]
+    assert found == [1] * 6
+    assert len(started) == 1
 
 
 # --- C1: source that changes while it runs -----------------------------------------
@@ -435,48 +421,36 @@ def test_a_scheme_around_a_plugin_runs_apart_and_has_its_code_in_the_key(
     forget_plugins()
 
 
-def test_a_scheme_around_a_plugin_has_the_plugins_origin(tmp_path: Path) -> None:
-    path = tmp_path / "warm.py"
-    path.write_text(WARM)
-    asked = {"plugins": [str(path)], "measures": ["order_sensitivity"]}
-    found = {}
-    for name in ("rope", "warm", "shape:scheme=warm"):
-        (cell,) = cells({**asked, "schemes": name})
-        found[name] = Job(cell.key(), cell, cell.record()).group.origins
-    forget_plugins()
-    assert found["rope"] == ()
-    assert found["shape:scheme=warm"] == found["warm"] != ()
-
-
-class Silent:
-    """What a scheduler asks of a worker that has answered."""
-
-    descriptors = ()
-    peak_memory = 0
-
-    def printed(self) -> list[str]:
-        return []
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("other", [True, False])
-def test_an_answer_made_with_other_code_than_planned_is_no_record(
-    tmp_path: Path, other: bool
-) -> None:
+def test_an_answer_is_filed_under_the_cell_that_was_planned(tmp_path: Path) -> None:
+    """A clone may be edited meanwhile, and a scheme may name another cell."""
     run = scheduler(tmp_path, {CELL.key(): CELL})
-    worker: Any = Silent()
-    job = run.waiting[Group(())].popleft()
-    run.workers[worker], job.starts = job, 3
     body = parse_strictly(canonical(compute(CELL, Progress()).to_json()))
-    if other:
-        body["spec"]["not_as_planned"] = ["posenc_compare.attention"]
-    run._take(worker, job, body, last=False)
+    other = {**body, "spec": {**body["spec"], "threads": 7}, "label": "nope"}
+    run._finish(run.waiting.popleft(), End("", canonical({"record": other})))
     (record,) = run.store.records()
     assert record["key"] == CELL.key()
-    assert record["status"] == ("lost" if other else "ok")
-    assert record["error"][:8] == ("mismatch" if other else "")
+    assert {name: record[name] for name in body} == {
+        **body,
+        "provenance": {**body["provenance"], "attempts": 0},
+    }
+
+
+def test_code_that_was_imported_before_it_was_handed_over_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "posenc_early").mkdir()
+    (tmp_path / "posenc_early" / "__init__.py").touch()
+    (tmp_path / "posenc_early" / "scheme.py").write_text(EDITED)
+    (tmp_path / "sitecustomize.py").write_text("import posenc_early\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    asked = {"plugins": ["posenc_early.scheme"], "limits": {"workers": 1}}
+    code, said, records = run(tmp_path, "edited,nope", ["smoothness"], **asked)
+    assert (code, said) == (0, "")
+    assert records["nope"]["status"] == "ok"
+    assert (records["edited"]["status"], records["edited"]["error"]) == (
+        "failed",
+        "other code than planned was imported: posenc_early",
+    )
 
 
 # --- C3: the folder that a command is called in ------------------------------------
@@ -808,16 +782,7 @@ def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
     store = Store(folder)
     store.create()
     limits = Limits(workers=1)
-    return Scheduler(
-        wanted,
-        store,
-        [],
-        limits,
-        (),
-        lambda cell, units: None,
-        lambda record: None,
-        Pool(limits.workers),
-    )
+    return Scheduler(wanted, store, Pool(1), [EVIL], limits)
 
 
 def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
@@ -830,7 +795,7 @@ def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
             nonlocal sent
             sent += 1
 
-    run.workers[Pipe()] = None  # type: ignore[index]
+    run.workers[Pipe()] = None
     with run._signals():
         for _ in range(500):
             for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
@@ -917,25 +882,3 @@ def test_a_folder_that_goes_is_noticed_before_the_next_write(
     assert process.returncode == 1
     assert "cells: must be there, and is gone" in said.splitlines()[-1]
     assert not (tmp_path / "run").exists()
-
-
-# --- gpu.md F3: a broken context ---------------------------------------------------
-
-
-def test_a_worker_ends_after_a_failure_on_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its context may be broken, and every later cell of it would fail."""
-    store = Store(tmp_path)
-    store.create()
-    wanted = {}
-    for name in ("nope", "rope", "alibi"):
-        cell = Cell(Variant(name), "smoothness", PROBE, 1)
-        wanted[cell.key()] = cell
-        broken = replace(cell, setting=replace(PROBE, device="meta"))
-        wanted[broken.key()] = broken
-    started = counted(monkeypatch)
-    scheduler(store.folder, wanted).run()
-    assert len(started) == 3
-    states = sorted(record["status"] for record in store.records())
-    assert states == ["failed"] * 3 + ["ok"] * 3

@@ -35,7 +35,7 @@ def values(result: Result) -> dict[tuple[str, float | None, str], float | None]:
     return {(row.quantity, row.x, row.case): row.value for row in result.rows}
 
 
-@pytest.mark.parametrize("name", ["learned", "alibi"])
+@pytest.mark.parametrize("name", ["sinusoidal", "alibi"])
 def test_a_query_is_as_large_as_its_scheme_starts_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,7 +58,7 @@ def test_a_query_is_as_large_as_its_scheme_starts_it(
         assert larger["bias_share None "] == pytest.approx(wanted)
         return
     content = [n for n in plain if n.startswith(("shift_error", "logit_drop"))]
-    assert len(content) > 4
+    assert {n.split(" ")[0] for n in content} >= {"shift_error", "logit_drop"}
     for key in content:
         assert larger[key] == pytest.approx(3 * plain[key], rel=1e-9)
 

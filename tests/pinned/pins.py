@@ -73,7 +73,9 @@ def pinned(corpus: Path) -> dict[str, dict[str, Any]]:
 def cells(corpus: Path) -> Iterator[Cell]:
     """Yield a cell of every measure and every task, with few steps."""
     commands = corpus.with_name("commands")
-    lines = product(("walk", "run", "look", "jump"), ("", " twice", " thrice"), range(1, 9))
+    lines = product(
+        ("walk", "run", "look", "jump"), ("", " twice", " thrice"), range(1, 9)
+    )
     commands.write_text("".join(starmap(command, lines)))
     language = Training(**SIZES, steps=20, corpus=str(corpus)).resolve(load_corpus)
     for name in MEASURES.entries():

@@ -20,8 +20,8 @@ from schemes.tools import (
 from torch import Tensor
 
 from posenc_compare.analysis.training.decoder import Decoder
+from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.attention import Path as Way
-from posenc_compare.attention import attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
@@ -29,16 +29,16 @@ from posenc_compare.variants import labelled
 
 GEOMETRY = Geometry(model_dim=32, heads=4, length=64)
 PAGE = Path(__file__).parents[2] / "docs" / "schemes.md"
-SWAN = "mix:first=(log_length:scheme=nope;rule=log);second=window"
-BY_NAME = {  # every so-many-th layer has the first of the two, the others the second
-    "mix": (4, "nope", "rope"),
-    "mix:second=window": (4, "nope", "window"),
-    SWAN: (4, "log_length:scheme=nope;rule=log", "window"),
-    "mix:every=6;first=(rope:base=1000000);second=window": (
-        *(6, "rope:base=1000000", "window"),
-    ),
+SWAN = "mix:first=(log_length:scheme=nope;rule=log);window=128"
+BY_NAME: dict[str, tuple[int, str, int | None]] = {
+    # How many layers each of the first scheme is one of, that scheme, and the window of
+    # the others, which have rope.
+    "mix": (4, "nope", None),
+    "mix:window=128": (4, "nope", 128),
+    SWAN: (4, "log_length:scheme=nope;rule=log", 128),
+    "mix:every=6;first=(rope:base=1000000);window=128": (6, "rope:base=1000000", 128),
     "mix:first=(log_length:scheme=nope;rule=llama4)": (
-        *(4, "log_length:scheme=nope;rule=llama4", "rope"),
+        *(4, "log_length:scheme=nope;rule=llama4", None),
     ),
 }
 
@@ -169,17 +169,17 @@ def test_the_page_names_these_mixtures() -> None:
 
 @pytest.mark.parametrize("text", BY_NAME)
 def test_a_mixture_by_name_has_its_parts_where_they_belong(text: str) -> None:
-    every, *parts = BY_NAME[text]
+    every, first, window = BY_NAME[text]
     q, positions = normal(2, 4, 200, 8), torch.arange(200)  # 64 were trained
     for layer in range(12):
         geometry = replace(GEOMETRY, layer=layer, layers=12)
-        part = labelled(parts[bool((layer + 1) % every)]).build(geometry)
-        mixed = labelled(text).build(geometry)
-        got, wanted = (
-            attention(q, q, q, scheme=one.double(), positions=positions)
-            for one in (mixed, part)
-        )
-        close(got, wanted, 1e-14)
+        near = (layer + 1) % every > 0
+        part = labelled("rope" if near else first).build(geometry).double()
+        mask = Mask(window=window if near else None)
+        mixed = labelled(text).build(geometry).double()
+        got = attention(q, q, q, scheme=mixed, positions=positions)
+        wanted = attention(q, q, q, scheme=part, positions=positions, mask=mask)
+        assert torch.equal(got, wanted)
 
 
 def test_swan_scales_its_layers_without_positions_beyond_the_length_alone() -> None:
@@ -257,6 +257,7 @@ def test_by_heads_the_heads_that_can_be_scaled_are() -> None:
         {"every": 1},
         {"every": 1, "first": "alibi"},
         {"by": "heads", "share": 0.25},
+        {"window": 3},
     ],
 )
 def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
@@ -279,6 +280,12 @@ def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
             "scale products alike, got t5_bias and rope",
         ),
         ({"first": "fox", "second": "path", "by": "heads"}, "may have a token state"),
+        ({"window": -1}, "mix: window must be at least 0, got -1"),
+        ({"window": 3, "by": "heads"}, "window must be 0 by heads, .* got 3"),
+        (
+            {"first": Variant("mix", {"window": 3}), "by": "heads"},
+            "schemes of one layer must have one window, got mix and rope",
+        ),
         ({"second": "rope_2d"}, "rope_2d: needs positions of 2 axes"),
         ({"second": "ropes"}, "unknown scheme 'ropes'"),
         ({"by": "rows"}, "mix: by must be layers or heads"),

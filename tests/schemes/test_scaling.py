@@ -22,7 +22,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.schemes.shared.frequencies import position_angles
-from posenc_compare.schemes.shared.scaling import RULES
+from posenc_compare.schemes.shared.scaling import OPTIONS, RULES
 
 every_rule = pytest.mark.parametrize("rule", RULES)
 
@@ -94,9 +94,8 @@ def slow_llama3(d: int, base: float, s: float, length: int) -> list[float]:
 CASES: list[tuple[dict[str, Any], list[float], float]] = [
     ({"scaling": "pi"}, [1e4 ** (-m / 8) / 4 for m in range(8)], 1),
     ({"scaling": "ntk"}, slow_ntk(16, 1e4, 4), 1),
-    # factor * length / original - (factor - 1), the length 256 or given
+    # factor * length / original - (factor - 1), the length 4 times the original
     ({"scaling": "ntk_dynamic"}, slow_ntk(16, 1e4, 4 * 4 - 3), 1),
-    ({"scaling": "ntk_dynamic", "length": 96}, slow_ntk(16, 1e4, 4 * 1.5 - 3), 1),
     ({"scaling": "ntk_by_parts"}, slow_by_parts(16, 1e4, 4, 64, 1, 32), 1),
     (
         {"scaling": "ntk_by_parts", "alpha": 0.2, "beta": 5.0, "original": 200},
@@ -111,11 +110,6 @@ CASES: list[tuple[dict[str, Any], list[float], float]] = [
     (
         {"scaling": "yarn", "original": 2048, "base": 5e5},
         slow_yarn_index(16, 5e5, 4, 2048, 1, 32),
-        0.1 * math.log(4) + 1,
-    ),
-    (
-        {"scaling": "yarn", "ramp": "rotations", "beta": 16.0},
-        slow_by_parts(16, 1e4, 4, 64, 1, 16),
         0.1 * math.log(4) + 1,
     ),
     ({"scaling": "llama3"}, slow_llama3(16, 1e4, 4, 64), 1),
@@ -144,22 +138,20 @@ def test_frequencies_equal_the_slow_reference(
     assert speeds(make(factor=4.0, **options)) == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize("temperature", ["cos_sin", "scale", "none"])
 @pytest.mark.parametrize(("options", "expected", "heat"), CASES, ids=str)
 def test_logits_equal_the_slow_reference(
-    options: dict[str, Any], expected: list[float], heat: float, temperature: str
+    options: dict[str, Any], expected: list[float], heat: float
 ) -> None:
     q, k, _ = vectors(1, 2, 6, 16)
     places = [0, 1, 7, 60, 200, 255]
-    scheme = make(factor=4.0, temperature=temperature, **options)
+    scheme = make(factor=4.0, **options)
     got = attention_logits(
         q, k, scheme=scheme, positions=torch.tensor(places), mask=Mask(causal=False)
     )
-    squared = 1.0 if temperature == "none" else heat**2
 
     def logit(b: int, h: int, i: int, j: int) -> float:
         distance = places[i] - places[j]
-        factors = [squared * cmath.exp(1j * distance * theta) for theta in expected]
+        factors = [heat**2 * cmath.exp(1j * distance * theta) for theta in expected]
         return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
 
     close(got, pair_by_pair(q, logit))
@@ -187,28 +179,13 @@ def test_without_scaling_rope_is_what_it_was(layout: str, dtype: torch.dtype) ->
 
 
 @every_rule
-@pytest.mark.parametrize("ramp", ["index", "rotations"])
-@pytest.mark.parametrize("temperature", ["cos_sin", "scale", "none"])
-def test_a_factor_of_one_changes_no_bit(rule: str, ramp: str, temperature: str) -> None:
+def test_a_factor_of_one_changes_no_bit(rule: str) -> None:
     x, positions = normal(1, 2, 4, 16), torch.tensor([1, 50, 4000, 10**6])
     for length in (8, 64, 4096):
-        scaled = make(
-            trained=length, scaling=rule, factor=1.0, ramp=ramp, temperature=temperature
-        )
+        scaled = make(trained=length, scaling=rule, factor=1.0)
         plain = make(trained=length)
         assert torch.equal(scaled.query(x, positions), plain.query(x, positions))
         assert scaled.scale(16) == plain.scale(16)
-
-
-def test_dynamic_ntk_is_rope_up_to_the_original_length() -> None:
-    for length in (1, 63, 64):
-        for factor in (1.0, 4.0):
-            scheme = make(scaling="ntk_dynamic", factor=factor, length=length)
-            assert speeds(scheme) == speeds(make())
-    paper = make(scaling="ntk_dynamic", length=160)  # a factor of 1: 160 / 64
-    assert speeds(paper) == pytest.approx(
-        speeds(make(scaling="ntk", factor=2.5)), rel=1e-15
-    )
 
 
 @pytest.mark.parametrize("factor", [1.7, 3.0, 8.0])
@@ -228,10 +205,10 @@ def test_llama3_is_ntk_by_parts_from_one_to_four_rotations() -> None:
     assert speeds(llama) != speeds(make(scaling="ntk_by_parts", **sizes))
 
 
-def test_ramps_of_yarn_differ_in_the_middle_band_alone() -> None:
-    sizes = {"head_dim": 64, "trained": 2048, "factor": 4.0, "scaling": "yarn"}
-    index = speeds(make(ramp="index", **sizes))
-    turns = speeds(make(ramp="rotations", **sizes))
+def test_yarn_is_ntk_by_parts_but_for_the_middle_band() -> None:
+    sizes = {"head_dim": 64, "trained": 2048, "factor": 4.0}
+    index = speeds(make(scaling="yarn", **sizes))
+    turns = speeds(make(scaling="ntk_by_parts", **sizes))
     plain = speeds(make(head_dim=64))
     ratios = [a / b for a, b in zip(index, turns, strict=True)]
     assert max(ratios) == pytest.approx(1.80, abs=0.005)
@@ -281,22 +258,11 @@ def test_at_length_offers_every_rule(rule: str) -> None:
     assert not torch.allclose(other.query(x, positions), rope.query(x, positions))
 
 
-def test_readers_keep_the_numbers_that_a_scheme_was_given() -> None:
-    rope = make(trained=64, original=32, alpha=4.0)
-    found = rope.schemes_for_length(128)
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 100, 127])
-    named = make(trained=64, scaling="yarn", factor=2.0, alpha=4.0)
-    assert torch.equal(found["yarn"].query(x, positions), named.query(x, positions))
-    with pytest.raises(ConfigError, match="alpha must be above 0 and below beta"):
-        found["llama3"].query(x, positions)
-
-
 def test_at_length_offers_nothing_within_training_or_once_scaled() -> None:
     assert make().schemes_for_length(64) == make().schemes_for_length(10) == {}
     assert make(scaling="pi", factor=2.0).schemes_for_length(128) == {}
     one_pair = make(head_dim=2).schemes_for_length(128)
     assert tuple(one_pair) == ("pi", "ntk_by_parts", "yarn", "llama3")
-    assert "longrope" in make(factors="1/2/3/4/4/4/4/4").schemes_for_length(128)
 
 
 def test_errors_name_the_scheme_that_uses_the_rule() -> None:
@@ -338,12 +304,8 @@ def test_a_subclass_is_read_with_all_that_it_adds() -> None:
         ({}, {"scaling": "pi"}),
         ({"scaling": "ntk"}, {"factor": 4.5}),
         ({"scaling": "yarn"}, {"original": 50}),
-        ({"scaling": "ntk_dynamic"}, {"length": 100}),
         ({"scaling": "ntk_by_parts"}, {"alpha": 0.5}),
         ({"scaling": "llama3"}, {"beta": 5.0}),
-        ({"scaling": "yarn"}, {"ramp": "rotations"}),
-        ({"scaling": "yarn"}, {"temperature": "none"}),
-        ({"scaling": "longrope"}, {"temperature": "none"}),
         ({"scaling": "longrope"}, {"factors": "1/2/3/4/4/4/4/4"}),
     ],
     ids=str,
@@ -355,19 +317,6 @@ def test_each_option_changes_the_output(
     one = make(**({"factor": 4.0, **base} if base else {}))
     other = make(**{"factor": 4.0, **base, **changed})
     assert (one.query(x, positions) - other.query(x, positions)).abs().max() > 1e-4
-
-
-def test_temperature_on_the_scale_reaches_channels_that_do_not_turn() -> None:
-    options = {"scaling": "yarn", "factor": 4.0, "fraction": 0.5}
-    q, k, positions = normal(1, 2, 3, 16), normal(1, 2, 3, 16, seed=1), torch.arange(3)
-    still = q.clone()
-    still[..., :8] = 0
-    plain = (still @ k.mT)[..., 0, 0] / 4
-    heat = (0.1 * math.log(4) + 1) ** 2
-    for temperature, expected in (("scale", heat), ("cos_sin", 1), ("none", 1)):
-        scheme = make(temperature=temperature, **options)
-        got = attention_logits(still, k, scheme=scheme, positions=positions)[..., 0, 0]
-        torch.testing.assert_close(got, expected * plain, rtol=1e-13, atol=0)
 
 
 @every_rule
@@ -386,7 +335,6 @@ def test_close_positions_stay_apart_in_bfloat16(rule: str) -> None:
             {"scaling": "yarn"},
             "rope: scaling=yarn must have a factor, got none; factor=4 would work",
         ),
-        ({"factor": 2.0}, r"rope: factor must be 1 without scaling, got 2\.0"),
         (
             {"scaling": "pi", "factor": 0.5},
             r"rope: factor must be at least 1, got 0\.5",
@@ -396,18 +344,16 @@ def test_close_positions_stay_apart_in_bfloat16(rule: str) -> None:
             r"rope: alpha must be above 0 and below beta, got 40\.0 and 32\.0",
         ),
         (
+            {"scaling": "yarn", "factor": 4.0, "alpha": 0.0},
+            r"rope: alpha must be above 0 and below beta, got 0\.0 and 32\.0",
+        ),
+        (
             {"scaling": "llama3", "factor": 4.0, "alpha": 4.0},
             r"rope: alpha must be above 0 and below beta, got 4\.0 and 4\.0",
         ),
         (
-            {"original": -1},
-            "rope: original and length must be at least 1, or 0 for the default, "
-            "got -1 and 0",
-        ),
-        (
-            {"scaling": "ntk_dynamic", "length": -5},
-            "rope: original and length must be at least 1, or 0 for the default, "
-            "got 64 and -5",
+            {"scaling": "yarn", "factor": 4.0, "original": -1},
+            "rope: original must be at least 1, or 0 for the default, got -1",
         ),
         (
             {"scaling": "longrope", "factors": "1/2"},
@@ -433,6 +379,18 @@ def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
         make(**options)
 
 
+@pytest.mark.parametrize("rule", OPTIONS)
+def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
+    given: dict[str, Any] = {"factor": 4.0, "original": 128, "alpha": 2.0}
+    given |= {"beta": 5.0, "factors": "1/2/3/4/4/4/4/4"}
+    own = {name: given[name] for name in OPTIONS[rule]}
+    make(scaling=rule, **own)
+    for name in given.keys() - own.keys():
+        message = f"^rope: {name} must not be given with scaling={rule}, got .* would"
+        with pytest.raises(ConfigError, match=message):
+            make(scaling=rule, **own, **{name: given[name]})
+
+
 @pytest.mark.parametrize("rule", ["ntk", "ntk_dynamic", "longrope"])
 def test_one_pair_cannot_be_spread(rule: str) -> None:
     with pytest.raises(
@@ -443,7 +401,5 @@ def test_one_pair_cannot_be_spread(rule: str) -> None:
 
 def test_the_index_ramp_needs_a_base_above_one() -> None:
     scheme = make(base=1.0, scaling="yarn", factor=2.0)
-    with pytest.raises(
-        ConfigError, match=r"rope: ramp=index needs a base above 1, got 1\.0"
-    ):
+    with pytest.raises(ConfigError, match=r"rope: yarn needs a base above 1, got 1\.0"):
         scheme.query(normal(1, 2, 1, 16), torch.arange(1))

@@ -76,12 +76,18 @@ def run(
     return torch.cat(found, dim=2)
 
 
-def seen(mask: Mask) -> Tensor:
+def width_of(mask: Mask) -> int:
+    return mask.window if isinstance(mask.window, int) else LENGTH
+
+
+def seen(mask: Mask, scheme: Scheme) -> Tensor:
     """Return which keys each query sees, `(batch, 1, query, key)`, one by one."""
+    width = min(width_of(mask), scheme.facts.window or LENGTH)
     keep = torch.zeros(2, 1, LENGTH, LENGTH, dtype=torch.bool)
     for b, _, i, j in torch.cartesian_prod(*map(torch.arange, keep.shape)).tolist():
-        near = not isinstance(mask.window, int) or abs(i - j) < mask.window
-        may = (near and (j <= i or not mask.causal)) or j < int(mask.prefix)
+        may = (abs(i - j) < width and (j <= i or not mask.causal)) or j < int(
+            mask.prefix
+        )
         same = mask.segments is None or mask.segments[b, i] == mask.segments[b, j]
         keep[b, 0, i, j] = may and bool(same)
     return keep
@@ -91,13 +97,12 @@ def seen(mask: Mask) -> Tensor:
 
 
 def in_a_window(outer: Any, mask: Mask) -> Tensor:
-    width = mask.window if isinstance(mask.window, int) else LENGTH
-    mask = replace(mask, window=min(width, WINDOW))
+    mask = replace(mask, window=min(width_of(mask), WINDOW))
     return run(outer.inner, mask, draws=seeded())
 
 
 def by_the_logarithm_of_keys(outer: Any, mask: Mask) -> Tensor:
-    factor = seen(mask).sum(dim=-1).double().log() * outer.steepness[:, None]
+    factor = seen(mask, outer).sum(dim=-1).double().log() * outer.steepness[:, None]
     return run(outer.inner, mask, draws=seeded(), grown=factor[..., None])
 
 
@@ -169,7 +174,7 @@ def plain(mask: Mask, outer: Any) -> tuple[Tensor, Tensor, Tensor]:
         (TOKENS @ weights).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)
         for weights in WEIGHTS
     )
-    keep = seen(mask)
+    keep = seen(mask, outer)
     products = q @ k.mT * outer.scale(WIDTH)
     return products.masked_fill(~keep, -torch.inf), keep, v
 
@@ -191,11 +196,9 @@ COLUMNS: dict[str, tuple[str, int, Meaning]] = {
         0,
         at_random_distances,
     ),
-    "reread": ("reread:scheme={}", 0, of_the_layer),
-    "reread, by": ("reread:by={}", 0, of_the_layer),
     "shape": (f"shape:reach={REACH};scheme={{}}", 0, at_shifted_ids),
     "sink": ("sink:scheme={}", 0, with_a_sink),
-    "window": (f"window:window={WINDOW};scheme={{}}", 0, in_a_window),
+    "window": (f"mix:window={WINDOW};second={{}}", 0, in_a_window),
 }
 
 
@@ -215,11 +218,6 @@ def outcome(column: str, inside: str) -> str:
         assert "\n" not in why
         assert why.split(":")[0] in label
         return "x"
-    if column == "reread, by":
-        reader = outer.schemes_for_length(2 * GEOMETRY.length)[labelled(inside).label]
-        alone = built(labelled(inside))
-        for mask in masks(reader):
-            close(run(reader, mask), run(alone, mask), 0)
     for mask in masks(outer):
         got = run(outer, mask, draws=seeded())
         wanted = meaning(outer, mask)
@@ -237,89 +235,85 @@ def masks(scheme: Scheme) -> list[Mask]:
 # A row for each scheme inside, a letter for each column: `=` equals what the pair
 # means, a slow reference for dape, log_length, log, distance and sink; `x` is refused.
 PAIRS = """
-alibi               ===============
-alibi_2d            xxxxxxxxxxxxxxx
-bam                 ===========x===
-binary              x==xxxx==x=====
-ca_rope             x========x=x===
-cape                x==xxxx==x=====
-com_rope            xxxxxxxxxxxxxxx
-cope                x========x=x===
-dape                x========x=x===
-deberta             =====xx==x=x===
-dual_chunk          x========x=====
-fire                =========x=x===
-fope                x========x=x===
-fourier_learned     x==xxxx==x=x===
-fourier_random      x==xxxx==x=x===
-fox                 x========x=x===
-grape_a             =========x=x===
-grape_ap            x========x=x===
-hope                x========x=====
-integer             x==xxxx==x=====
-kerple_log          ===========x===
-kerple_power        ===========x===
-learned             x==xxxx==x=x===
-lie_re              xxxxxxxxxxxxxxx
-log_length          x========x=x===
-m_rope              xxxxxxxxxxxxxxx
-mix                 x========x=====
-mlp_bias            =========x=x===
-mr_rope             x========x=====
-nope                x========x=====
-p_rope              x========x=====
-path                x========x=x===
-pope                x========x=x===
-pose                x==xxxx==x=====
-randomized          x==xxxx==x=====
-randomized_distance x==xxxx==x=====
-repo                x========x=x===
-reread              x========x=====
-rerope              x========x=====
-rope                x========x=====
-rope_2d             xxxxxxxxxxxxxxx
-rope_clipped        x========x=====
-rope_learned        x========x=x===
-rope_pp             x========x=====
-rope_resonance      x========x=====
-sandwich            ===============
-selective_rope      x========x=x===
-self_extend         x========x=====
-shape               x==xxxx==x=====
-shaw                x========x=x===
-sink                x========x=x=x=
-sinusoidal          x==xxxx==x=====
-sinusoidal_2d       xxxxxxxxxxxxxxx
-sinusoidal_concat   x==xxxx==x=x===
-stick_breaking      x========x===x=
-string_rope         x========x=====
-swin                xxxxxxxxxxxxxxx
-t5_bias             =====xx====x===
-transformer_xl      x========x=x===
-wall                x========x=x===
-wavelet             =========x=====
-window              xx=======x===x=
-xpos                x========x=====
+alibi               =============
+alibi_2d            xxxxxxxxxxxxx
+bam                 =============
+binary              x==xxxx==x==x
+ca_rope             x========x===
+cape                x==xxxx==x==x
+com_rope            xxxxxxxxxxxxx
+cope                x========x===
+dape                x========x===
+deberta             =====xx==x===
+dual_chunk          x========x===
+fire                =========x===
+fope                x========x===
+fourier_learned     x==xxxx==x==x
+fourier_random      x==xxxx==x==x
+fox                 x========x===
+grape_a             =========x===
+grape_ap            x========x===
+hope                x========x===
+integer             x==xxxx==x==x
+kerple_log          =============
+kerple_power        =============
+learned             x==xxxx==x==x
+lie_re              xxxxxxxxxxxxx
+log_length          x========x===
+m_rope              xxxxxxxxxxxxx
+mix                 x========x===
+mlp_bias            =========x===
+mr_rope             x========x===
+nope                x========x===
+p_rope              x========x===
+path                x========x===
+pope                x========x===
+pose                x==xxxx==x==x
+randomized          x==xxxx==x==x
+randomized_distance x==xxxx==x==x
+repo                x========x===
+rerope              x========x===
+rope                x========x===
+rope_2d             xxxxxxxxxxxxx
+rope_clipped        x========x===
+rope_learned        x========x===
+rope_pp             x========x===
+rope_resonance      x========x===
+sandwich            =============
+selective_rope      x========x===
+self_extend         x========x===
+shape               x==xxxx==x==x
+shaw                x========x===
+sink                x========x=x=
+sinusoidal          x==xxxx==x==x
+sinusoidal_2d       xxxxxxxxxxxxx
+sinusoidal_concat   x==xxxx==x==x
+stick_breaking      x========x=x=
+string_rope         x========x===
+swin                xxxxxxxxxxxxx
+t5_bias             =====xx======
+transformer_xl      x========x===
+wall                x========x===
+wavelet             =========x===
+xpos                x========x===
 """
 # A row for each column, a cell for each column inside it, a letter for each scheme of
 # `INNERMOST` in the middle.
 INNERMOST = ("alibi", "cope", "stick_breaking")
 NESTED = """
-dape:          xxx xxx xxx xxx =xx =xx =xx xxx xxx xxx =xx xxx xxx xxx xxx
-log_length:    =xx === === === === === === === === =xx === =x= === ==x xxx
-log:           =xx === === === === === === === === =xx === =x= === ==x ===
-mix, first:    =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
-mix, second:   =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
-heads, first:  =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
-heads, second: =xx === === === === === === xxx xxx xxx === =x= xxx ==x ===
-pose:          =xx === === === === === === === === =xx === =x= === ==x ===
-randomized:    =xx === === === === === === === === =xx === =x= === ==x ===
-distance:      xxx xxx xxx xxx xxx =xx =xx xxx xxx xxx =xx xxx xxx xxx xxx
-reread:        =xx === === === === === === === === =xx === =x= === ==x ===
-reread, by:    xxx xxx =x= === =x= =x= =x= =x= =x= =xx =x= =x= =x= xxx =x=
-shape:         =xx === === === === === === === === =xx === =x= === ==x ===
-sink:          =xx ==x ==x === ==x ==x ==x ==x ==x =xx ==x =x= ==x xxx xxx
-window:        =xx === === === === === === === === =xx === =x= === ==x ===
+dape:          xxx xxx xxx xxx =xx =xx =xx xxx xxx xxx xxx xxx =xx
+log_length:    =xx === === === === === === === === =xx === ==x ===
+log:           =xx === === === === === === === === =xx === ==x ===
+mix, first:    =xx === === === === === === xxx xxx xxx xxx ==x ===
+mix, second:   =xx === === === === === === xxx xxx xxx xxx ==x ===
+heads, first:  =xx === === === === === === xxx xxx xxx xxx ==x xxx
+heads, second: =xx === === === === === === xxx xxx xxx xxx ==x xxx
+pose:          =xx === === === === === === === === =xx === ==x ===
+randomized:    =xx === === === === === === === === =xx === ==x ===
+distance:      xxx xxx xxx xxx xxx =xx =xx xxx xxx xxx xxx xxx xxx
+shape:         =xx === === === === === === === === =xx === ==x ===
+sink:          =xx ==x ==x === ==x ==x ==x ==x ==x =xx ==x xxx ==x
+window:        =xx === === === === === === xxx xxx xxx xxx ==x ===
 """
 
 

@@ -18,7 +18,7 @@ from posenc_compare.stats.rounding import rounded_away, settled
 def test_the_half_width_is_student_s(n: int, quantile: float) -> None:
     values = np.arange(float(n))
     spread = math.sqrt(sum((v - (n - 1) / 2) ** 2 for v in values) / (n - 1))
-    found = half_width([*values, math.nan])
+    found = half_width([*values, math.nan, math.inf])
     last_digit = 0.0005 * spread / math.sqrt(n)
     assert found == pytest.approx(quantile * spread / math.sqrt(n), abs=last_digit)
 

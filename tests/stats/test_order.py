@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_compare.stats.order import order
+from posenc_compare.stats.pairs import adjusted_p
 
 RNG = np.random.default_rng(0)
 SEEDS = 8
@@ -68,7 +69,18 @@ def test_what_differs_the_wrong_way_round_is_no_order() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_missing_pairs_warn_of_nothing() -> None:
+@pytest.mark.parametrize("common", [0, 5])
+def test_pairs_of_too_few_common_seeds_are_not_apart(common: int) -> None:
     values = np.full((2, 12), np.nan)
-    values[0, :6], values[1, 6:] = 1.0, 2.0
-    assert order(values).groups == ((0, 1),)
+    values[0, : 6 + common], values[1, 6:] = 1.0, 2.0
+    found = order(values)
+    assert found.groups == ((0, 1),)
+    assert (found.pairs, found.apart, found.common) == (0, 0, (0, 0))
+
+
+def test_pairs_apart_are_those_of_small_p() -> None:
+    values = np.random.default_rng(36).normal(size=(6, SEEDS))
+    values += 0.8 * np.arange(6.0)[:, None]
+    p = adjusted_p(values)[np.triu_indices(6, 1)]
+    assert ((p > 0.035) & (p <= 0.05)).any()
+    assert order(values).apart == (p <= 0.05).sum()

@@ -1,6 +1,5 @@
 """A plugin whose schemes try to end a run, to spoil a neighbour, or to be believed."""
 
-import gc
 import json
 import os
 import random
@@ -27,26 +26,25 @@ ERRORS = {
 }
 
 
-def request() -> dict[str, Any]:
-    """Return what this worker was asked for, token and all."""
-    return next(
-        found
-        for found in gc.get_objects()
-        if type(found) is dict and {"token", "spec", "interval"} <= found.keys()
-    )
+def found(name: str) -> Any:
+    """Return a local variable of a function that called this one."""
+    frame = sys._getframe()
+    while frame.f_back and name not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals[name]
 
 
 def say(text: str) -> None:
-    """Write a line to the pipe of answers, and wait."""
-    os.write(int(sys.argv[1]), text.encode() + b"\n")
-    time.sleep(20)
+    """Answer in place of the worker, and exit as if all were well."""
+    with os.fdopen(found("answer"), "wb") as file:
+        file.write(text.encode())
+    os._exit(0)
 
 
 def answer(**changes: Any) -> str:
     """Return an answer that is right but for some changes; None drops a field."""
-    asked = request()
     body = {
-        "spec": asked["spec"],
+        "spec": found("request")["spec"],
         "label": "evil",
         "family": "absolute",
         "source": "",
@@ -62,15 +60,8 @@ def answer(**changes: Any) -> str:
     }
     body["label"] = f"evil:how={Evil.now}"
     body = {name: value for name, value in body.items() if value is not None}
-    whole = {"token": asked["token"], "body": {"corpus": None, **body}, "last": False}
+    whole = {"record": {"corpus": None, **body}}
     return json.dumps(whole).replace('"HUGE"', "1e999")
-
-
-def flood() -> None:
-    """Say without end that this worker is ready."""
-    while True:
-        os.write(int(sys.argv[1]), b'{"ready":true}\n')
-        time.sleep(0.2)
 
 
 LIES = {
@@ -81,13 +72,11 @@ LIES = {
     "seconds": lambda: answer(provenance={"seconds": "x"}),
     "rows": lambda: answer(rows="x"),
     "long": lambda: answer(trace=["x" * ((1 << 24) - len(answer(trace=[""])) + 60)]),
-    "says_store": lambda: json.dumps(
-        {"token": request()["token"], "store": "disk on fire", "size": 10}
-    ),
-    "says_stopped": lambda: json.dumps({"token": request()["token"], "stopped": True}),
+    "says_store": lambda: json.dumps({"store": "disk on fire", "size": 10}),
+    "says_stopped": lambda: json.dumps({"stopped": True}),
+    "says_nothing": lambda: "null",
 }
 DEEDS = {
-    "flood": lambda: flood(),
     "realtime": lambda: os.kill(os.getpid(), 40),
     "pause": lambda: os.kill(os.getpid(), signal.SIGSTOP),
 }

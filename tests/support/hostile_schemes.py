@@ -210,6 +210,11 @@ class Hangs(Scheme):
                 time.sleep(600)
                 os._exit(0)
             log(child=child)
+        if self.how == "session":
+            os.setsid()
+        if self.how == "paused_worker":
+            time.sleep(0.5)  # until the worker has reported that the cell began
+            os.kill(os.getppid(), signal.SIGSTOP)
         if self.how == "deadlock":
             HELD.acquire()
             HELD.acquire()
@@ -234,6 +239,11 @@ class Dies(Scheme):
             ctypes.string_at(0)
         if self.how == "abort":
             os.abort()
+        if self.how == "worker":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        if self.how == "group":
+            os.killpg(0, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         return x
 
@@ -255,7 +265,7 @@ class Hog(Scheme):
 
 
 def forged() -> bytes:
-    """Return an answer for another cell, under the token of this one."""
+    """Return an answer for another cell."""
     frame = sys._getframe()
     while frame.f_back and "request" not in frame.f_locals:
         frame = frame.f_back
@@ -263,7 +273,7 @@ def forged() -> bytes:
     spec = {**request["spec"], "scheme": {"name": "nope", "options": {}}}
     body = {"spec": spec, "label": "nope", "family": "none", "source": ""}
     body |= {"status": "ok", "rows": [], "provenance": {}}
-    return json.dumps({"token": request["token"], "body": body}).encode() + b"\n"
+    return json.dumps({"record": body}).encode()
 
 
 @register("haunts", family="absolute")
@@ -336,7 +346,7 @@ class Speaks(Scheme):
             line = {
                 "garbage": b"\xff\x00{]\n" * 1000,
                 "endless": b"[" * 1_000_000,
-                "half": b'{"token": ',
+                "half": b'{"record": ',
                 "forge": forged(),
             }[how]
             for descriptor in range(1, 64):

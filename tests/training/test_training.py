@@ -27,7 +27,7 @@ from posenc_compare.analysis.training.evaluation import evaluate
 from posenc_compare.analysis.training.optimiser import acts_on, groups
 from posenc_compare.analysis.training.tasks.language import Language, next_bytes
 from posenc_compare.analysis.training.tasks.task import Batch, Task
-from posenc_compare.analysis.training.trainer import Recipe, Trainer
+from posenc_compare.analysis.training.trainer import Trainer
 from posenc_compare.conformance import built_in
 from posenc_compare.errors import ConfigError, NonFiniteError, PluginError
 from posenc_compare.registry import SCHEMES
@@ -40,7 +40,7 @@ SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
 BEYOND = [name for name, axes in AXES.items() if axes != 1]
 GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
 TOKENS = "tokens or logits"  # what tables and biases are added to
-RECIPE = Recipe(30, 16, 1e-2, 0.1, 0.0, autocast=False, compiled=False)
+SETTING = Training(steps=30, length=16, learning_rate=1e-2)
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def text(corpus: Corpus, batch: int = 8) -> Task:
     return Text(Training())
 
 
-def train(model: Decoder, corpus: Corpus, recipe: Recipe) -> list[float]:
-    return Trainer(model, text(corpus), recipe, seed=0).train(Progress())
+def train(model: Decoder, corpus: Corpus, setting: Training) -> list[float]:
+    return Trainer(model, text(corpus), setting).train(Progress())
 
 
 def ids_seen(model: Decoder) -> list[torch.Tensor]:
@@ -204,7 +204,7 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     for noise in (1, 2):
         torch.manual_seed(noise)
         model = Decoder(Variant("rope"), 2, GEOMETRY, seed=0)
-        runs.append((train(model, corpus, RECIPE), network_of(model)))
+        runs.append((train(model, corpus, SETTING), network_of(model)))
     (first, weights), (second, again) = runs
     assert first == second
     assert all(torch.equal(weights[key], again[key]) for key in weights)
@@ -213,12 +213,12 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
 
 
 def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
-    recipe = Recipe(1, 16, 1e-3, 0.0, 0.0, autocast=False, compiled=False)
+    setting = replace(SETTING, steps=1, learning_rate=1e-3, weight_decay=0)
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
     table = model.get_parameter("schemes.0.table")
     token = model.embedding.weight
     before = table.detach().clone(), token.detach().clone()
-    train(model, corpus, recipe)
+    train(model, corpus, setting)
     moved_table = (table - before[0]).abs().max().item()
     moved_token = (token - before[1]).abs().max().item() * 32**0.5
     # Adam's first step is the rate for every parameter with a gradient.
@@ -227,7 +227,7 @@ def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None
 
 def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, text(corpus, 1), RECIPE, seed=0)
+    trainer = Trainer(model, text(corpus, 1), SETTING)
     rates: list[list[float]] = []
 
     def note(units: int) -> None:
@@ -244,22 +244,22 @@ def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> Non
 def test_a_step_leaves_no_tensor_behind(corpus: Corpus) -> None:
     # Small ones that stay between large ones that go made workers grow to gigabytes.
     trainer = Trainer(
-        Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), RECIPE, seed=0
+        Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), SETTING
     )
     alive: dict[int, int] = {}  # tensors by step
 
     def count(units: int) -> None:
-        if trainer.done in (5, RECIPE.steps):
+        if trainer.done in (5, SETTING.steps):
             found = [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)]
             alive[trainer.done] = len(found)
 
     trainer.train(Progress(count))
-    assert alive[5] == alive[RECIPE.steps]
+    assert alive[5] == alive[SETTING.steps]
 
 
 def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
     model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, text(corpus), replace(RECIPE, steps=1), seed=0)
+    trainer = Trainer(model, text(corpus), replace(SETTING, steps=1))
     tokens = torch.from_numpy(corpus.batch(8, 16, seed=0, step=0))
     logits = model(tokens[:, :-1], torch.arange(16))
     slow = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
@@ -299,7 +299,7 @@ def test_parameters_of_a_scheme_train_by_what_they_act_on(
 ) -> None:
     (variant,) = parse_variants(label)
     model = Decoder(variant, 1, GEOMETRY, seed=0)
-    trainer = Trainer(model, text(corpus), RECIPE, seed=0)
+    trainer = Trainer(model, text(corpus), SETTING)
     names = {p: n for n, p in model.named_parameters() if p.requires_grad}
     network = {n for n in names.values() if "scheme" not in n}
     matrices = {n for n in network if model.get_parameter(n).dim() == 2}
@@ -334,11 +334,12 @@ def test_a_rate_that_is_given_takes_the_place_of_the_rule(corpus: Corpus) -> Non
 
 
 def test_random_ids_are_drawn_anew_in_every_step(corpus: Corpus) -> None:
-    recipe, runs = replace(RECIPE, steps=3), []
+    runs = []
     for seed in (0, 0, 1):
         model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
         runs.append(ids_seen(model))
-        Trainer(model, text(corpus, 2), recipe, seed).train(Progress())
+        setting = replace(SETTING, steps=3, seed=seed)
+        Trainer(model, text(corpus, 2), setting).train(Progress())
     first, again, other = ([tuple(ids.flatten().tolist()) for ids in r] for r in runs)
     assert first == again
     assert len({*first, *other}) == 6
@@ -365,7 +366,7 @@ def test_nothing_is_augmented_in_tests(corpus: Corpus, name: str) -> None:
     model = Decoder(Variant(name), 1, GEOMETRY, seed=0)
     windows = torch.from_numpy(corpus.windows("test", 64, 64)[0])
     seen = ids_seen(model)
-    train(model, corpus, replace(RECIPE, steps=1))
+    train(model, corpus, replace(SETTING, steps=1))
     evaluate(model, next_bytes(windows, 16), autocast=False)
     trained, tested = seen
     wanted = model.own[0].eval().positions(torch.arange(16))
@@ -511,14 +512,12 @@ def test_a_reading_that_cannot_be_costs_no_other(
     corpus: Corpus, tmp_path: Path
 ) -> None:
     setting = small(corpus, tmp_path, longest=2)
-    rope = Variant("rope", {"alpha": 4.0})  # where Llama 3's beta is
+    rope = Variant("rope", {"base": 1.0})  # at which yarn has no ramp
     rows = extrapolation(rope, setting, Progress()).rows
     read = {row.case: row for row in rows if row.quantity == "read_bits_per_byte"}
-    assert read["llama3"].value is None
-    assert read["llama3"].note == (
-        "rope: alpha must be above 0 and below beta, got 4.0 and 4.0"
-    )
-    assert all(row.value for case, row in read.items() if case != "llama3")
+    assert read["yarn"].value is None
+    assert read["yarn"].note == "rope: yarn needs a base above 1, got 1.0"
+    assert all(row.value for case, row in read.items() if case != "yarn")
     assert (
         sum(row.quantity == "bits_per_byte" and row.value is not None for row in rows)
         == 2
@@ -579,13 +578,41 @@ def test_bad_settings_are_refused(field: str, value: object, message: str) -> No
         Training(**{field: value})  # type: ignore[arg-type]
 
 
+def test_a_setting_that_is_gone_is_dropped_from_older_records_if_it_was_off() -> None:
+    spec = Training(drop=0.25).spec()
+    older = {**spec, "captured": False}
+    assert Training.of(older, ("stdlib", "")).spec() == spec
+    with pytest.raises(TypeError, match="captured"):
+        Training.of({**older, "captured": True}, ("stdlib", ""))
+
+
+def test_a_compiled_network_trains_to_the_same_losses(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = torch.compile
+    modes: list[str] = []
+
+    def eager(model: Decoder, *, mode: str) -> object:
+        modes.append(mode)
+        return compiled(model, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", eager)
+    setting = replace(SETTING, steps=3)
+    plain, other = (
+        train(Decoder(Variant("rope"), 1, GEOMETRY, 0), corpus, one)
+        for one in (setting, replace(setting, compiled=True))
+    )
+    assert other == plain
+    assert modes == ["reduce-overhead"]
+
+
 def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
     model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
     with torch.no_grad():
         model.embedding.weight[0, 0] = math.nan
     steps: list[int] = []
     with pytest.raises(NonFiniteError, match="loss became nan at step 0"):
-        Trainer(model, text(corpus), RECIPE, 0).train(Progress(steps.append))
+        Trainer(model, text(corpus), SETTING).train(Progress(steps.append))
     assert steps == []
 
 
@@ -623,7 +650,7 @@ def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
     with pytest.raises(
         NonFiniteError, match=r"gradient of schemes\.0\.table .* step 0"
     ):
-        Trainer(model, text(corpus), RECIPE, 0).train(Progress())
+        Trainer(model, text(corpus), SETTING).train(Progress())
 
 
 class Saving(NoCheckpoints):
@@ -642,7 +669,7 @@ class Saving(NoCheckpoints):
 
 def test_losses_may_be_looked_at_seldom(corpus: Corpus) -> None:
     often, seldom = (
-        Trainer(Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), RECIPE, 0)
+        Trainer(Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), SETTING)
         for _ in range(2)
     )
     seldom.look = 7
@@ -662,7 +689,7 @@ def test_a_look_names_the_first_step_that_was_not_finite(corpus: Corpus) -> None
         return gradient * (math.inf if len(seen) == 4 else 1)
 
     model.get_parameter("schemes.0.table").register_hook(spoiled)
-    trainer = Trainer(model, text(corpus), RECIPE, 0)
+    trainer = Trainer(model, text(corpus), SETTING)
     trainer.look = 7
     saving = Saving()
     with pytest.raises(NonFiniteError, match=r"norm of all gradients .* at step 3"):
@@ -680,7 +707,7 @@ def test_a_training_that_dies_at_any_step_goes_on_bit_for_bit(
 ) -> None:
     def trainer() -> Trainer:
         model = Decoder(Variant(name), 2, GEOMETRY, seed=0)
-        return Trainer(model, text(corpus), RECIPE, 0)
+        return Trainer(model, text(corpus), SETTING)
 
     whole = trainer()
     losses = whole.train(Progress())
@@ -697,7 +724,7 @@ def test_a_training_that_dies_at_any_step_goes_on_bit_for_bit(
         started = trainer()
         checkpoints = Checkpoints(folder, interval=0)
         done, _ = checkpoints.load(started.restore, started.most)
-        if die_after < RECIPE.steps:
+        if die_after < SETTING.steps:
             with pytest.raises(Killed):
                 started.train(Progress(advance, checkpoints))
             # Dead at the end of a step, before its checkpoint.

@@ -9,50 +9,29 @@ import contextlib
 import importlib
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.engine.local import Pool
-from posenc_compare.analysis.engine.workers import UNPLACED, Group, Start
+from posenc_compare.analysis.engine.workers import End, Pool, Start
 from posenc_compare.errors import ConfigError
 
 ANSWER = 10.0  # seconds that a cluster may take to answer
-LISTEN = 0.2  # seconds that an actor waits for a line before it says what it has
-
-
-@dataclass(frozen=True)
-class Heard:
-    """What an actor says of its worker.
-
-    Attributes:
-        messages: that have come since it was last asked.
-        fault: why nothing more will come, or nothing.
-        printed: the last lines that were printed, once there is a fault.
-        peak_memory: bytes, once there is a fault.
-    """
-
-    messages: list[object]
-    fault: str
-    printed: list[str]
-    peak_memory: int
+LISTEN = 0.2  # seconds that an actor waits for news of its worker
+UNPLACED = "unplaced"  # of a cell whose node was gone before it began
 
 
 class Host:
     """The actor: it runs a worker process on its node.
 
     Args:
-        group: what the worker's cells share.
-        start: what it begins with.
-        timeout: seconds that a cell may go on without progress.
+        start: what the worker begins with.
     """
 
-    def __init__(self, group: Group, start: Start, timeout: float) -> None:
+    def __init__(self, start: Start) -> None:
         self._pool = Pool(1)
-        self._worker = self._pool.start(group, start)
-        self._timeout = timeout
+        self._worker = self._pool.start(start)
 
     def send(self, request: Body) -> None:
         """Pass a request on; checkpoints need the folder of the run."""
@@ -61,58 +40,28 @@ class Host:
             request["checkpoints"] = ""
         self._worker.send(request)
 
-    def hear(self) -> Heard:
-        """Return what the worker has said since the last time."""
-        messages = [message for _, message in self._pool.messages(LISTEN)]
-        fault = self._worker.fault(self._timeout)
-        if not fault:
-            return Heard(messages, "", [], 0)
-        messages += self._worker.drain()
-        self._worker.kill()
-        printed = self._worker.printed()
-        return Heard(messages, fault, printed, self._worker.peak_memory)
+    def hear(self) -> list[int | End]:
+        """Return the news of the worker since the last time."""
+        return [message for _, message in self._pool.messages(LISTEN)]
 
 
 class ClusterWorker:
-    """A worker on another machine, as the scheduler sees it.
+    """A worker on another machine.
 
     Args:
-        group: what its cells share.
         host: the handle of its actor.
 
     Attributes:
         placed: whether its actor has answered from a node.
     """
 
-    def __init__(self, group: Group, host: Any) -> None:
-        self.group = group
+    def __init__(self, host: Any) -> None:
         self.host = host
-        self.peak_memory = 0
         self.placed = False
-        self._fault = ""
-        self._printed: list[str] = []
 
     def send(self, request: Body) -> None:
         """Send one request; that the node is gone shows elsewhere."""
         self.host.send.remote(request)
-
-    def take(self, heard: Heard) -> None:
-        """Keep what its actor says of its end."""
-        self.placed = True
-        self._fault, self._printed = heard.fault, heard.printed
-        self.peak_memory = heard.peak_memory
-
-    def drain(self) -> list[object]:
-        """Return nothing: the last messages come with the fault."""
-        return []
-
-    def fault(self, timeout: float) -> str:
-        """Return why nothing more is to be expected of it; its actor has the clock."""
-        return self._fault
-
-    def printed(self) -> list[str]:
-        """Return the last lines that were printed."""
-        return self._printed
 
 
 class Cluster:
@@ -124,15 +73,12 @@ class Cluster:
         most: workers that compute at the same time; 0 for as many as have room.
         threads: of the CPU for one worker.
         gpus: for one worker; a fraction shares a GPU.
-        timeout: seconds that a cell may go on without progress.
 
     Raises:
         ConfigError: if Ray is missing or does not answer, or no node has the room.
     """
 
-    def __init__(
-        self, address: str, most: int, threads: int, gpus: float, timeout: float
-    ) -> None:
+    def __init__(self, address: str, most: int, threads: int, gpus: float) -> None:
         self._ray = _ray()
         self._own = not self._ray.is_initialized()
         try:
@@ -155,7 +101,6 @@ class Cluster:
                 f"{' or `--set gpu_share=0.5`' if gpus else ''} would work"
             )
         self.most = min(most or room, room)
-        self._timeout = timeout
         remote = self._ray.remote(Host)
         self._hosts = remote.options(
             num_cpus=threads,
@@ -166,23 +111,26 @@ class Cluster:
         )
         self._asked: dict[Any, ClusterWorker] = {}  # by what will be heard
 
-    def start(self, group: Group, start: Start) -> ClusterWorker:
-        """Return a new worker; arguments are those of `Workers.start`."""
-        worker = ClusterWorker(group, self._hosts.remote(group, start, self._timeout))
+    def start(self, start: Start) -> ClusterWorker:
+        """Return a new worker."""
+        worker = ClusterWorker(self._hosts.remote(start))
         self._listen(worker)
         return worker
 
-    def messages(self, seconds: float) -> Iterator[tuple[ClusterWorker, object]]:
-        """Yield what workers say, each with its worker; wait so long for the first."""
+    def messages(self, seconds: float) -> Iterator[tuple[ClusterWorker, int | End]]:
+        """Yield units of work that are done and ends of cells, each with its worker.
+
+        Args:
+            seconds: to wait for the first.
+        """
         asked = list(self._asked)
         ready, _ = self._ray.wait(asked, timeout=seconds) if asked else ([], [])
         for answer in ready:
             worker = self._asked.pop(answer)
-            heard = self._heard(answer, worker.placed)
-            worker.take(heard)
-            if not heard.fault:
+            heard = self._heard(answer, worker)
+            if not any(isinstance(m, End) and m.last for m in heard):
                 self._listen(worker)
-            for message in heard.messages:
+            for message in heard:
                 yield worker, message
 
     def end(self, worker: ClusterWorker) -> None:
@@ -199,19 +147,20 @@ class Cluster:
     def _listen(self, worker: ClusterWorker) -> None:
         self._asked[worker.host.hear.remote()] = worker
 
-    def _heard(self, answer: Any, placed: bool) -> Heard:
+    def _heard(self, answer: Any, worker: ClusterWorker) -> list[int | End]:
         """Return what an actor answers, or that it will not any more."""
         errors = self._ray.exceptions
         try:
-            return self._ray.get(answer)
+            heard = self._ray.get(answer)
         except errors.OutOfMemoryError as error:
-            fault = f"oom: {one_line(str(error))[:200]}"
+            return [End(f"oom: {one_line(str(error))[:200]}")]
         except errors.RayTaskError as error:  # its node cannot start a worker
-            fault = f"exit: {one_line(str(error.cause))[:200]}"
+            return [End(f"exit: {one_line(str(error.cause))[:200]}")]
         except errors.RayError as error:
-            kind = "killed" if placed else UNPLACED
-            fault = f"{kind}: its place on a node is gone, {type(error).__name__}"
-        return Heard([], fault, [], 0)
+            kind = "killed" if worker.placed else UNPLACED
+            return [End(f"{kind}: its place on a node is gone, {type(error).__name__}")]
+        worker.placed = True
+        return heard
 
 
 def _knock(address: str) -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -33,8 +33,8 @@ from posenc_compare.analysis.engine.plan import (
     plan,
     shuffled,
 )
-from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import Limits, Workers
+from posenc_compare.analysis.engine.scheduler import Listener, Scheduler
+from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import (
     Cell,
     cell_of,
@@ -42,6 +42,7 @@ from posenc_compare.analysis.records.cells import (
     setting_of,
 )
 from posenc_compare.analysis.records.load import Warn
+from posenc_compare.analysis.records.pack import pack_finished
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -63,36 +64,6 @@ if TYPE_CHECKING:
     from posenc_compare.analysis.show.results import Results
 
 SHOWN = 8  # names of schemes left out
-
-
-@dataclass(frozen=True)
-class Event:
-    """News of a comparison that is computed; printed, it is one line.
-
-    Attributes:
-        done: cells that have their record.
-        cells: that were missing.
-        units: of work done.
-        work: units of all cells that were missing.
-        what: measure and scheme that were worked on, if any were.
-        record: that was just written, if one was.
-        note: a line for the user.
-    """
-
-    done: int
-    cells: int
-    units: int
-    work: int
-    what: str = ""
-    record: Record | None = None
-    note: str = ""
-
-    def __str__(self) -> str:
-        """Return the note, or how far the comparison is."""
-        return self.note or f"{self.done}/{self.cells} {self.what}"
-
-
-Listener = Callable[[Event], Any]
 
 
 @dataclass(frozen=True)
@@ -160,56 +131,34 @@ class Comparison:
         with closing(workers_of(self.work, self.limits, every)) as pool:
             store.create()
             copy_records(held, store)
-            return self._compute(store, listen, len(held), pool)
+            own, help = self.missing(store), missing(self.others, store)
+            todo = {**shuffled(own), **shuffled(help)}
+            run = Scheduler(
+                todo, store, pool, self.plugins, self.limits, self.retry, listen
+            )
+            for line in self._notes(store, len(held), len(own), len(help)):
+                run.tell(note=line)
+            stopped_by = run.run()
+        if not missing((*self.cells, *self.others), store):
+            pack_finished(store)
+        return stopped_by
 
-    def _compute(
-        self, store: Store, listen: Listener, copied: int, pool: Workers[Any]
-    ) -> str:
-        """Compute the cells that have no record, with these workers."""
-        own, help = self.missing(store), missing(self.others, store)
-        todo = {**shuffled(own), **shuffled(help)}
-        work = sum(cell.setting.work for cell in todo.values())
-        done = units = 0
-
-        def tell(what: str = "", record: Record | None = None, note: str = "") -> None:
-            listen(Event(done, len(todo), units, work, what, record, note))
-
-        def advance(cell: Cell, more: int) -> None:
-            nonlocal units
-            units += more
-            tell(what=f"{cell.measured} {cell.variant.label}")
-
-        def report(record: Record) -> None:
-            nonlocal done
-            done += 1
-            what = f"{record.measured} {record.label}"
-            tell(what=what, record=record)
-
+    def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:
+        """Yield what a user must know before cells are computed."""
         for name in store.set_aside():
             kept = f"moved to {store.quarantine}; it is computed again"
-            tell(note=f"damaged record {name} {kept}")
+            yield f"damaged record {name} {kept}"
         also = f", {copied} copied" if self.reuse else ""
-        count = f"{len(self.cells)} cells{also}, {len(own)} to compute"
+        count = f"{len(self.cells)} cells{also}, {own} to compute"
         if help:
-            count += f", and {len(help)} of other shards to help with"
-        tell(note=f"{count}, records in {store.folder}")
+            count += f", and {help} of other shards to help with"
+        yield f"{count}, records in {store.folder}"
         again = "`--overwrite`" + (" without `--reuse`" if self.reuse else "")
         if self.limits.deterministic and (loose := self._loose(store)):
-            tell(
-                note=f"{loose} computed before without deterministic=true; "
+            yield (
+                f"{loose} computed before without deterministic=true; "
                 f"{again} computes them again"
             )
-        scheduler = Scheduler(
-            todo,
-            store,
-            self.plugins,
-            self.limits,
-            self.retry,
-            advance,
-            report,
-            pool,
-        )
-        return scheduler.run()
 
     def _loose(self, store: Store) -> int:
         """Return how many records are of runs that let torch take any operation."""

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from posenc_compare.analysis.engine.cluster import Cluster
-from posenc_compare.analysis.engine.local import Pool
-from posenc_compare.analysis.engine.workers import Limits, Workers
+from posenc_compare.analysis.engine.workers import Limits, Pool
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.table import Work
 from posenc_compare.errors import ConfigError
@@ -42,7 +40,7 @@ def check_engine(work: Work) -> None:
             )
 
 
-def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Workers[Any]:
+def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Pool | Cluster:
     """Return the workers that cells are computed by.
 
     Raises:
@@ -52,4 +50,4 @@ def workers_of(work: Work, limits: Limits, cells: Iterable[Cell]) -> Workers[Any
         return Pool(limits.workers)
     on_gpu = any(cell.setting.device != "cpu" for cell in cells)
     gpus = work.gpu_share if on_gpu else 0.0
-    return Cluster(work.address, limits.workers, work.threads, gpus, limits.timeout)
+    return Cluster(work.address, limits.workers, work.threads, gpus)

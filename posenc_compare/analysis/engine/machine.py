@@ -11,7 +11,7 @@ from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.settings.table import Work
 from posenc_compare.errors import ConfigError
 
-PIPES = 3  # open files of this process for each worker
+PIPES = 2  # open files of this process for each worker
 SPARE = 8  # more of them while a worker starts and a record is written
 
 

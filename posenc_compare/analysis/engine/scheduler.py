@@ -1,11 +1,8 @@
 """The scheduler: cells to worker processes, answers to records.
 
-A scheme may raise, hang, exit or crash: its worker dies alone and the others go on.
-Each worker runs cells of the same origins, so that no plugin meets another, nor a
-built-in cell; a scheme around that of a plugin has the plugin's origin. Two schemes of
-one plugin have workers of their own. A measure that
-times something runs alone, once all others are done. This process imports neither
-torch nor a plugin, and alone writes records.
+A scheme may raise, hang, exit or crash: its cell alone is lost. A measure that times
+something runs alone, once all others are done. This process imports neither torch nor
+a plugin, and alone writes records.
 """
 
 import secrets
@@ -14,46 +11,36 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.core.canonical import Body, canonical
+from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.engine.cluster import UNPLACED, Cluster
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.engine.workers import (
-    UNPLACED,
-    Group,
+    End,
     Limits,
-    Worker,
-    Workers,
+    Pool,
+    modules_of,
     start_of,
 )
-from posenc_compare.analysis.records.cells import Cell, entries_of, modules
+from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES, SCHEMES, Entry
-from posenc_compare.sources import OURS
+from posenc_compare.registry import MEASURES
 
 # Of one cell, by its loss.
-STARTS = {
-    "killed": 3,
-    UNPLACED: 3,
-    "exit": 3,
-    "mismatch": 3,
-    "protocol": 3,
-    "store": 3,
-    "oom": 2,
-    "timeout": 1,
-}
+STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "store": 3, "oom": 2, "timeout": 1}
 MOST_UNPLACED = 10  # of one cell
 LOOK = 1.0  # seconds between two looks at the folder
 GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
 OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
 PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+STOPPED = "killed: another process asked it to stop"
 
 
 @dataclass
@@ -65,21 +52,42 @@ class Job:
     blank: Record  # as planned, with nothing in it yet
     starts: int = 0
     unplaced: int = 0  # starts on a node that was gone
-    token: str = ""
     done: int = 0  # units of its work
-    first: bool = False  # whether its worker has computed no other cell
-    suspect: bool = False  # whether it must be the first of its next worker
 
     @property
-    def group(self) -> Group:
-        """Return what this cell must share with those of its worker."""
-        plugins = [e for e in entries_of(self.cell) if _of_plugin(e)]
-        origins = sorted({entry.origin for entry in plugins})
-        schemes = sorted(
-            n for n in self.cell.variant.schemes if _of_plugin(SCHEMES.entry(n))
-        )
-        alone = MEASURES.entry(self.cell.measure).facts.get("exclusive", False)
-        return Group(tuple(origins), alone, tuple(schemes))
+    def alone(self) -> bool:
+        """Return whether no other cell may be computed meanwhile."""
+        return bool(MEASURES.entry(self.cell.measure).facts.get("exclusive"))
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a comparison that is computed; printed, it is one line.
+
+    Attributes:
+        done: cells that have their record.
+        cells: that were missing.
+        units: of work done.
+        work: units of all cells that were missing.
+        what: measure and scheme that were worked on, if any were.
+        record: that was just written, if one was.
+        note: a line for the user.
+    """
+
+    done: int
+    cells: int
+    units: int
+    work: int
+    what: str = ""
+    record: Record | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Return the note, or how far the comparison is."""
+        return self.note or f"{self.done}/{self.cells} {self.what}"
+
+
+Listener = Callable[[Event], Any]
 
 
 class Scheduler:
@@ -88,45 +96,47 @@ class Scheduler:
     Args:
         cells: by key, what is to be computed, in this order.
         store: where records go; other runs may write there too.
+        pool: where workers are started.
         plugins: as given on the command line.
         limits: what the run may use.
         retry: statuses of records that another run's record does not settle.
-        progress: called with a cell and the units of its work just done.
-        report: called with each record once it is written.
-        pool: where workers are started.
+        listen: called with every piece of news.
     """
 
     def __init__(
         self,
         cells: dict[str, Cell],
         store: Store,
+        pool: Pool | Cluster,
         plugins: list[str],
         limits: Limits,
-        retry: tuple[str, ...],
-        progress: Callable[[Cell, int], None],
-        report: Callable[[Record], None],
-        pool: Workers[Any],
+        retry: tuple[str, ...] = (),
+        listen: Listener = lambda event: None,
     ) -> None:
         self.store = store
-        self.plugins = plugins
+        self.pool = pool
         self.limits = limits
         self.retry = retry
-        self.progress = progress
-        self.report = report
-        self.waiting: dict[Group, deque[Job]] = {}
-        self.modules: dict[Group, dict[str, Path]] = {}
-        for key, cell in cells.items():
-            job = Job(key, cell, cell.record())
-            self.waiting.setdefault(job.group, deque()).append(job)
-            known = self.modules.setdefault(job.group, {})
-            known |= modules(cell)
-        self.workers: dict[Worker, Job | None] = {}
-        self.pool = pool
+        self.listen = listen
+        jobs = [Job(key, cell, cell.record()) for key, cell in cells.items()]
+        self.waiting = deque(sorted(jobs, key=lambda job: job.alone))
+        self.workers: dict[Any, Job | None] = {}  # those of the pool
         self.stopped_by = ""
-        self._run = secrets.token_hex(16)  # tells its checkpoints from others'
+        self._start = start_of(cells.values(), plugins, limits)
+        self._cells = len(cells)
+        self._work = sum(cell.setting.work for cell in cells.values())
+        self._done = self._units = 0
+        self._run = secrets.token_hex(16)  # identifies its checkpoints
         self._asked: deque[int] = deque()  # signals that nobody has acted on
         self._deadline = float("inf")
         self._looked = time.monotonic()
+
+    def tell(
+        self, what: str = "", record: Record | None = None, note: str = ""
+    ) -> None:
+        """Pass on news of the run."""
+        counts = self._done, self._cells, self._units, self._work
+        self.listen(Event(*counts, what, record, note))
 
     def run(self) -> str:
         """Compute until all is done or the run is asked to stop.
@@ -181,197 +191,163 @@ class Scheduler:
     def _assign(self) -> bool:
         """Give every idle worker a cell; return whether anything is under way."""
         for worker, job in list(self.workers.items()):
-            if job is None and not self._give(worker):
-                self._end(worker)
-        while not self.stopped_by and len(self.workers) < self.pool.most:
-            group = self._next_group()
-            worker = group and self._started(group)
-            if worker is None:
-                break
-            self.workers[worker] = None
-            if not self._give(worker, first=True):
-                self._end(worker)
+            if job is None:
+                self._give(worker)
+        while len(self.workers) < self.pool.most and self._may_begin():
+            try:
+                worker = self.pool.start(self._start)
+            except OSError as error:
+                if self.workers:
+                    break  # the machine has room for no more
+                raise StoreError(
+                    f"a worker must be able to start, got {error}"
+                ) from error
+            self._give(worker)
         return bool(self.workers)
 
-    def _next_group(self) -> Group | None:
-        """Return the group that lacks a worker most; none if none may begin now."""
-        there = [worker.group for worker in self.workers]
-        wanted = [group for group, jobs in self.waiting.items() if jobs]
-        together = [group for group in wanted if not group.alone]
-        if any(group.alone for group in there) or (there and not together):
-            return None
-        return min(together or wanted, key=there.count, default=None)
+    def _may_begin(self) -> bool:
+        """Return whether a cell waits and may be computed beside those under way."""
+        if self.stopped_by or not self.waiting:
+            return False
+        jobs = [job for job in self.workers.values() if job]
+        return not jobs or not (self.waiting[0].alone or any(job.alone for job in jobs))
 
-    def _started(self, group: Group) -> Worker | None:
-        """Return a new worker; none if the machine has room for no more of them."""
-        try:
-            start = start_of(self.modules[group], self.plugins, self.limits)
-            return self.pool.start(group, start)
-        except OSError as error:
-            if self.workers:
-                return None
-            raise StoreError(f"a worker must be able to start, got {error}") from error
-
-    def _give(self, worker: Worker, *, first: bool = False) -> bool:
-        """Send the next cell of the worker's group; return whether there was one."""
-        jobs = self.waiting[worker.group]
-        while jobs and not self.stopped_by:
-            if jobs[0].suspect and not first:
-                return False
-            job = jobs.popleft()
-            if not missing([job.cell], self.store, self.retry):  # by another run
-                self.progress(job.cell, job.cell.setting.work - job.done)
-                continue
-            job.starts += 1
-            job.first = first
-            job.token = secrets.token_hex(16)
-            self.workers[worker] = job
-            worker.send(self._request(job))
-            return True
-        return False
+    def _give(self, worker: Any) -> None:
+        """Send a worker the next cell; end it if there is none."""
+        self.workers[worker] = None
+        while self._may_begin():
+            job = self.waiting.popleft()
+            if missing([job.cell], self.store, self.retry):
+                job.starts += 1
+                self.workers[worker] = job
+                worker.send(self._request(job))
+                return
+            self._advance(job, job.cell.setting.work)  # another run has computed it
+        self._end(worker)
 
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
         return {
-            "token": job.token,
             "spec": job.blank.spec.to_json(),
-            "run": self._run,
+            "modules": modules_of([job.cell], ours=False),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,
+            "run": self._run,
         }
 
-    def _hear(self, worker: Worker, message: object) -> None:
-        """Act on one line of a worker: an answer to the cell it has, or a fault."""
-        job = self.workers.get(worker)
-        if job is None:
-            return
-        match message:
-            case {"token": job.token, "progress": int(done)}:
-                # A cell that began again is not further until it has caught up.
-                self.progress(job.cell, max(0, done - job.done))
-                job.done = max(done, job.done)
-            case {"token": job.token, "body": {**body}, "last": bool(last)}:
-                self._take(worker, job, body, last)
-            case {"token": job.token, "stopped": True} if self.stopped_by:
+    def _hear(self, worker: Any, message: int | End) -> None:
+        """Act on progress of a cell, or on its end."""
+        if worker not in self.workers:
+            return  # it was ended a moment ago
+        job = self.workers[worker]
+        if isinstance(message, End):
+            self.workers[worker] = None
+            if message.last:
                 self._end(worker)
-            case {"token": job.token, "store": str(error), "size": int(size)}:
-                self._end(worker)
-                self.store.check(max(1, size))  # it may be the scheme that says so
-                self._lose(job, self._fault(job, "lost", f"store: {error}", worker))
-            case _:
-                self._fail(worker, job, f"protocol: unexpected answer {message}")
+            if job is not None:
+                self._finish(job, message)
+        elif job is not None:
+            self._advance(job, message)
 
-    def _take(self, worker: Worker, job: Job, body: Body, last: bool) -> None:
-        """Publish an answer that any reader can read, made with the code planned."""
+    def _advance(self, job: Job, done: int) -> None:
+        """Count progress; a cell that began again must first catch up."""
+        more = max(0, done - job.done)
+        job.done += more
+        self._units += more
+        self.tell(what=f"{job.cell.measured} {job.cell.variant.label}")
+
+    def _finish(self, job: Job, end: End) -> None:
+        """Publish the record of a cell, or begin it again."""
+        if end.fault:
+            self._lose(job, self._fault(job, "lost", end.fault, end))
+            return
+        answer: Any = end.answer[:200]
+        with suppress(ValueError, RecursionError):
+            answer = parse_strictly(end.answer)
+        match answer:
+            case {"record": {**body}}:
+                self._take(job, body, end)
+            case {"stopped": True}:
+                if not self.stopped_by:  # somebody else has asked it to
+                    self._lose(job, self._fault(job, "lost", STOPPED, end))
+            case {"store": str(error), "size": int(size)}:
+                self.store.check(max(1, size))  # it may be the scheme that says so
+                self._lose(job, self._fault(job, "lost", f"store: {error}", end))
+            case {"unplanned": [*names]}:
+                error = f"other code than planned was imported: {', '.join(names)}"
+                self._publish(job, self._fault(job, "failed", error, end))
+            case _:
+                error = f"protocol: unexpected answer {answer}"
+                self._publish(job, self._fault(job, "failed", error, end))
+
+    def _take(self, job: Job, body: Body, end: End) -> None:
+        """Publish a record that any reader can read, under the cell that was planned.
+
+        What the worker has imported is the source that was planned with.
+        """
         try:
-            record = _readable(body, job)
+            planned = job.blank.to_json()
+            body |= {"key": job.key, **{name: planned[name] for name in PLANNED}}
+            record = Record.from_json(body)
+            if not record.provenance.facts:
+                raise ValueError("it does not say where it was made")
+            made = record.provenance.with_facts(attempts=job.starts)
+            record = replace(record, provenance=made)
             if not self.store.fits(record.to_json()):
                 raise ValueError("the record is too long to be read")
         except ValueError as error:
-            self._fail(worker, job, f"protocol: {error}")
-            return
-        planned = job.blank.to_json()
-        if any(canonical(body[name]) != canonical(planned[name]) for name in PLANNED):
-            self._end(worker)
-            what = "mismatch: it was computed with other code than planned"
-            self._lose(job, self._fault(job, "lost", what, worker))
-        elif record.status == "lost":
-            self._end(worker)
+            record = self._fault(job, "failed", f"protocol: {error}", end)
+        if record.status == "lost":
             self._lose(job, record)
         else:
-            self.workers[worker] = None
-            if last:
-                self._end(worker)
             self._publish(job, record)
 
-    def _fail(self, worker: Worker, job: Job, why: str) -> None:
-        """End a worker that does not answer as a worker does, and say so.
-
-        What an earlier cell of the worker left behind may have answered: the cell
-        begins again in a fresh one, where the fault is its own.
-        """
-        self._end(worker)
-        if job.first:
-            self._publish(job, self._fault(job, "failed", why, worker))
-        else:
-            job.suspect = True
-            self._lose(job, self._fault(job, "lost", why, worker))
-
     def _look_after(self) -> None:
-        """Notice a lost folder, and workers that died, hang, or had time to stop."""
+        """Notice that the folder is gone, or that the time to stop is over."""
         if time.monotonic() - self._looked > LOOK:
             self.store.check()
             self._looked = time.monotonic()
-        overdue = time.monotonic() > self._deadline
-        for worker in list(self.workers):
-            why = worker.fault(self.limits.timeout)
-            if not why and not overdue:
-                continue
-            for message in worker.drain():
-                self._hear(worker, message)
-            job = self.workers.get(worker)
-            self._end(worker)
-            if job is None or overdue:
-                continue
-            if why.startswith("protocol"):
-                self._fail(worker, job, why)
-            else:
-                self._lose(job, self._fault(job, "lost", why, worker))
+        if time.monotonic() > self._deadline:
+            for worker in list(self.workers):
+                self._end(worker)
 
     def _lose(self, job: Job, record: Record) -> None:
-        """Try a cell again in a fresh process, or say that it is lost."""
+        """Begin a cell again in a fresh process, or publish that it is lost."""
         fault = record.error.partition(":")[0]
         if fault == UNPLACED and job.unplaced < MOST_UNPLACED:
             job.unplaced += 1
             job.starts -= 1  # no worker has seen it
         if job.starts < STARTS.get(fault, 1):
-            self.waiting[job.group].appendleft(job)
+            self.waiting.appendleft(job)
         else:
             self._publish(job, record)
 
     def _publish(self, job: Job, record: Record) -> None:
         self.store.write(record.to_json())
         self.store.forget_checkpoints(job.key)
-        self.progress(job.cell, job.cell.setting.work - job.done)
-        self.report(record)
+        self._advance(job, job.cell.setting.work)
+        self._done += 1
+        self.tell(what=f"{record.measured} {record.label}", record=record)
         if self.limits.fail_fast and record.status in ("failed", "lost"):
             self.stop("fail_fast", OTHER_GRACE)
 
-    def _fault(self, job: Job, status: str, error: str, worker: Worker) -> Record:
-        """Return the record of a cell whose worker gave none."""
+    def _fault(self, job: Job, status: str, error: str, end: End) -> Record:
+        """Return the record of a cell that gave none."""
         facts: Facts = {
             "attempts": job.starts,
             "timeout_seconds": self.limits.timeout,
-            "peak_memory_bytes": worker.peak_memory,
+            "peak_memory_bytes": end.peak_memory,
         }
         return replace(
             job.blank,
             status=status,
             error=one_line(error),
-            trace=tuple(worker.printed()),
+            trace=end.printed,
             provenance=Provenance(facts),
         )
 
-    def _end(self, worker: Worker) -> None:
-        if worker in self.workers:
-            del self.workers[worker]
-            self.pool.end(worker)
-
-
-def _of_plugin(entry: Entry) -> bool:
-    return not entry.module.startswith(f"{OURS}.")
-
-
-def _readable(body: Body, job: Job) -> Record:
-    """Return the record in an answer.
-
-    Raises:
-        ValueError: if no reader could read it.
-    """
-    record = Record.from_json({**body, "key": job.key})
-    if not record.provenance.facts:
-        raise ValueError("it does not say where it was made")
-    made = record.provenance.with_facts(attempts=job.starts)
-    return replace(record, provenance=made)
+    def _end(self, worker: Any) -> None:
+        del self.workers[worker]
+        self.pool.end(worker)

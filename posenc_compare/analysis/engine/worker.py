@@ -1,168 +1,190 @@
-"""A worker: a process that computes one cell after another for a scheduler.
+"""A worker: a process that computes one cell after another, each in a child of its own.
 
-It reads requests from its standard input and answers on a pipe of its own, one JSON
-text per line, so that what a scheme prints is never taken for an answer. What it
-computes with is the source that the scheduler read, handed over in a file. When its
-standard input ends, it ends too, with all that it started.
+It imports torch once, without running anything of torch or of a plugin. For each
+request it forks a child, which computes the cell. So no cell finds what another has
+changed, and a scheme that raises, hangs, exits or crashes takes its own child along.
+The child writes its answer to a file in memory, and the worker reports it.
 """
 
 import contextlib
+import ctypes
 import faulthandler
+import importlib
 import json
+import mmap
 import os
-import queue
 import resource
 import signal
 import sys
 import threading
 import time
+import traceback
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NoReturn
 
 from posenc_compare.analysis.core.canonical import Body, canonical
 from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES, REGISTRIES, add_plugin
-from posenc_compare.sources import OURS, PlannedFinder, keep
-
-if TYPE_CHECKING:
-    from posenc_compare.analysis.core.progress import Progress
-    from posenc_compare.analysis.records.cells import Cell
-    from posenc_compare.analysis.training.checkpoints import Checkpoints
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
+from posenc_compare.sources import PlannedFinder, keep
 
 OFTEN = 0.2  # seconds between two reports of progress
-PROTOCOL = 70  # exit code of a worker that could not answer
+UNWRITTEN = 70  # exit code of a child that could not write its answer
+NOT_BEGUN = -1  # units of work, until the cell's own time begins
+LONGEST = 1 << 25  # bytes of an answer, twice those of a record
+PATIENCE = 1.0  # seconds for processes that a child has left behind to end
+CONTROL = ctypes.CDLL(None).prctl  # of this process, by the system
+DEATH_SIGNAL, SUBREAPER = 1, 36  # its options: at the parent's death; adopt orphans
+PRELOADED = ("torch", "posenc_compare.analysis.engine.compute")
+PRELOADED_TO_TRAIN = ("torch._dynamo",)  # which optimisers import, in seconds
+FINDER = PlannedFinder({})
 STOP = threading.Event()
 
 
-def main() -> None:
-    """Serve requests until there are no more."""
-    pipe, source = map(int, sys.argv[1:])
-    os.set_inheritable(pipe, False)
+def main() -> NoReturn:
+    """Compute what is requested, until the scheduler is gone."""
+    connection = Connection(int(sys.argv[1]))
+    os.set_inheritable(connection.fileno(), False)
+    CONTROL(DEATH_SIGNAL, signal.SIGKILL)  # while torch is imported
     faulthandler.enable()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, lambda *_: STOP.set())
-    requests: queue.SimpleQueue[Body] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
-    finder = _planned(source)
-    first = requests.get()
-    sys.path[:] = first["path"]
-    # Torch takes seconds to import. Meanwhile, that thread hears if it is in vain.
+    try:
+        _prepare(json.load(sys.stdin))
+        CONTROL(DEATH_SIGNAL, 0)
+        CONTROL(SUBREAPER, 1)  # what a child leaves behind becomes ours
+        while True:
+            request = connection.recv()
+            if "stop" not in request:
+                _compute_apart(request, connection)
+    except (EOFError, ConnectionError):  # the scheduler is gone
+        os.killpg(0, signal.SIGKILL)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)  # at once, or the connection would be closed before
+
+
+def _prepare(start: Body) -> None:
+    """Import torch and this package from the source that was handed over."""
+    keep(start["texts"])
+    FINDER.modules.update(_paths(start))
+    sys.meta_path.insert(0, FINDER)
+    sys.path[:] = start["path"]
+    for name in PRELOADED:
+        importlib.import_module(name)
     import torch
 
-    from posenc_compare.analysis.engine.compute import compute
     from posenc_compare.analysis.engine.provenance import place
-    from posenc_compare.analysis.training.checkpoints import Stopped
-    from posenc_compare.global_state import changes, process_state, restore
+    from posenc_compare.modified import shared_edits
 
-    # Torch's own compiler, which starts processes, leaves none that answers.
-    own = all(name.split(".")[0] == OURS for name in finder.modules)
-    kept = ("child processes",) if own else ()
-    _prepare(first)
-    if first["deterministic"]:  # to be told no takes torch a second, for its compiler
+    if start["deterministic"]:  # to be told no takes torch a second, for its compiler
         torch.use_deterministic_algorithms(True)
     place()
-    _answer(pipe, {"ready": True})
-    _import_plugins(finder)
-    while True:
-        request = requests.get()
-        token = request["token"]
-        cell, progress, checkpoints = _task(request, pipe)
-        with contextlib.suppress(Exception):  # `compute` tells what is wrong with it
-            MEASURES.get(cell.measure)
-            cell.spec()  # which reads and hashes all source, once
-        _answer(pipe, {"token": token, "progress": 0})  # the scheme's own time begins
-        before = process_state()
-        try:
-            record = compute(cell, progress)
-        except Stopped:
-            _answer(pipe, {"token": token, "stopped": True})
-            os._exit(0)
-        except StoreError as error:
-            size = checkpoints.size
-            _answer(pipe, {"token": token, "store": str(error), "size": size})
-            os._exit(0)
-        body = record.to_json()
-        if others := finder.others():
-            body["spec"] = {**record.spec.to_json(), "not_as_planned": others}
-        restore(before)
-        # What cannot be put back, and a GPU whose context is broken, harm what follows.
-        broken = record.status == "failed" and cell.setting.device != "cpu"
-        last = broken or bool(changes(before, *kept))
-        _answer(pipe, {"token": token, "body": body, "last": last})
-
-
-def _listen(requests: queue.SimpleQueue[Body]) -> None:
-    """Pass requests on; at their end, end this process and all that it started."""
-    try:
-        for line in sys.stdin:
-            request = json.loads(line)
-            if "stop" in request:
-                STOP.set()
-            else:
-                requests.put(request)
-    finally:
-        os.killpg(0, signal.SIGKILL)
-
-
-def _planned(source: int) -> PlannedFinder:
-    """Take the source that was handed over in place of what the files hold now."""
-    with open(source, "rb") as file:
-        whole = json.load(file)
-    keep(whole["texts"])
-    paths = {name: Path(path) for name, path in whole["modules"].items()}
-    finder = PlannedFinder(paths)
-    sys.meta_path.insert(0, finder)
-    return finder
-
-
-def _prepare(request: Body) -> None:
-    """Take over the limit of memory and the plugins."""
-    resource.setrlimit(resource.RLIMIT_DATA, (request["memory"], request["memory"]))
-    for plugin in request["plugins"]:
+    shared_edits()  # asks git, which each child would do again
+    resource.setrlimit(resource.RLIMIT_DATA, (start["memory"], start["memory"]))
+    for plugin in start["plugins"]:
         add_plugin(plugin)
 
 
-def _import_plugins(finder: PlannedFinder) -> None:
-    """Import all plugins of this worker before its first cell.
+def _compute_apart(request: Body, connection: Connection) -> None:
+    """Compute a cell in a child; report its progress and its end."""
+    if "steps" in request["spec"]["setting"]:
+        for name in PRELOADED_TO_TRAIN:
+            importlib.import_module(name)
+    answer, done = os.memfd_create("answer"), mmap.mmap(-1, 8)
+    _count(done)[0] = NOT_BEGUN
+    STOP.clear()
+    if not (pid := os.fork()):
+        CONTROL(DEATH_SIGNAL, signal.SIGKILL)
+        connection.close()
+        _compute(request, answer, done)
+    child, reported = os.pidfd_open(pid), NOT_BEGUN
+    while child not in (ready := wait([connection, child], OFTEN)):
+        if connection in ready and "stop" in connection.recv():
+            os.kill(pid, signal.SIGTERM)
+        if (now := _count(done)[0]) != reported:
+            connection.send({"done": (reported := now)})
+    _, status, usage = os.wait4(pid, 0)
+    end = {
+        "code": os.waitstatus_to_exitcode(status),
+        "answer": os.pread(answer, LONGEST, 0),
+        "peak": usage.ru_maxrss * 1024,
+        "last": _left_behind(),
+    }
+    for descriptor in (answer, child):
+        os.close(descriptor)
+    connection.send(end)
 
-    What a plugin changes when it is imported, all its cells find so. One that cannot be
-    imported says so in the record of each cell.
+
+def _count(shared: mmap.mmap) -> "memoryview[int]":
+    """Return the units of work in shared memory, as a sequence of one."""
+    return memoryview(shared).cast("q")
+
+
+def _left_behind() -> bool:
+    """Return whether a child has left processes behind that do not end by themselves.
+
+    They may compute or print, so that this worker is of no more use.
     """
-    for registry in REGISTRIES:
-        for name, entry in registry.entries().items():
-            if entry.module in finder.modules and not entry.module.startswith(OURS):
-                with contextlib.suppress(BaseException):
-                    registry.get(name)
+    end = time.monotonic() + PATIENCE
+    with contextlib.suppress(ChildProcessError):  # there are none
+        while time.monotonic() < end:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.05)
+        return True
+    return False
 
 
-def _task(request: Body, pipe: int) -> "tuple[Cell, Progress, Checkpoints]":
+def _compute(request: Body, answer: int, done: mmap.mmap) -> NoReturn:
+    """Compute a cell in this process, write the answer and exit."""
+    code = 1
+    try:
+        text = memoryview(canonical(_answer(request, _count(done))))
+        code = UNWRITTEN
+        while text:
+            text = text[os.write(answer, text) :]
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _answer(request: Body, done: Any) -> Body:
+    """Return the record of a cell, or why there is none."""
     from posenc_compare.analysis.core.progress import Progress
+    from posenc_compare.analysis.engine.compute import compute
     from posenc_compare.analysis.records.cells import cell_of
     from posenc_compare.analysis.records.record import Fields, Spec
-    from posenc_compare.analysis.training.checkpoints import Checkpoints
-
-    done, told = 0, 0.0
+    from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 
     def advance(units: int) -> None:
-        nonlocal done, told
-        done += units
-        if time.monotonic() - told > OFTEN:
-            told = time.monotonic()
-            _answer(pipe, {"token": request["token"], "progress": done})
+        done[0] += units
 
-    folder = request["checkpoints"] and Path(request["checkpoints"])
+    FINDER.modules.update(_paths(request))
     spec = Spec.from_json(Fields(request["spec"], "spec"))
     cell = cell_of(spec, request["places"])
     checkpoints = Checkpoints(
-        folder, request["interval"], stop=STOP.is_set, run=request["run"]
+        request["checkpoints"] and Path(request["checkpoints"]),
+        request["interval"],
+        stop=STOP.is_set,
+        run=request["run"],
     )
-    return cell, Progress(advance, checkpoints), checkpoints
-
-
-def _answer(pipe: int, message: Body) -> None:
-    view = memoryview(canonical(message) + b"\n")
+    with contextlib.suppress(BaseException):  # `compute` reports what is wrong with it
+        MEASURES.get(cell.measure)
+        SCHEMES.get(cell.variant.name)
+    done[0] = 0
     try:
-        while view:
-            view = view[os.write(pipe, view) :]
-    except OSError:
-        os._exit(PROTOCOL)
+        record = compute(cell, Progress(advance, checkpoints))
+    except Stopped:
+        return {"stopped": True}
+    except StoreError as error:
+        return {"store": str(error), "size": checkpoints.size}
+    if others := FINDER.others():
+        return {"unplanned": others}
+    return {"record": record.to_json()}
+
+
+def _paths(message: Body) -> dict[str, Path]:
+    """Return by name the paths of modules whose source was handed over."""
+    return {name: Path(path) for name, path in message["modules"].items()}

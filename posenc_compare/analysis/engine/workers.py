@@ -1,16 +1,36 @@
-"""What a scheduler asks of workers, wherever they are."""
+"""Worker processes of this machine, each with a connection to the scheduler."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Pipe, wait
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.fresh import search_path
-from posenc_compare.sources import texts
+from posenc_compare.analysis.core.sanitize import one_line
+from posenc_compare.analysis.engine.worker import UNWRITTEN
+from posenc_compare.analysis.records.cells import Cell, modules
+from posenc_compare.fresh import python, search_path
+from posenc_compare.sources import OURS, texts
 
-UNPLACED = "unplaced"  # of a worker that no node has taken
+START = 120.0  # seconds that a worker may take until it begins a cell
+TAIL = 2000  # bytes kept of what a scheme prints
+CHUNK = 1 << 16  # bytes, as many as a pipe holds
+# A worker's C library keeps memory that was freed: asking the system for 32 MiB again
+# costs as much as copying it eight times. What the user sets goes before it.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+}
+# cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
+SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+SERVE = "from posenc_compare.analysis.engine.worker import main; main()"
 
 
 @dataclass(frozen=True)
@@ -36,118 +56,244 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Group:
-    """What the cells of one worker share.
-
-    Attributes:
-        origins: from where code other than this package's computes them.
-        alone: whether no other worker may compute meanwhile.
-        schemes: of plugins; those of one file do not meet either.
-    """
-
-    origins: tuple[str, ...]
-    alone: bool = False
-    schemes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Start:
-    """What a worker begins with, whichever machine it is on.
+    """What a worker begins with, on whichever machine it runs.
 
     Attributes:
-        source: of all modules that its cells depend on, and where they lie.
+        texts: source by path, as this process has read it.
+        modules: path by name of the modules of this package that cells depend on.
         path: to import from.
         plugins: files and modules that register schemes.
+        timeout: seconds that a cell may go on without progress.
         memory: bytes of data; -1 for no limit.
         deterministic: let torch refuse what may give other bytes another time.
     """
 
-    source: bytes
+    texts: dict[str, str]
+    modules: dict[str, str]
     path: list[str]
     plugins: list[str]
+    timeout: float
     memory: int
     deterministic: bool
 
 
-def start_of(modules: dict[str, Path], plugins: list[str], limits: Limits) -> Start:
+def start_of(cells: Iterable[Cell], plugins: Iterable[str], limits: Limits) -> Start:
     """Return what a worker begins with.
 
     Args:
-        modules: by name, the paths of the modules that its cells depend on.
+        cells: that it may compute.
         plugins: as given on the command line.
         limits: of the run.
     """
-    paths = {name: str(path) for name, path in modules.items()}
-    source = json.dumps({"modules": paths, "texts": texts()}).encode()
-    places = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
-    return Start(source, search_path(), places, limits.memory, limits.deterministic)
+    return Start(
+        texts(),
+        modules_of(cells, ours=True),
+        search_path(),
+        [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins],
+        limits.timeout,
+        limits.memory,
+        limits.deterministic,
+    )
 
 
-class Worker(Protocol):
-    """A process that computes cells of one group.
+def modules_of(cells: Iterable[Cell], *, ours: bool) -> dict[str, str]:
+    """Return by name the paths of modules that cells depend on.
+
+    Args:
+        cells: that are computed.
+        ours: whether those of this package, or all others.
+    """
+    return {
+        name: str(path)
+        for cell in cells
+        for name, path in modules(cell).items()
+        if (name.split(".")[0] == OURS) is ours
+    }
+
+
+@dataclass(frozen=True)
+class End:
+    """How the computation of a cell ended.
 
     Attributes:
-        group: what its cells share.
-        peak_memory: bytes, known once it has ended.
+        fault: why there is no answer, or an empty string.
+        answer: JSON text that the cell has written, not checked yet.
+        printed: the last lines that it printed.
+        peak_memory: bytes; 0 if unknown.
+        last: whether the worker can compute no other cell.
     """
 
-    group: Group
-    peak_memory: int
+    fault: str
+    answer: bytes = b""
+    printed: tuple[str, ...] = ()
+    peak_memory: int = 0
+    last: bool = True
+
+
+class Worker:
+    """A process that computes one cell at a time, in a process group of its own.
+
+    Args:
+        start: what it begins with.
+
+    Attributes:
+        connection: to the process.
+        output: what it prints.
+
+    Raises:
+        OSError: if no process can be started.
+    """
+
+    def __init__(self, start: Start) -> None:
+        self.connection, theirs = Pipe()
+        same_sums = SAME_SUMS if start.deterministic else {}
+        with tempfile.TemporaryFile() as source, theirs:
+            source.write(json.dumps(asdict(start)).encode())
+            source.seek(0)
+            self.process = subprocess.Popen(
+                python(SERVE, str(theirs.fileno())),
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env=KEEP_MEMORY | same_sums | os.environ,
+            )
+        assert self.process.stdout is not None
+        self.output = self.process.stdout
+        os.set_blocking(self.output.fileno(), False)
+        self._printed = b""
+        self._timeout = start.timeout
+        self._limit = float("inf")
+        self._spent, self._looked = 0.0, time.monotonic()
 
     def send(self, request: Body) -> None:
         """Send one request; that the process has died shows elsewhere."""
-        ...
+        self._spent, self._limit = 0.0, max(self._timeout, START)
+        with suppress(ConnectionError):
+            self.connection.send(request)
 
-    def drain(self) -> list[object]:
-        """Return the messages that were still under way."""
-        ...
+    def receive(self) -> int | End:
+        """Return units of work that are done, or the end of a cell."""
+        self._spent = 0.0
+        try:
+            message = self.connection.recv()
+        except (EOFError, OSError):  # the process is dead
+            self.kill()
+            return self._ended(self.process.returncode)
+        if "done" not in message:
+            return self._ended(**message)
+        self._limit = self._timeout
+        return message["done"]
 
-    def fault(self, timeout: float) -> str:
-        """Return why nothing more is to be expected of this worker, or nothing.
+    def listen(self) -> None:
+        """Keep the end of what was printed."""
+        with suppress(BlockingIOError):
+            printed = os.read(self.output.fileno(), CHUNK)
+            self._printed = (self._printed + printed)[-TAIL:]
 
-        Args:
-            timeout: seconds that a cell may go on without progress.
+    def overdue(self) -> End | None:
+        """Return the end of a cell that has made no progress for too long.
+
+        Time counts in small steps, so that a pause of the whole machine, or of this
+        process, takes nothing from it. A worker that is paused alone does hang.
         """
-        ...
+        now = time.monotonic()
+        self._spent += min(now - self._looked, 1.0)
+        self._looked = now
+        if self._spent <= self._limit:
+            return None
+        self.kill()
+        fault = f"timeout: no progress in {self._timeout:g} s"
+        return End(fault, printed=self._lines())
 
-    def printed(self) -> list[str]:
+    def kill(self) -> None:
+        """End the process and all that it started."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def close(self) -> None:
+        """Kill it and close its connection."""
+        self.kill()
+        self.connection.close()
+        self.output.close()
+
+    def _ended(
+        self, code: int, answer: bytes = b"", peak: int = 0, last: bool = True
+    ) -> End:
+        printed = self._lines()
+        fault = ""
+        if code < 0:
+            known = [number.name for number in signal.Signals if number == -code]
+            name = known[0] if known else f"signal {-code}"
+            most = f", peak memory {peak / 2**30:.2f} GiB" if peak else ""
+            fault = f"killed: {name}{most}"
+        elif code != UNWRITTEN and (code or not answer):
+            words = "".join(f": {line}" for line in printed[-1:])
+            fault = f"exit: code {code} without an answer{words}"
+        return End(fault, answer, printed, peak, last)
+
+    def _lines(self) -> tuple[str, ...]:
         """Return the last lines that were printed."""
-        ...
+        self.listen()
+        text = self._printed.decode(errors="replace")
+        return tuple(one_line(line) for line in text.splitlines()[-20:])
 
 
-W = TypeVar("W", bound=Worker)
+class Pool:
+    """Worker processes of this machine.
 
-
-class Workers(Protocol[W]):
-    """The workers of a run, heard together.
-
-    Attributes:
+    Args:
         most: workers that compute at the same time.
     """
 
-    most: int
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._workers: list[Worker] = []
 
-    def start(self, group: Group, start: Start) -> W:
+    def start(self, start: Start) -> Worker:
         """Return a new worker.
 
         Args:
-            group: what its cells share.
             start: what it begins with.
 
         Raises:
-            StoreError: if the source cannot be handed over.
             OSError: if no process can be started.
         """
-        ...
+        worker = Worker(start)
+        self._workers.append(worker)
+        return worker
 
-    def messages(self, seconds: float) -> Iterator[tuple[W, object]]:
-        """Yield what workers say, each with its worker; wait so long for the first."""
-        ...
+    def messages(self, seconds: float) -> Iterator[tuple[Worker, int | End]]:
+        """Yield units of work that are done and ends of cells, each with its worker.
 
-    def end(self, worker: W) -> None:
-        """Kill a worker and hear it no more."""
-        ...
+        Args:
+            seconds: to wait for the first.
+        """
+        places = {}
+        for worker in self._workers:
+            places |= {worker.connection: worker, worker.output: worker}
+        for place in wait(places, seconds):
+            worker = places[place]
+            if worker not in self._workers:
+                continue  # it was ended for what another place told
+            if place is worker.output:
+                worker.listen()
+            else:
+                yield worker, worker.receive()
+        for worker in self._workers.copy():
+            if (end := worker.overdue()) is not None:
+                yield worker, end
+
+    def end(self, worker: Worker) -> None:
+        """Kill a worker."""
+        self._workers.remove(worker)
+        worker.close()
 
     def close(self) -> None:
-        """Free what listening took; every worker has ended."""
-        ...
+        """Kill all workers."""
+        for worker in self._workers.copy():
+            self.end(worker)

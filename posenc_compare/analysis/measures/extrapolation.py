@@ -176,9 +176,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     losses = trainer.train(progress)
     scoring = SCORINGS[score]
     last = losses[-max(1, len(losses) // 10) :]
-    plain = trainer.captured.why if trainer.captured else ""
-    note = f"not all steps were captured: {plain}" if plain else ""
-    rows = [Row(scoring.trained.name, sum(last) / len(last), note=note)]
+    rows = [Row(scoring.trained.name, sum(last) / len(last))]
     scores, notes = Scores(setting.length), dict[int, str]()
     means: dict[int, float | None] = {}
     at_places: list[float] = []

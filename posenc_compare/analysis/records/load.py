@@ -34,6 +34,8 @@ MADE = {
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
 }
+# Settings of older records alone, by kind.
+GONE: dict[str, Facts] = {"training": {"captured": False}}
 CPU = ("arithmetic", "unknown")
 TOLD = {
     "scheme_code": "several versions of a scheme",
@@ -77,7 +79,10 @@ def load_records(
 
 
 def load_by(
-    folders: Iterable[Path], names: Sequence[str], warn: Warn = warnings.warn
+    folders: Iterable[Path],
+    names: Sequence[str],
+    warn: Warn = warnings.warn,
+    selection: Selection | None = None,
 ) -> dict[str, list[Record]]:
     """Return the sound records of trainings in folders, by the value of a setting.
 
@@ -86,6 +91,7 @@ def load_by(
         names: of the settings of a training; `corpus` is its text. Of several settings
             the values stand together.
         warn: as in `load_records`.
+        selection: of the records; without one, all of them.
 
     Returns:
         Records by value, numbers in order. Labels tell all other settings apart, in
@@ -101,6 +107,8 @@ def load_by(
         for record in read_records(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
+    if selection is not None:
+        trained = selection.of(trained, warn)
     known = {name for record in trained for name in record.spec.setting} - {"seed"}
     for name in names:
         if HASHED.get(name, name) not in known:
@@ -150,7 +158,8 @@ def _value(record: Record, name: str, texts: dict[Scalar, str]) -> Scalar:
 def _defaults(kind: str) -> Facts:
     """Return the defaults of settings, which older records lack."""
     known = fields(SETTINGS.get(kind))
-    return {f.name: f.default for f in known if f.compare and f.default is not MISSING}
+    found = {f.name: f.default for f in known if f.compare}
+    return {n: v for n, v in found.items() if v is not MISSING} | GONE.get(kind, {})
 
 
 def _words(value: Iterable[Scalar]) -> str:
@@ -259,7 +268,7 @@ def tell_apart(
         label = record.label
         if differing:
             label = f"{label} [{', '.join(differing)}]"
-        marked.append(replace(record, label=label))
+        marked.append(replace(record, label=label, settings=tuple(differing)))
     for name, what in TOLD.items():
         if any(len(found) > 1 for group, found in values.items() if group[-1] == name):
             warn(f"records of {what}: labels tell them apart by [{name}=...]")

@@ -1,4 +1,4 @@
-"""Put the records of a folder into one file, take them out again, or remove some."""
+"""Put the records of a folder into one compressed file."""
 
 import contextlib
 import fcntl
@@ -19,13 +19,15 @@ from posenc_compare.analysis.records.packed import (
 from posenc_compare.analysis.records.store import LIMIT, Store
 from posenc_compare.errors import ConfigError, StoreError
 
+MANY = 64  # loose records that the folder of a finished run may hold
+
 
 @dataclass(frozen=True)
 class Done:
     """What came of it.
 
     Attributes:
-        records: how many are in the packed file, or were taken out.
+        records: how many are in the packed file.
         size: bytes of the packed file.
         damaged: names of what could not be read; files stay where they are, and what
             is damaged in a packed file is kept in the folder `quarantine`.
@@ -69,31 +71,21 @@ def pack(folder: Path) -> Done:
     return Done(len(texts), len(data), store.damaged)
 
 
-def unpack(folder: Path) -> Done:
-    """Give every record of a packed file a file of its own; the packed one goes.
+def pack_finished(store: Store) -> list[str]:
+    """Pack the folder of a finished run, unless it holds few loose records.
 
-    Raises:
-        ConfigError: if the folder holds no packed file.
-        StoreError: if it cannot be read or written, or another process packs it.
+    What cannot be packed stays loose, and so does everything while another process
+    packs the folder.
+
+    Returns:
+        Names of what is damaged.
     """
-    store = Store(folder)
-    with _alone_in(folder), _told(folder):
-        if not store.packed.exists():
-            raise ConfigError(
-                f"{store.packed}: must be there to be unpacked, and is not"
-            )
-        size, texts = store.packed.lstat().st_size, _texts(store)
-        damaged, keep = list(store.damaged), _damage(store)
-        store.set_aside()
-        store.cells.mkdir(exist_ok=True)
-        for key in texts.keys() & store.lines().keys():
-            path = store.cells / f"{key}.json"
-            if not path.exists():
-                write_file(path, texts[key])
-        if keep:
-            _keep_aside(store)
-        store.packed.unlink()
-    return Done(len(texts), size, damaged)
+    if len(list(store.cells.glob("*.json"))) < MANY:
+        return []
+    try:
+        return pack(store.folder).damaged
+    except StoreError:
+        return []
 
 
 def _texts(store: Store) -> dict[str, bytes]:
@@ -132,7 +124,7 @@ def _told(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Let no other `pack` or `unpack` work in a folder."""
+    """Let no other process pack a folder."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

@@ -175,6 +175,7 @@ class Record:
         arrays: by name, for plots.
         corpus: facts of the text; empty for none.
         provenance: where it was made.
+        settings: that tell its label apart from others, as `name=value`.
     """
 
     key: str
@@ -191,6 +192,7 @@ class Record:
     arrays: dict[str, Array] = field(default_factory=dict)
     corpus: Facts = field(default_factory=dict)
     provenance: Provenance = Provenance({})
+    settings: tuple[str, ...] = ()
 
     @property
     def measure(self) -> str:

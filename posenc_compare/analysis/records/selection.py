@@ -24,12 +24,15 @@ class Selection:
         tasks: comma-separated names or globs; records without training have none.
         all_versions: show what an older version of a scheme, or of a measure, has made
             of a scheme although a newer one has made it too, under the same setting.
+        baseline: label of a scheme that is shown whatever `schemes` are, with or
+            without settings.
     """
 
     schemes: str = ""
     measures: str = ""
     tasks: str = ""
     all_versions: bool = False
+    baseline: str = ""
 
     def of(self, records: list[Record], warn: Callable[[str], object]) -> list[Record]:
         """Return the records that are shown.
@@ -41,8 +44,10 @@ class Selection:
         Raises:
             ConfigError: if a pattern stands for no record.
         """
+        chosen = _matching("scheme", self.schemes, records, _scheme_names)
+        keys = {record.key for record in chosen}
+        records = [r for r in records if r.key in keys or self._is_baseline(r)]
         for name, text, names_of in (
-            ("scheme", self.schemes, _scheme_names),
             ("measure", self.measures, lambda r: (r.measure, r.spec.kind)),
             ("task", self.tasks, lambda r: (r.task,) if r.task else ()),
         ):
@@ -59,6 +64,10 @@ class Selection:
                 f"{', '.join([*hidden][:NAMED])}{more}; `--all-versions` shows them"
             )
         return kept
+
+    def _is_baseline(self, record: Record) -> bool:
+        name = f"{record.label} ["  # settings may follow
+        return record.label == self.baseline or self.baseline.startswith(name)
 
 
 def newest(records: Iterable[Record]) -> list[Record]:

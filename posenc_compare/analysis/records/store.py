@@ -104,7 +104,7 @@ class Store:
         """
         body = {"schema": SCHEMA, **body}
         key = spec_key(body["spec"])
-        data = _sealed(body)
+        data = sealed(body)
         try:
             write_file(self.cells / f"{key}.json", data, self.files)
         except OSError as error:
@@ -118,7 +118,7 @@ class Store:
 
     def fits(self, body: Body) -> bool:
         """Return whether a record is short enough to be read again."""
-        return len(_sealed({"schema": SCHEMA, **body})) <= LIMIT
+        return len(sealed({"schema": SCHEMA, **body})) <= LIMIT
 
     def check(self, size: int = 0) -> None:
         """Prove that the folder is there, and that checkpoints of a size find room.
@@ -236,7 +236,7 @@ class Store:
         return moved
 
 
-def _sealed(body: Body) -> bytes:
+def sealed(body: Body) -> bytes:
     """Return the bytes of a record's file."""
     digest = hashlib.sha256(canonical(body)).hexdigest()
     return canonical({"sha256": digest, "body": body}) + b"\n"
@@ -253,7 +253,7 @@ def _body(data: bytes, key: str) -> Body:
         raise ValueError("more lists than a record has")
     body = parse_strictly(data)["body"]
     intact = (
-        data == _sealed(body)  # every byte of it
+        data == sealed(body)  # every byte of it
         and spec_key(body["spec"]) == key
         and body["schema"] in range(1, SCHEMA + 1)
         and isinstance(body["status"], str)

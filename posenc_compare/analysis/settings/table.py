@@ -103,8 +103,9 @@ class Network:
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32", "Precision of training; bfloat16 uses autocast.", caption="in {}"
     )
-    compiled: bool = setting(False, "Compile the network with torch.compile.")
-    captured: bool = setting(False, "Replay training steps as CUDA graphs.")
+    compiled: bool = setting(
+        False, "Compile the network with torch.compile; on a GPU, with CUDA graphs."
+    )
     corpus: str = setting(STDLIB, "File or folder of text to train on.", compare=False)
     test_corpus: str = setting(
         "",

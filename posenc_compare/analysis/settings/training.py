@@ -11,6 +11,8 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.registry import TASKS
 from posenc_compare.validate import check_choice, check_heads, check_whole
 
+GONE = {("captured", False)}  # of older records: what is done without the setting
+
 
 @register_setting("training", order=1, heading="Settings of training")
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +42,6 @@ class Training(Network):
         check_whole("seed", self.seed, 0, SEEDS)
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
         check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
-        if self.captured and self.compiled:
-            raise ConfigError("captured must be False where compiled is True, got True")
         if self.drop and not self.dropped_steps:
             raise ConfigError(
                 f"drop must be 0 or a step of {self.steps} at least, got {self.drop}",
@@ -113,6 +113,8 @@ class Training(Network):
     @classmethod
     def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
         """Return the setting that `spec` describes; its texts lie at `places`."""
-        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        given: dict[str, Any] = {
+            n: v for n, v in spec.items() if n != "kind" and (n, v) not in GONE
+        }
         corpus, test_corpus = places
         return cls(**given, corpus=corpus, test_corpus=test_corpus)

@@ -11,7 +11,14 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
-from posenc_compare.analysis.show.means import Mean, means_of, values_of
+from posenc_compare.analysis.show.means import (
+    Mean,
+    means_of,
+    of_headline,
+    of_quantity,
+    values_of,
+    views_of,
+)
 from posenc_compare.analysis.show.setting import setting_line, texts_of
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.errors import ConfigError
@@ -71,18 +78,15 @@ def _outcomes(
     records: list[Record],
 ) -> Iterator[tuple[str, Quantity, dict[str, Column]]]:
     """Yield title, quantity and columns of what has a better end, curves first."""
-    views = {
-        (record.measure, name): view
-        for record in records
-        for name, view in record.views.items()
-        if view.quantity.better != "neither"
-    }
     means = means_of(records)
+    views = views_of(records).items()  # of which a sort keeps the order
     for (measure, name), view in sorted(
-        views.items(), key=lambda item: (not isinstance(item[1], Curve), item[0])
+        views, key=lambda item: not isinstance(item[1], Curve)
     ):
-        mine = [m for m in means if (m.measure, m.quantity) == (measure, name)]
         quantity = view.quantity
+        if quantity.better == "neither":
+            continue
+        mine = of_quantity(means, measure, name)
         if isinstance(view, Curve):
             points = sorted({mean.x for mean in mine})
             columns: dict[str, Column] = {
@@ -91,13 +95,7 @@ def _outcomes(
             }
             yield f"{quantity.heading} by {quantity.x}", quantity, columns
         elif isinstance(view, Headline):
-            x = math.nan if view.x is None else view.x
-            here = {
-                mean.scheme: mean
-                for mean in mine
-                if mean.case == view.case
-                and (mean.x == x or (math.isnan(x) and math.isnan(mean.x)))
-            }
+            here = {m.scheme: m for m in of_headline(mine, measure, view)}
             yield quantity.heading, quantity, {quantity.heading: here}
 
 
@@ -134,12 +132,12 @@ def _table(
     elif few := _few(columns.values(), sorted({*labels} - others), baseline):
         lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
-        f"{title}: difference from {baseline} (with half width of its {LEVEL:.0%} "
-        f"interval; seeds that are better; p)",
+        f"{title}: difference from {baseline}",
         ["scheme", *columns],
         [[label, *(column[label] for column in cells)] for label in labels],
         seeds,
         tuple(lines),
+        note=f"with half width of its {LEVEL:.0%} interval; seeds that are better; p",
     )
 
 

@@ -18,23 +18,30 @@ class Column:
     """A column of a displayed table: of two means of a scheme the later one shows.
 
     Attributes:
-        heading: above it.
+        name: above it.
         measure: whose.
         means: in it.
         better: which end is, if schemes are to be put in an order.
         floors: what schemes must beat, by name.
+        arrow: whether an arrow above it points to the better end.
     """
 
-    heading: str
+    name: str
     measure: str
     means: list[Mean]
     better: Better = "neither"
     floors: dict[str, FloorMean] = field(default_factory=dict)
+    arrow: bool = False
 
     @property
-    def name(self) -> str:
-        """Return the heading without its arrow."""
-        return self.heading.rstrip(" ↓↑")
+    def heading(self) -> str:
+        """Return the name, with its arrow if it has one."""
+        return pointed(self.name, self.better) if self.arrow else self.name
+
+
+def pointed(name: str, better: Better) -> str:
+    """Return a heading with an arrow to its better end."""
+    return name + {"lower": " ↓", "higher": " ↑"}.get(better, "")
 
 
 class Chosen:

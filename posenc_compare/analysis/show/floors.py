@@ -10,8 +10,6 @@ from posenc_compare.analysis.show.means import Mean, means_of, values_of
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
-BELOW = "not shown to be better than the"
-
 
 @dataclass(frozen=True)
 class FloorMean:
@@ -56,19 +54,19 @@ def one_floor(records: Iterable[Record], quantity: str) -> bool:
 def _agree(one: Mean, other: Mean) -> bool:
     """Return whether two means are of the same bytes, by the seeds that both have.
 
-    Where they have none in common, the settings in the labels of schemes say it.
+    Where they have none in common, the settings beside the labels of schemes decide.
     """
     common = one.values.keys() & other.values.keys()
     if not common:
-        return _settings(one.scheme) == _settings(other.scheme)
+        return one.settings == other.settings
     return all(one.values[seed] == other.values[seed] for seed in common)
 
 
 def _floor(means: list[Mean], several: bool) -> FloorMean:
     values = {seed: v for mean in means for seed, v in mean.values.items()}
-    name, shared = means[0].case, _settings(means[0].scheme)
+    name, shared = means[0].case, means[0].settings
     for mean in means:
-        shared = [part for part in shared if part in _settings(mean.scheme)]
+        shared = tuple(part for part in shared if part in mean.settings)
     if several and shared:
         name = f"{name} [{', '.join(shared)}]"
     mean = replace(
@@ -81,19 +79,14 @@ def _floor(means: list[Mean], several: bool) -> FloorMean:
     return FloorMean(mean, frozenset(one.scheme for one in means))
 
 
-def _settings(label: str) -> list[str]:
-    """Return the settings that tell a label apart from others."""
-    return label.partition(" [")[2].removesuffix("]").split(", ")
-
-
 def floor_lines(
     headings: Sequence[str],
     columns: Sequence[Mapping[str, Mean]],
     floors: Sequence[Mapping[str, FloorMean]],
     *,
     higher: bool,
-) -> list[str]:
-    """Return, for each column, which schemes are no better than their best floor.
+) -> dict[int, tuple[str, ...]]:
+    """Return lines on schemes that are no better than their best floor.
 
     A scheme is better if its mean over common seeds is, and if the test of all pairs of
     the column that have this floor tells them apart where seeds allow it.
@@ -103,14 +96,22 @@ def floor_lines(
         columns: means by scheme.
         floors: by name, for the same columns.
         higher: whether the greater number is the better.
+
+    Returns:
+        The lines of each column that has any, by its place in a table, whose first
+        column is that of the names.
     """
-    lines: list[str] = []
-    for heading, schemes, models in zip(headings, columns, floors, strict=True):
+    found: dict[int, tuple[str, ...]] = {}
+    for place, heading in enumerate(headings):
+        schemes, models = columns[place], floors[place]
+        lines: list[str] = []
         for group in dict.fromkeys(floor.schemes for floor in models.values()):
             mine = {k: m for k, m in schemes.items() if k in group and m.values}
             below = {k: f.mean for k, f in models.items() if f.schemes == group}
             lines += _below(heading, mine, below, -1 if higher else 1)
-    return lines
+        if lines:
+            found[place + 1] = tuple(lines)
+    return found
 
 
 def _below(
@@ -127,4 +128,6 @@ def _below(
     if not np.isnan(p).all():  # one that has too few seeds is not told apart
         p = np.nan_to_num(p, nan=1.0)
     below = [name for i, name in enumerate(schemes) if gaps[i] <= 0 or p[i] > ALPHA]
-    return [f"{BELOW} {best} at {heading}: {', '.join(below)}"] if below else []
+    if not below:
+        return []
+    return [f"not shown to be better than the {best} at {heading}: {', '.join(below)}"]

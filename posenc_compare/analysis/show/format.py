@@ -8,9 +8,9 @@ format would act on.
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
@@ -54,7 +54,7 @@ class Table:
     """A table as a reader sees it, still in numbers.
 
     Attributes:
-        title: above the table.
+        name: above the table.
         head: column headings, the scheme's first.
         rows: a name, or several texts, and then numbers.
         seeds: of the whole comparison; a mean over fewer says so.
@@ -62,9 +62,11 @@ class Table:
         families: of the scheme of each row; empty for a row that is no scheme.
         measures: whose numbers it shows.
         caption: of the table in a paper, with the settings; the title, if empty.
+        note: on what the numbers are; in brackets behind the name.
+        below: by column, those of the lines that name schemes below a floor.
     """
 
-    title: str
+    name: str
     head: list[str]
     rows: list[list[str | Cell]]
     seeds: int = 1
@@ -72,6 +74,13 @@ class Table:
     families: tuple[str, ...] = ()
     measures: frozenset[str] = frozenset()
     caption: str = ""
+    note: str = ""
+    below: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Return the name and the note."""
+        return f"{self.name} ({self.note})" if self.note else self.name
 
     @property
     def body(self) -> list[list[str]]:
@@ -96,10 +105,17 @@ def cell_text(cell: str | Cell, seeds: int) -> str:
     if cell.mean is None:
         note = cell.note or "n/a"
         return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    behind = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
     if cell.half_width is not None:
-        return f"{number(cell.mean)} ± {number(cell.half_width)}{behind}"
-    return f"{'0 (rounding)' if cell.rounding else number(cell.mean)}{behind}"
+        text = f"{number(cell.mean)} ± {number(cell.half_width)}"
+    else:
+        text = "0" if cell.rounding else number(cell.mean)
+    return f"{text}{words_behind(cell, seeds)}"
+
+
+def words_behind(cell: Cell, seeds: int) -> str:
+    """Return the words that stand behind the number of a cell."""
+    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
+    return " (rounding)" * (cell.rounding and cell.half_width is None) + few
 
 
 def number(value: float) -> str:

@@ -1,30 +1,26 @@
 r"""Tables in LaTeX as they go into a paper, for the package booktabs.
 
-Numbers of a column stand with their decimal points below each other, in math mode, so
-that signs and powers of ten are real; the best ones are bold. What a cell says in words
-is a note below the table.
+Numbers stand in math mode, so that signs and powers of ten are real, and the best ones
+are bold. A cell without a number holds a dash and the letter of a note below the table.
 """
 
 import re
 import string
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import pandas as pd
 from tabulate import LATEX_ESCAPE_RULES
 
-from posenc_compare.analysis.show.format import Cell, Places, Row, Table, number
+from posenc_compare.analysis.show.format import Cell, Row, Table, number, words_behind
 
 WORD = re.compile(r"[a-z0-9]+")
-POWER = re.compile(r"e([-+][0-9]+)$")
-REAL = r"-?[0-9.]+(?:e[-+][0-9]+)?"
-NUMBERS = re.compile(rf"({REAL})(?: ± ({REAL}))?")
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
 PACKAGE = r"% needs \usepackage{booktabs}"
 HEADING = 22  # characters of a line of a heading
 LABEL = 16  # words of a label
-NONE = "n/a"  # says no more than a dash
 # Brackets and stars at the start of a row would be options of the line break; a bar
 # is a dash in the fonts that LaTeX begins with, and `\^{}` an accent over nothing.
 LATEX = str.maketrans(
@@ -37,81 +33,21 @@ LATEX = str.maketrans(
 )
 
 
-@dataclass(frozen=True)
-class Number:
-    """The parts of a number, each in a column of its own.
-
-    Attributes:
-        whole: what is before the decimal point.
-        rest: the point and what follows it.
-        spread: the half width of the interval; empty if there is none.
-        mark: of a note, or words.
-    """
-
-    whole: str
-    rest: str
-    spread: str = ""
-    mark: str = ""
-
-
-class Notes:
-    """The notes of a table, each with a letter of its own."""
-
-    def __init__(self) -> None:
-        self.letters: dict[str, str] = {}
-
-    def mark(self, note: str) -> str:
-        """Return the raised letter of a note; the same one for the same words."""
-        count = len(self.letters)
-        letter = string.ascii_lowercase[count % 26] * (1 + count // 26)
-        return rf"\textsuperscript{{{self.letters.setdefault(note, letter)}}}"
-
-    @property
-    def lines(self) -> list[str]:
-        """Return the notes with their letters, in LaTeX."""
-        return [f"{self.mark(note)} {latex(note)}" for note in self.letters]
-
-
 def as_latex(tables: Iterable[Table]) -> str:
     """Return tables in LaTeX, with a caption, a label, and notes beneath each."""
     parts, labels = [], Counter[str]()
     for table in tables:
-        label = _slug(table.title)
+        words = WORD.findall(table.name.lower())
+        label = "-".join(words[:LABEL])
         labels[label] += 1
         copy = f"-{labels[label]}" if labels[label] > 1 else ""
-        parts.append(f"{PACKAGE}\n{_float(table, f'{label}{copy}')}\n")
+        parts.append(f"{PACKAGE}\n{_float(table, f'tab:{label}{copy}')}")
     return "".join(parts)
 
 
-def _float(table: Table, label: str) -> str:
-    notes = Notes()
-    rows = [
-        [
-            _cell(one, table.seeds, notes)
-            if isinstance(one, Cell)
-            else (_text(one) if place else latex(one))
-            for place, one in enumerate(row)
-        ]
-        for row in table.rows
-    ]
-    lines = [
-        r"\begin{table}[tb]",
-        r"\centering",
-        rf"\caption{{{latex(table.caption or table.title)}}}",
-        rf"\label{{tab:{label}}}",
-        r"\par\smallskip",
-        _tabular(table.head, rows, table.best),
-    ]
-    beneath = notes.lines + [latex(line) for line in table.lines]
-    if beneath:
-        lines.append(r"\par\smallskip\parbox{\linewidth}{\footnotesize\raggedright")
-        lines += [rf"{line}\par" for line in beneath] + ["}"]
-    return "\n".join([*lines, r"\end{table}"])
-
-
-def latex_table(head: list[str], body: Iterable[Row]) -> str:
-    """Return a LaTeX tabular of texts; those that are numbers are aligned."""
-    return _tabular(head, [[_text(str(one)) for one in row] for row in body], set())
+def latex_table(head: Sequence[str], body: Iterable[Row]) -> str:
+    """Return a LaTeX tabular of texts."""
+    return _tabular(head, [[latex(str(one)) for one in row] for row in body], set())
 
 
 def latex(text: str) -> str:
@@ -119,36 +55,46 @@ def latex(text: str) -> str:
     return MINUS.sub("$-$", text.translate(LATEX))
 
 
-def _tabular(head: list[str], rows: list[list[Number | str]], best: Places) -> str:
-    columns = [[row[j] for row in rows] for j in range(len(head))]
-    widths = [_width(column) for column in columns]
-    layouts = ("l", "l", "r@{}l", "r@{}l@{}l")
-    first = [
-        _over(width, _stacked(name)) for width, name in zip(widths, head, strict=True)
-    ]
-    lines = [
-        rf"\begin{{tabular}}{{{''.join(layouts[width] for width in widths)}}}",
-        r"\toprule",
-        " & ".join(first) + r" \\",
-        r"\midrule",
-    ]
-    for i, row in enumerate(rows):
-        cells = [
-            _parts(one, widths[j], bold=(i, j) in best) for j, one in enumerate(row)
-        ]
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+def _float(table: Table, label: str) -> str:
+    letters: dict[str, str] = {}
+    rows = [[_cell(one, table.seeds, letters) for one in row] for row in table.rows]
+    numeric = {
+        j
+        for row in table.rows
+        for j, one in enumerate(row)
+        if isinstance(one, Cell) and one.mean is not None
+    }
+    caption = latex(table.caption or table.title)
+    text = _tabular(
+        table.head,
+        rows,
+        numeric,
+        caption=caption,
+        label=label,
+        position="tb",
+        position_float="centering",
+    )
+    lines = [f"{_raised(letter)} {latex(note)}" for note, letter in letters.items()]
+    lines += map(latex, table.lines)
+    if not lines:
+        return text
+    beneath = "\\par\n".join(lines)
+    return text.removesuffix("\\end{table}\n") + (
+        "\\par\\smallskip\\parbox{\\linewidth}{\\footnotesize\\raggedright\n"
+        f"{beneath}\\par\n}}\n\\end{{table}}\n"
+    )
 
 
-def _width(column: list[Number | str]) -> int:
-    """Return how many columns of LaTeX a column takes."""
-    numbers = [one for one in column if isinstance(one, Number)]
-    return (3 if any(one.spread for one in numbers) else 2) if numbers else 1
-
-
-def _over(width: int, text: str) -> str:
-    """Return text that spans the columns of a column."""
-    return rf"\multicolumn{{{width}}}{{c}}{{{text}}}" if width > 1 else text
+def _tabular(
+    head: Sequence[str], rows: list[list[str]], numeric: set[int], **layout: Any
+) -> str:
+    """Return rows of LaTeX under their headings; numeric columns are set right."""
+    frame = pd.DataFrame(rows, columns=range(len(head)), dtype=object)
+    headings = [*map(_stacked, head)]
+    style = frame.style.hide(axis="index")
+    style.format_index(headings.__getitem__, axis=1)
+    kinds = ("r" if j in numeric else "l" for j in range(len(head)))
+    return style.to_latex(column_format="".join(kinds), hrules=True, **layout)
 
 
 def _stacked(heading: str) -> str:
@@ -158,49 +104,35 @@ def _stacked(heading: str) -> str:
     return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
 
 
-def _parts(one: Number | str, width: int, *, bold: bool) -> str:
-    if isinstance(one, str):
-        return _over(width, one)
-    parts = [one.whole, one.rest, one.spread][:width]
-    form = r"{{\boldmath ${}$}}" if bold else "${}$"
-    written = [form.format(part) if part else "" for part in parts]
-    return " & ".join(written) + one.mark
+def _cell(cell: str | Cell, seeds: int, letters: dict[str, str]) -> str:
+    """Return a cell of a comparison of so many seeds.
 
-
-def _cell(cell: Cell, seeds: int, notes: Notes) -> Number | str:
-    """Return a cell of a comparison of so many seeds; its words become notes."""
+    Args:
+        cell: a text or a number.
+        seeds: of the comparison.
+        letters: of the notes of the table, to which its note is added.
+    """
+    if isinstance(cell, str):
+        return latex(cell)
     if cell.mean is None:
-        note = cell.note or NONE
-        return "---" if note == NONE else f"---{notes.mark(note)}"
-    mark = latex(cell.more)
-    if cell.n < seeds and not mark:
-        mark = notes.mark(f"n = {cell.n}")
+        if not cell.note:
+            return "---"
+        count = len(letters)
+        letter = string.ascii_lowercase[count % 26] * (1 + count // 26)
+        return f"---{_raised(letters.setdefault(cell.note, letter))}"
     if cell.half_width is not None:
-        return _number(number(cell.mean), number(cell.half_width), mark)
-    if cell.rounding:
-        return _number("0", "", notes.mark("0 but for rounding") + mark)
-    return _number(number(cell.mean), "", mark)
+        text = rf"{_real(cell.mean)} \pm {_real(cell.half_width)}"
+    else:
+        text = "0" if cell.rounding else _real(cell.mean)
+    text = rf"{{\boldmath ${text}$}}" if cell.best else f"${text}$"
+    return f"{text}{latex(words_behind(cell, seeds))}"
 
 
-def _text(text: str) -> Number | str:
-    found = NUMBERS.fullmatch(text)
-    return _number(found[1], found[2] or "", "") if found else latex(text)
+def _raised(letter: str) -> str:
+    return rf"\textsuperscript{{{letter}}}"
 
 
-def _number(mean: str, spread: str, mark: str) -> Number:
-    whole, point, rest = _powers(mean).partition(".")
-    if not point:
-        whole, times, rest = _powers(mean).partition(r" \times")
-        point = times
-    return Number(
-        whole, point + rest, rf"{{}}\pm {_powers(spread)}" * bool(spread), mark
-    )
-
-
-def _powers(text: str) -> str:
-    return POWER.sub(lambda found: rf" \times 10^{{{int(found[1])}}}", text)
-
-
-def _slug(title: str) -> str:
-    """Return the first words of a title before its brackets, with hyphens."""
-    return "-".join(WORD.findall(title.partition(" (")[0].lower())[:LABEL])
+def _real(value: float) -> str:
+    """Return a number in math mode."""
+    digits, power, exponent = number(value).partition("e")
+    return rf"{digits} \times 10^{{{int(exponent)}}}" if power else digits

@@ -3,14 +3,13 @@
 from collections import Counter
 
 from posenc_compare.analysis.records.record import Facts, Record, Scalar
+from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.registry import SETTINGS
 
 MANY = 6  # different values of a setting that are listed one by one
 
-Listed = list[tuple[str, str]]
 
-
-def quantities_of(records: list[Record]) -> list[list[str]]:
+def quantity_table(records: list[Record]) -> Table:
     """Return measure, name, unit, direction and zero of every quantity."""
     found = {
         (
@@ -23,11 +22,12 @@ def quantities_of(records: list[Record]) -> list[list[str]]:
         for record in records
         for quantity in record.quantities.values()
     }
-    return [list(row) for row in sorted(found)]
+    head = ["measure and version", "quantity", "unit", "better", "0 means"]
+    return Table("Quantities", head, [[*row] for row in sorted(found)])
 
 
-def made_with(records: list[Record]) -> dict[str, Listed]:
-    """Return what is known of how the records came about, by heading."""
+def made_with(records: list[Record]) -> list[Table]:
+    """Return tables of programs, machines, settings and texts."""
     specs = [record.spec for record in records]
     parts: dict[str, list[Facts]] = {
         "Programs": [
@@ -45,17 +45,19 @@ def made_with(records: list[Record]) -> dict[str, Listed]:
         },
         "Corpus": [record.corpus for record in records],
     }
-    return {
-        heading: facts for heading, part in parts.items() if (facts := _values(part))
-    }
+    return [
+        Table(heading, ["name", "value"], rows)
+        for heading, part in parts.items()
+        if (rows := _values(part))
+    ]
 
 
-def _values(parts: list[Facts]) -> Listed:
+def _values(parts: list[Facts]) -> list[list[str | Cell]]:
     """Return for every name its different values, with the number of cells of each.
 
     Of many values only the least and the greatest are shown.
     """
-    found: Listed = []
+    found: list[list[str | Cell]] = []
     for name in sorted({name for part in parts for name in part}):
         counts = Counter(str(part[name]) for part in parts if name in part)
         values = {str(part[name]): part[name] for part in parts if name in part}
@@ -69,7 +71,7 @@ def _values(parts: list[Facts]) -> Listed:
             text = ", ".join(shares)
         else:
             text = f"{order[0]} to {order[-1]} ({len(order)} different values)"
-        found.append((name.replace("_", " "), text))
+        found.append([name.replace("_", " "), text])
     return found
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from posenc_compare.analysis.core.quantities import Headline, View
+from posenc_compare.analysis.core.sanitize import SHORT, clean
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.documents import Windows
 from posenc_compare.analysis.show.format import Cell
@@ -35,6 +37,10 @@ SUMMARY = [
 
 Group = tuple[str, str, float | None, str]
 """Quantity, case, x and unit of a number."""
+
+
+Views = dict[tuple[str, str], View]
+"""By measure and quantity, in the order of display."""
 
 
 class Entry(NamedTuple):
@@ -65,6 +71,7 @@ class Mean:
         documents: that the interval covers besides seeds; 0 for none.
         note: what the records say.
         records: their keys.
+        settings: that tell the label apart from others.
     """
 
     scheme: str
@@ -81,6 +88,7 @@ class Mean:
     documents: int
     note: str
     records: tuple[str, ...]
+    settings: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -120,6 +128,37 @@ def means_of(records: Iterable[Record]) -> list[Mean]:
         behind[place].append(record)
     found = [mean for some in behind.values() for mean in _of_measure(some)]
     return sorted(found, key=_place)
+
+
+def views_of(records: Iterable[Record]) -> Views:
+    """Return the views of all quantities by measure and name, in their order."""
+    found = {
+        (record.measure, name): view
+        for record in records
+        for name, view in record.views.items()
+    }
+    return {place: found[place] for place in sorted(found)}
+
+
+def of_quantity(means: Iterable[Mean], measure: str, name: str) -> list[Mean]:
+    """Return the means of one quantity of a measure."""
+    return [mean for mean in means if (mean.measure, mean.quantity) == (measure, name)]
+
+
+def failures(means: Iterable[Mean], measure: str) -> list[Mean]:
+    """Return the means without a quantity, which say why a whole measure failed."""
+    return of_quantity(means, measure, "")
+
+
+def of_headline(means: Iterable[Mean], measure: str, view: Headline) -> list[Mean]:
+    """Return the means that a headline shows: those of its case, at its point."""
+    case = clean(view.case, SHORT)  # as rows have it
+    return [
+        mean
+        for mean in of_quantity(means, measure, view.quantity.name)
+        if mean.case == case
+        and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
+    ]
 
 
 def values_of(means: Sequence[Mean]) -> NDArray[np.float64]:
@@ -188,6 +227,7 @@ def _of_measure(records: list[Record]) -> Iterator[Mean]:
             documents,
             "; ".join(dict.fromkeys(entry.note for entry in entries if entry.note)),
             tuple(entry.key for entry in entries),
+            first.settings,
         )
 
 

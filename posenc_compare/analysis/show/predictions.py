@@ -19,7 +19,13 @@ from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import alike
-from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.analysis.show.means import (
+    Mean,
+    means_of,
+    of_headline,
+    of_quantity,
+    views_of,
+)
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.registry import SCORES
 from posenc_compare.stats.correlation import Correlation, correlation, holm
@@ -145,21 +151,18 @@ def _of_outcome(
 
 def _curves(records: list[Record]) -> list[tuple[Quantity, str]]:
     """Return the curves of a task's score, each with its measure."""
-    found = {
-        (record.measure, name): (view.quantity, record.measure)
-        for record in records
-        for name, view in record.views.items()
+    return [
+        (view.quantity, measure)
+        for (measure, name), view in views_of(records).items()
         if isinstance(view, Curve) and name in SCORES
-    }
-    return [found[key] for key in sorted(found)]
+    ]
 
 
 def _trained(
     heading: str, quantity: Quantity, measure: str, means: list[Mean]
 ) -> Trained | None:
     """Return the curve of a quantity, or None if it has fewer than two lengths."""
-    wanted = (measure, quantity.name, "")
-    mine = [m for m in means if (m.measure, m.quantity, m.case) == wanted]
+    mine = [m for m in of_quantity(means, measure, quantity.name) if not m.case]
     lengths = sorted({mean.x for mean in mine if mean.values})
     if len(lengths) < 2:
         return None
@@ -182,32 +185,15 @@ def _trained(
 def _measures(probed: list[Record], schemes: list[str]) -> Iterator[tuple[str, Floats]]:
     """Yield every headline quantity without training, for every scheme."""
     means = means_of(probed)
-    views = {
-        (record.measure, name): view
-        for record in probed
-        for name, view in record.views.items()
-        if isinstance(view, Headline)
-    }
-    for (measure, name), view in sorted(views.items(), key=lambda item: item[0]):
-        of = {
-            mean.scheme: mean.mean
-            for mean in means
-            if (mean.measure, mean.quantity, mean.case) == (measure, name, view.case)
-            and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
-        }
-        yield (
-            view.quantity.heading,
-            np.array([of.get(scheme, math.nan) for scheme in schemes]),
-        )
+    for (measure, _), view in views_of(probed).items():
+        if isinstance(view, Headline):
+            of = {m.scheme: m.mean for m in of_headline(means, measure, view)}
+            values = [of.get(scheme, math.nan) for scheme in schemes]
+            yield view.quantity.heading, np.array(values)
 
 
-def prediction_tables(found: Iterable[Prediction], name: str) -> list[Table]:
-    """Return a table for every outcome.
-
-    Args:
-        found: as `predictions` returns them.
-        name: of the run, for the titles.
-    """
+def prediction_tables(found: Iterable[Prediction]) -> list[Table]:
+    """Return a table for every outcome."""
     by_outcome: dict[str, list[list[str | Cell]]] = {}
     for one in found:
         c = one.found
@@ -224,44 +210,31 @@ def prediction_tables(found: Iterable[Prediction], name: str) -> list[Table]:
             ]
         )
     return [
-        Table(f"{name}: {outcome}, Spearman's correlation over schemes", [*HEAD], rows)
+        Table(f"{outcome}, Spearman's correlation over schemes", [*HEAD], rows)
         for outcome, rows in by_outcome.items()
     ]
 
 
 def prediction_frame(found: Iterable[Prediction]) -> pd.DataFrame:
     """Return a row for each prediction, with all digits."""
-    return pd.DataFrame(
-        [
-            (
-                one.outcome,
-                one.quantity,
-                one.control,
-                one.found.n,
-                one.found.rho,
-                *one.found.over_schemes,
-                *one.found.over_families,
-                one.found.given,
-                one.found.p,
-                one.p_holm,
-            )
-            for one in found
-        ],
-        columns=[
-            "outcome",
-            "quantity",
-            "control",
-            "n",
-            "rho",
-            "schemes_low",
-            "schemes_high",
-            "families_low",
-            "families_high",
-            "given_absolute",
-            "p",
-            "p_holm",
-        ],
-    )
+    rows = [
+        {
+            "outcome": one.outcome,
+            "quantity": one.quantity,
+            "control": one.control,
+            "n": one.found.n,
+            "rho": one.found.rho,
+            "schemes_low": one.found.over_schemes[0],
+            "schemes_high": one.found.over_schemes[1],
+            "families_low": one.found.over_families[0],
+            "families_high": one.found.over_families[1],
+            "given_absolute": one.found.given,
+            "p": one.found.p,
+            "p_holm": one.p_holm,
+        }
+        for one in found
+    ]
+    return pd.DataFrame(rows)
 
 
 def _signed(value: float) -> str:

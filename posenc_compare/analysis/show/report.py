@@ -1,16 +1,70 @@
-"""The report: one HTML file that holds all there is to see, made from records alone."""
+"""The report: one HTML file of tables, plots, settings and versions.
 
+It is made from records alone and loads nothing. Its policy allows the one style and
+the one script that stand in it, by their hashes, and images that are part of it. The
+template escapes every text.
+"""
+
+import base64
+import hashlib
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path, PurePath
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from posenc_compare import __version__
 from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.contents import contents_of
-from posenc_compare.analysis.show.figures import Plate, plates_of
-from posenc_compare.analysis.show.page import render
+from posenc_compare.analysis.show.format import Cell, Table, cell_text, number
+from posenc_compare.analysis.show.listing import by_family
+from posenc_compare.analysis.show.made_with import made_with, quantity_table
+from posenc_compare.analysis.show.plots import images
+from posenc_compare.analysis.show.tables import (
+    coverage,
+    display_tables,
+    task_tables,
+    without_result,
+)
+from posenc_compare.analysis.show.verdict import best_of_tables, warnings_of
 from posenc_compare.errors import StoreError
+from posenc_compare.registry import PLOTS
+
+PACKAGE, FOLDER = "posenc_compare.analysis.show", "web"
+DPI = 160  # of plots: sharp at twice the size of a screen's pixels
+INCH = 144  # pixels of a page for an inch of paper: text is read from further away
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A plot of a page.
+
+    Attributes:
+        name: of the plot.
+        caption: beneath it.
+        measure: below whose tables it stands; empty for none.
+        width: in pixels, where there is room.
+        address: `data:` and the image.
+    """
+
+    name: str
+    caption: str
+    measure: str
+    width: int
+    address: str
+
+
+@dataclass
+class Section:
+    """A table of a page and the plots below it."""
+
+    id: str
+    table: Table
+    plates: list[Plate]
 
 
 def write_report(
@@ -48,4 +102,107 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         title: of the page.
         plates: its plots.
     """
-    return render(title, **contents_of(records, plates))
+    tables = display_tables(records)
+    sections = [Section(f"table-{i}", t, []) for i, t in enumerate(tables)]
+    tasks = {
+        task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
+        for i, (task, own) in enumerate(task_tables(records).items())
+    }
+    style, script = _asset("style.css"), _asset("script.js")
+    environment = Environment(
+        loader=PackageLoader(PACKAGE, FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html").render(
+        title=clean(title),
+        version=__version__,
+        style=style,
+        script=script,
+        policy=policy(style, script),
+        text=cell_text,
+        coverage=coverage(records),
+        made=_made(records),
+        best=best_of_tables(tables),
+        warnings=warnings_of(records),
+        plots=place(plates, sections),
+        sections=sections,
+        tasks=tasks,
+        missing=without_result(records),
+        about=[_scheme_table(records), quantity_table(records), *made_with(records)],
+    )
+
+
+def place(plates: Iterable[Plate], sections: Sequence[Section]) -> list[Plate]:
+    """Put plots below the last table of their measure; return those without one."""
+    rest: list[Plate] = []
+    for plate in plates:
+        fit = [one for one in sections if plate.measure in one.table.measures]
+        (fit[-1].plates if fit else rest).append(plate)
+    return rest
+
+
+def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
+    """Draw the plots of a page.
+
+    Args:
+        records: as `load_records` returns them.
+        warn: called with a line for every plot that is not drawn.
+    """
+    drawn = images(records, warn, endings=("png",), dpi=DPI)
+    return [_plate(PurePath(file).stem, image) for file, image in drawn.items()]
+
+
+def _plate(name: str, image: bytes) -> Plate:
+    facts = PLOTS.entry(name).facts
+    width = int.from_bytes(image[16:20])  # in the header of a PNG
+    address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    return Plate(
+        name,
+        facts["caption"],
+        facts.get("measure", ""),
+        round(width / DPI * INCH),
+        address,
+    )
+
+
+def policy(style: str, script: str) -> str:
+    """Return what a page with this style and this script may do: nothing more."""
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+        f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _scheme_table(records: list[Record]) -> Table:
+    """Return family, paper and cells of every scheme, by family and name."""
+    behind: dict[str, list[Record]] = {}
+    for record in records:
+        behind.setdefault(record.label, []).append(record)
+    labels = sorted(behind, key=lambda label: by_family(behind[label][0].family, label))
+    rows: list[list[str | Cell]] = []
+    for label in labels:
+        some = behind[label]
+        seconds = sum(record.provenance.seconds for record in some)
+        facts = [label, some[0].family, some[0].source, coverage(some)]
+        rows.append([*facts, number(seconds) if seconds else ""])
+    return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
+
+
+def _made(records: list[Record]) -> str:
+    """Return versions of the package, and the day of the last cell, if records say."""
+    made = {record.provenance.text("posenc_compare") for record in records}
+    versions = ", ".join(sorted(made - {""}))
+    last = max(record.provenance.text("started")[:10] for record in records)
+    return f"posenc-compare {versions}{f'; {last}' if last else ''}"
+
+
+def _asset(name: str) -> str:
+    return files(PACKAGE).joinpath(FOLDER, name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

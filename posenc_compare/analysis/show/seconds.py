@@ -81,12 +81,13 @@ def seconds_tables(records: list[Record], chosen: Chosen) -> list[Table]:
     spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
     return [
         Table(
-            f"training bits at equal steps and at equal seconds ({spread})",
+            "training bits at equal steps and at equal seconds",
             ["scheme", *shown],
             [[label, *(columns[name][label] for name in shown)] for label in labels],
             seeds,
             lines,
             tuple(plain[label].family for label in labels),
+            note=spread,
         )
     ]
 

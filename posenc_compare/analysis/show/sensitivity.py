@@ -7,7 +7,7 @@ one value claims an order and another has the opposite sign: these are undecided
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,14 @@ from posenc_compare.analysis.core.quantities import Better, Curve, Headline, Qua
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.listing import by_family
-from posenc_compare.analysis.show.means import Mean, means_of
+from posenc_compare.analysis.show.means import (
+    Mean,
+    failures,
+    means_of,
+    of_headline,
+    of_quantity,
+    views_of,
+)
 from posenc_compare.analysis.show.orders import Column, order_lines
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.registry import SCORES
@@ -100,25 +107,17 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
 def _outcomes(start: str, groups: Mapping[str, list[Record]]) -> Iterator[Outcome]:
     """Yield the scores at the shortest and the longest length, then the headlines."""
     means = {value: means_of(records) for value, records in groups.items()}
-    views = {
-        (record.measure, name): view
-        for records in groups.values()
-        for record in records
-        for name, view in record.views.items()
-    }
-    places = sorted(
-        views, key=lambda place: (not isinstance(views[place], Curve), place)
-    )
-    for place in places:
-        view, measure = views[place], place[0]
-        quantity = view.quantity
-        if isinstance(view, Curve) and quantity.name in SCORES:
-            for x in _ends(measure, quantity, means):
-                heading = f"{start}{quantity.heading} at {x:g}"
-                yield _outcome(heading, measure, quantity, "", x, means)
-        elif isinstance(view, Headline) and quantity.better != "neither":
-            heading = f"{start}{quantity.heading}"
-            yield _outcome(heading, measure, quantity, view.case, view.x, means)
+    views = views_of(record for records in groups.values() for record in records)
+    for (measure, _), view in sorted(
+        views.items(), key=lambda item: not isinstance(item[1], Curve)
+    ):
+        heading = f"{start}{view.quantity.heading}"
+        if isinstance(view, Curve) and view.quantity.name in SCORES:
+            for x in _ends(measure, view.quantity, means):
+                here = Headline(view.quantity, "", x)
+                yield _outcome(f"{heading} at {x:g}", measure, here, means)
+        elif isinstance(view, Headline) and view.quantity.better != "neither":
+            yield _outcome(heading, measure, view, means)
 
 
 def _ends(
@@ -126,7 +125,7 @@ def _ends(
 ) -> list[float]:
     """Return the first and last point of a curve that all values with any have."""
     points = [
-        {m.x for m in some if (m.measure, m.quantity) == (measure, quantity.name)}
+        {mean.x for mean in of_quantity(some, measure, quantity.name)}
         for some in means.values()
     ]
     common = sorted(set.intersection(*filter(None, points)) if any(points) else ())
@@ -134,31 +133,22 @@ def _ends(
 
 
 def _outcome(
-    heading: str,
-    measure: str,
-    quantity: Quantity,
-    case: str,
-    x: float | None,
-    means: Mapping[str, list[Mean]],
+    heading: str, measure: str, view: Headline, means: Mapping[str, list[Mean]]
 ) -> Outcome:
-    wanted = (measure, quantity.name, case, x)
-    failed = (measure, "", "", None)  # a record that says why it has nothing
-    columns: dict[str, Column] = {}
-    for value, some in means.items():
-        columns[value] = {
-            m.scheme: m
-            for place in (failed, wanted)
-            for m in some
-            if (m.measure, m.quantity, m.case, None if math.isnan(m.x) else m.x)
-            == place
+    columns: dict[str, Column] = {
+        value: {
+            mean.scheme: mean
+            for mean in (*failures(some, measure), *of_headline(some, measure, view))
         }
-    return Outcome(heading, quantity.better == "higher", columns)
+        for value, some in means.items()
+    }
+    return Outcome(heading, view.quantity.better == "higher", columns)
 
 
 def _side_by_side(by: str, outcome: Outcome) -> Table:
     """Return a table with a column for each value, and the change between two."""
     values, labels = list(outcome.columns), outcome.labels
-    head = ["scheme", *values]
+    head = [*values]
     rows: list[list[str | Cell]] = [
         [label, *(_cell(outcome.columns[value], label) for value in values)]
         for label in labels
@@ -174,7 +164,7 @@ def _side_by_side(by: str, outcome: Outcome) -> Table:
     ]
     ends: list[Better] = ["higher" if outcome.higher else "lower"] * len(values)
     lines = [*order_lines(values, columns, ends), *_undecided(outcome)]
-    return Table(_title(by, outcome), head, rows, _seeds(outcome), tuple(lines))
+    return _table(by, outcome, head, rows, lines)
 
 
 def _best(by: str, outcome: Outcome) -> Table:
@@ -189,16 +179,12 @@ def _best(by: str, outcome: Outcome) -> Table:
     best = [list(means)[place] for place in np.nanargmin(table, axis=0)]
     whole = {value: some for value, some in means.items() if not np.isnan(some).any()}
     if not whole:
-        return Table(
-            _title(by, outcome),
-            ["scheme", "own best", "at"],
-            [
-                [label, _cell(outcome.columns[value], label), value]
-                for label, value in zip(labels, best, strict=True)
-            ],
-            _seeds(outcome),
-            ("no value has all schemes, so that places cannot be compared",),
-        )
+        own_best: list[list[str | Cell]] = [
+            [label, _cell(outcome.columns[value], label), value]
+            for label, value in zip(labels, best, strict=True)
+        ]
+        line = "no value has all schemes, so that places cannot be compared"
+        return _table(by, outcome, ["own best", "at"], own_best, [line])
     shared = min(whole, key=lambda value: float(whole[value].mean()))
     before, after = _places(whole[shared]), _places(own)
     common = outcome.columns[shared]
@@ -217,8 +203,7 @@ def _best(by: str, outcome: Outcome) -> Table:
         f"best on average over schemes: {shared}; * the place changes if each scheme "
         f"has its own best value"
     )
-    head = ["scheme", shared, "own best", "at", "place"]
-    return Table(_title(by, outcome), head, rows, _seeds(outcome), (line,))
+    return _table(by, outcome, [shared, "own best", "at", "place"], rows, [line])
 
 
 def _undecided(outcome: Outcome) -> list[str]:
@@ -275,19 +260,22 @@ def _places(numbers: np.ndarray) -> list[int]:
     return (np.argsort(np.argsort(numbers, kind="stable")) + 1).tolist()
 
 
-def _seeds(outcome: Outcome) -> int:
+def _table(
+    by: str,
+    outcome: Outcome,
+    head: list[str],
+    rows: list[list[str | Cell]],
+    lines: Iterable[str],
+) -> Table:
+    """Return the table of an outcome, with the number of seeds of its schemes."""
     shown = outcome.labels
-    return max(
+    seeds = max(
         len(mean.values)
         for column in outcome.columns.values()
         for label, mean in column.items()
         if label in shown
     )
-
-
-def _title(by: str, outcome: Outcome) -> str:
-    seeds = _seeds(outcome)
-    if seeds < 2:
-        return f"{outcome.heading} by {by} (1 seed)"
     spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
-    return f"{outcome.heading} by {by} ({spread})"
+    note = spread if seeds > 1 else "1 seed"
+    name = f"{outcome.heading} by {by}"
+    return Table(name, ["scheme", *head], rows, seeds, tuple(lines), note=note)

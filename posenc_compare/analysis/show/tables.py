@@ -19,12 +19,11 @@ from posenc_compare.analysis.core.quantities import (
     Curve,
     Floor,
     Headline,
-    Quantity,
     View,
 )
-from posenc_compare.analysis.core.sanitize import SHORT, clean
+from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.columns import Chosen, Column
+from posenc_compare.analysis.show.columns import Chosen, Column, pointed
 from posenc_compare.analysis.show.floors import FloorMean, floor_lines, floors_of
 from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
@@ -35,7 +34,16 @@ from posenc_compare.analysis.show.listing import (
     same_lines,
 )
 from posenc_compare.analysis.show.long import as_csv, long_table
-from posenc_compare.analysis.show.means import Mean, means_of, summary
+from posenc_compare.analysis.show.means import (
+    Mean,
+    Views,
+    failures,
+    means_of,
+    of_headline,
+    of_quantity,
+    summary,
+    views_of,
+)
 from posenc_compare.analysis.show.orders import best_of, may_rank, order_lines
 from posenc_compare.analysis.show.seconds import seconds_tables
 from posenc_compare.analysis.show.setting import SEVERAL, setting_line, texts_of
@@ -76,9 +84,11 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
         trained = [
             table
             for task, some in tasks.items()
-            for table in _tables(some, "training", chosen, task)
+            for table in (
+                *_tables(some, "training", chosen, task),
+                *seconds_tables(some, chosen),
+            )
         ]
-        trained += [t for some in tasks.values() for t in seconds_tables(some, chosen)]
     kinds: dict[str, list[Record]] = {kind: [] for kind in TITLES}
     for record in records:
         kind = str(record.spec.setting.get("kind"))
@@ -92,11 +102,11 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
 
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
-    """Return the tables of every task that networks were trained on, by its name."""
-    every = Chosen()
+    """Return the tables of each task by its name, if there are several tasks."""
+    every, tasks = Chosen(), by_task(records)
     return {
         task: _tables(some, "training", every, task) + seconds_tables(some, every)
-        for task, some in by_task(records).items()
+        for task, some in (tasks.items() if len(tasks) > 1 else ())
     }
 
 
@@ -104,17 +114,17 @@ def _tables(
     records: list[Record], kind: str, chosen: Chosen, task: str = FIRST
 ) -> list[Table]:
     """Return the tables of the records of one kind of setting and one task."""
-    means, views = means_of(records), _views(records)
+    means, views = means_of(records), views_of(records)
     tables = [
-        replace(table, title=f"{prefix(task)}{table.title}")
+        replace(table, name=f"{prefix(task)}{table.name}")
         for (measure, _), view in views.items()
         if (table := _table_of(view, measure, means, records, views, chosen, kind))
     ]
     headlines = (
         _headline(view, measure, means, kind)
-        for (measure, _), view in views.items()
+        for (measure, name), view in views.items()
         if isinstance(view, Headline)
-        and (_of(view.quantity, measure, means) or _failures(measure, means))
+        and (of_quantity(means, measure, name) or failures(means, measure))
     )
     columns = chosen.of(headlines)
     title = f"{prefix(task)}{TITLES[kind]}{_grid(records)}"
@@ -129,10 +139,10 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
         shown: dict[str, Column] = {}
         title = ""
         for task, records in tasks.items():
-            for (measure, quantity), view in _views(records).items():
+            for (measure, quantity), view in views_of(records).items():
                 if quantity == name and isinstance(view, Headline):
                     column = _headline(view, measure, means_of(records), "training")
-                    shown[task] = replace(column, heading=task)
+                    shown[task] = replace(column, name=task, arrow=False)
                     title = column.heading
         if not shown:
             continue
@@ -147,19 +157,6 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
     return tables
 
 
-Views = dict[tuple[str, str], View]
-"""By measure and quantity, in the order of display."""
-
-
-def _views(records: list[Record]) -> Views:
-    found = {
-        (record.measure, name): view
-        for record in records
-        for name, view in record.views.items()
-    }
-    return {place: found[place] for place in sorted(found)}
-
-
 def _table_of(
     view: View,
     measure: str,
@@ -172,11 +169,11 @@ def _table_of(
     """Return the table that a view has of its own, or None."""
     quantity = view.quantity
     better = quantity.better if kind != "probe" else "neither"
-    read = _of(quantity, measure, means)
+    read = of_quantity(means, measure, quantity.name)
     mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
     match view:
         case Curve():
-            title = f"{pointed(quantity)} by {quantity.x}"
+            title = f"{pointed(quantity.heading, quantity.better)} by {quantity.x}"
             labels = {record.label for record in records if record.measure == measure}
             own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
             own -= _without(mine)
@@ -184,17 +181,17 @@ def _table_of(
                 mean
                 for (name, _), other in views.items()
                 if name == measure and isinstance(other, Floor) and other.of == quantity
-                for mean in _of(other.quantity, measure, means)
+                for mean in of_quantity(means, measure, other.quantity.name)
             )
-            failed = _failures(measure, means)
+            failed = failures(means, measure)
             columns = chosen.of(_by_x(measure, mine, failed, better, floors))
             if not columns or not (mine or failed):
                 return None
             table = _layout(title, columns, records, own, ranked=True)
             return replace(table, lines=(*table.lines, *_reasons(mine, own)))
         case ByCase():
-            title = f"{pointed(quantity)}, by {quantity.x}"
-            curve = _of(view.of, measure, means) if view.of else []
+            title = f"{pointed(quantity.heading, quantity.better)}, by {quantity.x}"
+            curve = of_quantity(means, measure, view.of.name) if view.of else []
             mine = [*_as_trained(read, curve), *mine]
             columns = chosen.of(_by_x(measure, mine, [], better))
             if not mine or not columns:
@@ -206,26 +203,13 @@ def _table_of(
 
 def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Column:
     """Return the column of one row of a quantity; a trained one has an order."""
-    case = clean(view.case, SHORT)  # as rows have it
-    chosen = [
-        mean
-        for mean in _of(view.quantity, measure, means)
-        if mean.case == case
-        and (mean.x == view.x or (view.x is None and math.isnan(mean.x)))
-    ]
-    failed = _failures(measure, means)
-    better = view.quantity.better if kind != "probe" else "neither"
-    heading = pointed(view.quantity) if kind != "probe" else view.quantity.heading
-    return Column(heading, measure, failed + chosen, better)
-
-
-def pointed(quantity: Quantity) -> str:
-    """Return the heading of a quantity, with an arrow to its better end."""
-    return quantity.heading + {"lower": " ↓", "higher": " ↑"}.get(quantity.better, "")
-
-
-def _of(quantity: Quantity, measure: str, means: list[Mean]) -> list[Mean]:
-    return [m for m in means if (m.measure, m.quantity) == (measure, quantity.name)]
+    return Column(
+        view.quantity.heading,
+        measure,
+        failures(means, measure) + of_headline(means, measure, view),
+        view.quantity.better if kind != "probe" else "neither",
+        arrow=True,
+    )
 
 
 def _without(means: list[Mean]) -> set[str]:
@@ -244,11 +228,6 @@ def _reasons(means: list[Mean], shown: set[str]) -> list[str]:
             schemes.append(mean.scheme)
     parts = [f"{', '.join(names)} ({note})" for note, names in found.items() if names]
     return [f"without a number: {'; '.join(parts)}"] if parts else []
-
-
-def _failures(measure: str, means: list[Mean]) -> list[Mean]:
-    """Return those that say why a whole measure failed."""
-    return [mean for mean in means if mean.measure == measure and not mean.quantity]
 
 
 def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
@@ -280,8 +259,10 @@ def without_result(records: list[Record]) -> list[Table]:
         if r.status != "ok"
     )
     head = ["scheme", "measure", "seed", "status", "reason"]
-    title = f"Cells without a result ({coverage(records)})"
-    return [Table(title, head, [[*row] for row in rows])] if rows else []
+    if not rows:
+        return []
+    body: list[list[str | Cell]] = [[*row] for row in rows]
+    return [Table("Cells without a result", head, body, note=coverage(records))]
 
 
 def coverage(records: Iterable[Record]) -> str:
@@ -295,32 +276,31 @@ def coverage(records: Iterable[Record]) -> str:
     return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
 
 
-def write_tables(records: list[Record], folder: Path, columns: str = "") -> list[Path]:
+def write_tables(
+    records: list[Record], folder: Path, tables: list[Table] | None = None
+) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
     Of several tasks each has tables of its own, in the folder `tasks`.
 
     Args:
-        records: of the comparison.
+        records: of the comparison; without any there are no files of all numbers.
         folder: where the files go; made if it is missing.
-        columns: of table.md and table.tex, as in `display_tables`.
+        tables: of table.md and table.tex; all tables of the records, if not given.
 
     Raises:
-        ConfigError: if no table has such a column.
         StoreError: if one cannot be written.
     """
     texts: dict[str, str] = {}
-    pages = task_tables(records)
-    for task, own in pages.items() if len(pages) > 1 else ():
+    for task, own in task_tables(records).items():
         texts[f"tasks/{page_name(task)}.md"] = as_markdown(own)
         texts[f"tasks/{page_name(task)}.tex"] = as_latex(own)
-    tables = display_tables(records, columns) + without_result(records)
-    texts |= {
-        "rows.csv": as_csv(long_table(records)),
-        "table.csv": as_csv(summary(records)),
-        "table.md": as_markdown(tables),
-        "table.tex": as_latex(tables),
-    }
+    if records:
+        texts["rows.csv"] = as_csv(long_table(records))
+        texts["table.csv"] = as_csv(summary(records))
+    if tables is None:
+        tables = display_tables(records) + without_result(records)
+    texts |= {"table.md": as_markdown(tables), "table.tex": as_latex(tables)}
     try:
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -380,6 +360,7 @@ def _layout(
         key=lambda label: by_family(families[label], label),
     )
     lines: list[str] = []
+    below: dict[int, tuple[str, ...]] = {}
     best: list[set[str]] = [set() for _ in columns]
     better: list[Better] = [column.better for column in columns]
     if {*better} != {"neither"}:
@@ -397,7 +378,8 @@ def _layout(
             lines.append(SEVERAL)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
-        lines += floor_lines(headings, kept, floors, higher=better[-1] == "higher")
+        below = floor_lines(headings, kept, floors, higher=better[-1] == "higher")
+        lines += [line for some in below.values() for line in some]
         if one_text:
             best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
         shown = [
@@ -418,7 +400,7 @@ def _layout(
     if any(record.status != "ok" for record in behind):
         caption = f"{caption} ({whole})"
     return Table(
-        f"{title} ({spread}; {whole})",
+        title,
         ["scheme", *(column.heading for column in columns)],
         [[label, *row] for label, row in zip(labels, cells, strict=True)],
         seeds,
@@ -426,6 +408,8 @@ def _layout(
         tuple(families.get(label, "") for label in labels),
         frozenset(measures),
         caption,
+        f"{spread}; {whole}",
+        below,
     )
 
 

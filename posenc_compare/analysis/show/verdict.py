@@ -1,60 +1,59 @@
-"""What a comparison says in a few words: who is best of a table, or why nobody is.
+"""The best schemes of tables, and the reasons to claim less than tables seem to show.
 
-A sentence claims no more than the marks of its table: schemes are best of a column if
-the test of all pairs tells each of them apart from each of the others.
+Schemes are best of a column if the test of all pairs finds each of them significantly
+better than each of the others.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.show.floors import BELOW
 from posenc_compare.analysis.show.format import Cell, Table, cell_text
 from posenc_compare.stats.pairs import FEWEST
 
 QUICK = PRESETS["quick"].training.steps
+TABLES = 4  # that are summed up
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The best of the last column of a table that has any.
+class Best:
+    """The best schemes of a table, in the last column that has any.
 
     Attributes:
         column: its heading.
-        best: rows of the best group, each told apart from each outside of it, and their
-            numbers.
-        count: of schemes with a number in this column.
-        below: lines that name who does not beat a floor in this column.
+        names: of the schemes.
+        others: how many other schemes have a number in this column.
+        below: lines on schemes that do not beat a floor in this column.
     """
 
     column: str
-    best: list[tuple[str, str]]
-    count: int
-    below: list[str]
+    names: list[str]
+    others: int
+    below: tuple[str, ...]
 
 
-def verdict(table: Table) -> Verdict | None:
-    """Return who is best of a table; None if nobody is told apart."""
-    places = table.best
-    if not places:
+def best_of_tables(tables: Sequence[Table]) -> dict[int, Best]:
+    """Return the best schemes of the first tables that have any, by their place."""
+    found = {place: best_of_table(table) for place, table in enumerate(tables)}
+    known = [(place, best) for place, best in found.items() if best]
+    return dict(known[:TABLES])
+
+
+def best_of_table(table: Table) -> Best | None:
+    """Return the best schemes of a table; None if no difference is significant."""
+    if not table.best:
         return None
-    column = max(j for _, j in places)
+    column = max(j for _, j in table.best)
     cells = [row[column] for row in table.rows]
     count = sum(
         bool(family) and isinstance(cell, Cell) and cell.mean is not None
         for cell, family in zip(cells, table.families, strict=True)
     )
-    best = [
-        (cell_text(table.rows[i][0], table.seeds), cell_text(cells[i], table.seeds))
-        for i, j in sorted(places)
-        if j == column
-    ]
-    heading = table.head[column]
-    start = re.compile(rf"{re.escape(BELOW)} .* at {re.escape(heading)}: ")
-    below = [line for line in table.lines if start.match(line)]
-    return Verdict(heading, best, count, below)
+    rows = [i for i, j in sorted(table.best) if j == column]
+    names = [cell_text(table.rows[i][0], table.seeds) for i in rows]
+    below = table.below.get(column, ())
+    return Best(table.head[column], names, count - len(names), below)
 
 
 def warnings_of(records: Iterable[Record]) -> list[str]:
@@ -64,14 +63,14 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
     trained = [record for record in known if record.task]
     if not trained:
         found.append(
-            "Nothing here was trained. The measures describe schemes; none of them "
-            "says which scheme is better."
+            "Nothing was trained. Measures without training describe schemes; none of "
+            "them ranks schemes."
         )
     seeds = len({record.spec.seed for record in trained})
     if 0 < seeds < FEWEST:
         found.append(
-            f"{seeds} seed{'s' * (seeds != 1)} cannot put schemes in an order: "
-            f"{FEWEST} are needed. Differences between rows may be chance."
+            f"{seeds} seed{'s' * (seeds != 1)} cannot rank schemes: {FEWEST} are "
+            f"needed. Differences between rows may be chance."
         )
     steps = {record.spec.setting.get("steps") for record in trained}
     counts = [step for step in steps if isinstance(step, int)]

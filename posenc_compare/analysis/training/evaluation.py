@@ -23,7 +23,7 @@ def evaluate(
     Args:
         model: the decoder.
         batch: sequences of one length.
-        autocast: as in `Recipe`.
+        autocast: run the network in bfloat16 where torch's autocast does.
         score: bits_per_byte, or accuracy, 1 for a token that is foreseen and else 0.
 
     Returns:

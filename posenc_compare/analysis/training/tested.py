@@ -53,18 +53,18 @@ class Tests:
         name = f"{KEPT}{batch.tokens.shape[1]}.{case}"
         found = self._kept.get(name)
         if found is None or found.shape != batch.tokens.shape:
-            model, autocast = self.trainer.model, self.trainer.recipe.autocast
+            model, autocast = self.trainer.model, self.trainer.autocast
             with model.use_schemes(schemes):
                 found = evaluate(model, batch, autocast, self.score)
             self._kept[name] = found
             if progress.checkpoints.due():
                 state = {**self.trainer.state(), **self._kept}
-                progress.checkpoints.save(self.trainer.recipe.steps, state)
+                progress.checkpoints.save(self.trainer.setting.steps, state)
         return found
 
     def _restore(self, step: int, tensors: dict[str, Tensor]) -> None:
         kept = {n: scores for n, scores in tensors.items() if n.startswith(KEPT)}
-        if kept and step < self.trainer.recipe.steps:
+        if kept and step < self.trainer.setting.steps:
             raise ValueError(f"{min(kept)} is of a network that is not trained")
         for name, scores in kept.items():
             length = name.removeprefix(KEPT).partition(".")[0]

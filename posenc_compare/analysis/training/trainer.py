@@ -1,14 +1,12 @@
 """Train a decoder at one length.
 
 Batches, initial weights and the learning rate of every step are pure functions of
-the recipe, the seed and the step, so every scheme sees the same bytes in the same
+the setting and the step, so every scheme sees the same bytes in the same
 order, and a training that is stopped goes on as if it had not been.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +14,6 @@ from torch import Tensor, nn
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.captured import Captured, Fed, graphs_for
 from posenc_compare.analysis.training.decoder import Decoder, ids_of
 from posenc_compare.analysis.training.optimiser import groups
 from posenc_compare.analysis.training.tasks.task import Task
@@ -28,62 +25,32 @@ from posenc_compare.transfer import sent
 LOOK = 64  # steps between looks at the losses on a GPU, which waits for its work then
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a decoder is trained.
-
-    Attributes:
-        steps: optimiser steps.
-        length: tokens per sequence.
-        learning_rate: peak of AdamW's rate; warmed up linearly over a tenth of the
-            steps, then lowered along a cosine to a tenth.
-        weight_decay: of matrices; vectors and scheme parameters are not decayed.
-        scheme_rate: rate of a scheme's own parameters, as a multiple of the rate of
-            the network; 0: by what they act on.
-        autocast: run the network in bfloat16 where torch's autocast does.
-        compiled: compile the network with `torch.compile`.
-        drop: steps, the last ones, that are trained without positions.
-        captured: launch steps as CUDA graphs, where that can be done.
-    """
-
-    steps: int
-    length: int
-    learning_rate: float
-    weight_decay: float
-    scheme_rate: float
-    autocast: bool
-    compiled: bool
-    drop: int = 0
-    captured: bool = False
-
-
 class Trainer:
     """A decoder in training.
 
     Args:
         model: the decoder, on its device.
         task: where batches come from.
-        recipe: how to train.
-        seed: of the batches.
+        setting: how to train; its seed is that of the batches.
     """
 
-    def __init__(self, model: Decoder, task: Task, recipe: Recipe, seed: int) -> None:
+    def __init__(self, model: Decoder, task: Task, setting: Training) -> None:
         self.model = model
         self.task = task
-        self.recipe = recipe
-        self.seed = seed
+        self.setting = setting
+        self.autocast = setting.dtype == "bfloat16"
         self.run: Callable[..., Tensor] = model
-        if recipe.compiled:
-            self.run = torch.compile(model)
+        if setting.compiled:
+            # On a GPU this also replays launches, as CUDA graphs, where it can.
+            self.run = torch.compile(model, mode="reduce-overhead")
         self.device = model.embedding.weight.device
-        graphs = graphs_for(self.device) if recipe.captured else None
-        self.captured = Captured(self, graphs) if recipe.captured else None
-        self.optimiser = self._optimiser(in_memory=graphs is not None)
+        own = groups(model, setting.weight_decay, setting.scheme_rate)
+        self.optimiser = torch.optim.AdamW(own, setting.learning_rate, (0.9, 0.95))
         self.done = 0  # steps
         self.dropped = False  # whether the network goes without positions by now
         # Nats of every step, in one block: many small ones that stay would lie among
         # the large ones that come and go, and no block as large would fit there again.
-        self.losses = torch.zeros(recipe.steps, device=self.device)
+        self.losses = torch.zeros(setting.steps, device=self.device)
         self.norms: list[Tensor] = []  # of the gradients of steps not looked at yet
         self.look = LOOK if self.device.type == "cuda" else 1
 
@@ -98,23 +65,21 @@ class Trainer:
             Stopped: if the run was asked to stop.
         """
         self.model.train()
-        for step in range(self.done, self.recipe.steps):
+        for step in range(self.done, self.setting.steps):
             self._drop(step)
             self.step(step)
             progress(1)
             if not self.norms and progress.checkpoints.due():
                 progress.checkpoints.save(step + 1, self.state())
-        self._drop(self.recipe.steps)  # it may have been done when it was stopped
+        self._drop(self.setting.steps)  # it may have been done when it was stopped
         return (self.losses.cpu() / math.log(2)).tolist()
 
     def _drop(self, step: int) -> None:
         """Leave positions out from their step on, and do so once."""
-        kept = self.recipe.steps - self.recipe.drop
-        if self.recipe.drop and step >= kept and not self.dropped:
+        kept = self.setting.steps - self.setting.dropped_steps
+        if self.setting.dropped_steps and step >= kept and not self.dropped:
             self.model.drop_schemes()
             self.dropped = True
-            if self.captured:
-                self.captured.begin()
 
     def step(self, number: int) -> None:
         """Take the step of a number.
@@ -122,65 +87,38 @@ class Trainer:
         Raises:
             NonFiniteError: if losses are looked at, and one is no finite number.
         """
-        recipe = self.recipe
-        rate = recipe.learning_rate * _schedule(number, recipe.steps)
+        setting = self.setting
+        rate = setting.learning_rate * _schedule(number, setting.steps)
         for group in self.optimiser.param_groups:
-            _set_rate(group, rate * group["rate"])
-        steps = self.captured or self
-        loss, norm = steps.gradients(self._fed(number))
-        self.losses[number] = loss
-        self.done = number + 1
-        self.norms.append(norm)
-        if len(self.norms) == self.look or self.done == recipe.steps:
-            self._check_finite()  # clipping spreads a NaN to all gradients
-        steps.update(norm)
-
-    def gradients(self, fed: Fed) -> tuple[Tensor, Tensor]:
-        """Return the loss and the norm of all gradients, which are there then."""
-        loss = self.loss(fed)
+            group["lr"] = rate * group["rate"]
+        loss = self._loss(number)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self.losses[number] = loss.detach()
+        self.done = number + 1
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        return loss.detach(), nn.utils.get_total_norm(gradients)
-
-    def update(self, norm: Tensor) -> None:
-        """Clip gradients, whose norm is given, and move the parameters by them."""
+        norm = nn.utils.get_total_norm(gradients)
+        self.norms.append(norm)
+        if len(self.norms) == self.look or self.done == setting.steps:
+            self._check_finite()  # clipping spreads a NaN to all gradients
         nn.utils.clip_grads_with_norm_(self.model.parameters(), 1.0, norm)
         self.optimiser.step()
 
-    def loss(self, fed: Fed) -> Tensor:
+    def _loss(self, step: int) -> Tensor:
         """Return the mean cross-entropy in nats, each place by its weight."""
-        autocast = self.recipe.autocast
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=autocast):
-            logits = self.run(fed.tokens, fed.positions, fed.ids)
+        batch = self.task.batch(step, self.setting.seed)
+        tokens = sent(batch.tokens, self.device)
+        targets = sent(batch.targets.reshape(-1), self.device)
+        positions = batch.positions_for(self.model.axes)
+        ids = ids_of(self.setting.seed, step)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+            logits = self.run(tokens, positions, ids)
         logits = logits.float().reshape(-1, logits.shape[-1])
-        if fed.weights is None:
-            return F.cross_entropy(logits, fed.targets)
-        losses = F.cross_entropy(logits, fed.targets, reduction="none")
-        return (losses * fed.weights).sum() / fed.weights.sum()
-
-    def _fed(self, step: int) -> Fed:
-        """Return what a step is given."""
-        batch = self.task.batch(step, self.seed)
-        weights = batch.weights
-        if weights is not None:
-            weights = sent(weights.reshape(-1), self.device)
-        return Fed(
-            sent(batch.tokens, self.device),
-            sent(batch.targets.reshape(-1), self.device),
-            weights,
-            batch.positions_for(self.model.axes),
-            ids_of(self.seed, step),
-        )
-
-    def _optimiser(self, *, in_memory: bool) -> torch.optim.AdamW:
-        """Return AdamW, with its rates and its count of steps on the device or not."""
-        own = groups(self.model, self.recipe.weight_decay, self.recipe.scheme_rate)
-        rate = self.recipe.learning_rate
-        for group in own if in_memory else ():
-            group["lr"] = torch.tensor(rate, device=self.device)
-        betas = (0.9, 0.95)
-        return torch.optim.AdamW(own, rate, betas, capturable=in_memory)
+        if batch.weights is None:
+            return F.cross_entropy(logits, targets)
+        losses = F.cross_entropy(logits, targets, reduction="none")
+        weights = sent(batch.weights.reshape(-1), self.device)
+        return (losses * weights).sum() / weights.sum()
 
     def _check_finite(self) -> None:
         """Look at the steps since the last look, before the last is taken.
@@ -222,7 +160,7 @@ class Trainer:
         """Return the bytes that `state` takes at the most, with room for names."""
         tensors = [tensor for _, tensor in self._named()]
         held = sum(3 * t.numel() * t.element_size() + 4096 for t in tensors)
-        return held + 4 * self.recipe.steps
+        return held + 4 * self.setting.steps
 
     def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
         """Go on from what `state` returned after `step` steps.
@@ -243,8 +181,6 @@ class Trainer:
                         for part in ("exp_avg", "exp_avg_sq")
                     }
                     count = tensors[f"optimiser.step.{name}"]
-                    if self.optimiser.defaults["capturable"]:
-                        count = count.to(self.device)
                     self.optimiser.state[tensor] = {"step": count, **moments}
 
     def _check(self, step: int, tensors: dict[str, Tensor]) -> None:
@@ -257,8 +193,8 @@ class Trainer:
                 wanted[f"optimiser.step.{name}"] = ((), torch.float32)
                 for part in ("exp_avg", "exp_avg_sq"):
                     wanted[f"optimiser.{part}.{name}"] = known
-        if not 0 < step <= self.recipe.steps:
-            raise ValueError(f"its step must be up to {self.recipe.steps}, got {step}")
+        if not 0 < step <= self.setting.steps:
+            raise ValueError(f"its step must be up to {self.setting.steps}, got {step}")
         if tensors.keys() != wanted.keys():
             name = min(tensors.keys() ^ wanted.keys())
             raise ValueError(f"{name} is missing or not of this training")
@@ -300,26 +236,7 @@ def trainer_of(variant: Variant, setting: Training) -> Trainer:
         facts.get("axes", 1),
     )
     model.to(setting.device)
-    recipe = Recipe(
-        setting.steps,
-        setting.length,
-        setting.learning_rate,
-        setting.weight_decay,
-        setting.scheme_rate,
-        setting.dtype == "bfloat16",
-        setting.compiled,
-        setting.dropped_steps,
-        setting.captured,
-    )
-    return Trainer(model, task, recipe, setting.seed)
-
-
-def _set_rate(group: dict[str, Any], rate: float) -> None:
-    """Set the rate of some parameters, where it lies."""
-    if isinstance(group["lr"], Tensor):
-        group["lr"].fill_(rate)
-    else:
-        group["lr"] = rate
+    return Trainer(model, task, setting)
 
 
 def _schedule(step: int, steps: int) -> float:

@@ -35,7 +35,6 @@ def run(request: Request) -> Tensor:
 
     call, bias = request.call, request.bias
     mask = request.plan.once(
-        ("block mask", call.window),
         lambda: module.create_block_mask(
             lambda b, h, i, j: call.may_look(b, i, j),
             None if call.alike else call.q.shape[0],
@@ -43,6 +42,7 @@ def run(request: Request) -> Tensor:
             *call.sizes,
             device=request.q.device,
         ),
+        *("block mask", call.window),
     )
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

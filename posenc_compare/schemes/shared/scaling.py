@@ -14,16 +14,27 @@ where papers and codes disagree.
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 
-RULES = ("pi", "ntk", "ntk_dynamic", "ntk_by_parts", "yarn", "llama3", "longrope")
+RAMP = ("factor", "original", "alpha", "beta")
+OPTIONS = {  # of `rope`, that each rule has
+    "none": (),
+    "pi": ("factor",),
+    "ntk": ("factor",),
+    "ntk_dynamic": ("factor",),
+    "ntk_by_parts": RAMP,
+    "yarn": RAMP,
+    "llama3": RAMP,
+    "longrope": ("factor", "original", "factors"),
+}
+DEFAULTS = {"factor": 0.0, "original": 0, "alpha": 1.0, "beta": 0.0, "factors": ""}
+RULES = tuple(rule for rule in OPTIONS if rule != "none")
 BY_RANK = ("ntk", "ntk_dynamic", "longrope")  # from the fastest pair to the slowest
-BETA = {"ntk_by_parts": 32.0, "yarn": 32.0, "llama3": 4.0}
 
 
 @dataclass(frozen=True)
@@ -33,40 +44,68 @@ class Scaling:
     Attributes:
         scheme: name of the scheme that uses it, for messages.
         rule: one of `RULES`, or none.
-        factor: how many times as long the text may become.
         original: positions that were trained.
-        length: of ntk_dynamic, positions of the text; 0 means `factor * original`.
+        factor: how many times as long the text may become.
         alpha: pairs with fewer rotations within the original length are slowed by
             the whole factor.
         beta: pairs with more rotations keep their frequency; 0 means as published,
             32 and for llama3 4.
-        ramp: of yarn, what the passage from alpha to beta is linear in.
-        temperature: of yarn and longrope, where the temperature acts.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
     """
 
     scheme: str
     rule: str
-    factor: float
     original: int
-    length: int
-    alpha: float
-    beta: float
-    ramp: Literal["index", "rotations"]
-    temperature: Literal["cos_sin", "scale", "none"]
-    factors: str
+    factor: float = 1.0
+    alpha: float = 1.0
+    beta: float = 0.0
+    factors: str = ""
 
     def __post_init__(self) -> None:
-        if self.factor < 1 or (self.rule == "none" and self.factor != 1):
-            wanted = "1 without scaling" if self.rule == "none" else "at least 1"
-            raise self._refused(f"factor must be {wanted}, got {self.factor}")
-        if self.original < 1 or self.length < 0:
+        if not self.factor >= 1:
+            raise self._refused(f"factor must be at least 1, got {self.factor}")
+        if self.original < 1:
             raise self._refused(
-                f"original and length must be at least 1, or 0 for the default, "
-                f"got {self.original} and {self.length}"
+                f"original must be at least 1, or 0 for the default, got "
+                f"{self.original}"
             )
         if self.rule == "longrope" and self.original < 2:
             raise self._refused("longrope needs an original length of 2, got 1")
+        if not 0 < self.alpha < self._beta:
+            raise self._refused(
+                f"alpha must be above 0 and below beta, got {self.alpha} and "
+                f"{self._beta}"
+            )
+
+    @classmethod
+    def of(
+        cls, scheme: str, rule: str, length: int, options: dict[str, float | str]
+    ) -> "Scaling":
+        """Return a rule with those of the options that are not at their default.
+
+        Args:
+            scheme: name of the scheme that uses it.
+            rule: one of `RULES`, or none.
+            length: positions that were trained, unless the options name another number.
+            options: of `rope`, by name.
+
+        Raises:
+            ConfigError: if the rule lacks an option, or has it not, or out of range.
+        """
+        given: dict[str, Any] = {n: x for n, x in options.items() if x != DEFAULTS[n]}
+        for name in given:
+            if name not in OPTIONS[rule]:
+                other = next(r for r, names in OPTIONS.items() if name in names)
+                raise ConfigError(
+                    f"{scheme}: {name} must not be given with scaling={rule}, got "
+                    f"{given[name]!r}; scaling={other} would work"
+                )
+        if rule != "none" and given.keys().isdisjoint({"factor", "factors"}):
+            raise ConfigError(
+                f"{scheme}: scaling={rule} must have a factor, got none; "
+                f"factor=4 would work"
+            )
+        return cls(scheme, rule, **{"original": length, **given})
 
     @property
     def attention_factor(self) -> float:
@@ -79,15 +118,12 @@ class Scaling:
 
     def check_pairs(self, pairs: int) -> None:
         """Raise `ConfigError` unless the rule serves this many pairs."""
-        self._check_ends()
         count = len(self._listed())
-        if self.rule == "longrope" and count:
-            if count != pairs:
-                raise self._refused(
-                    f"factors must hold one number for each of {pairs} pairs, "
-                    f"got {count}"
-                )
-        elif self.rule in BY_RANK and pairs < 2:
+        if count not in (0, pairs):
+            raise self._refused(
+                f"factors must hold one number for each of {pairs} pairs, got {count}"
+            )
+        if not count and self.rule in BY_RANK and pairs < 2:
             raise self._refused(f"{self.rule} needs at least 2 pairs, got {pairs}")
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
@@ -106,8 +142,7 @@ class Scaling:
             case "ntk":
                 return inv_freq / _by_rank(inv_freq, self.factor)
             case "ntk_dynamic":
-                length = max(self.length or self.factor * self.original, self.original)
-                grown = self.factor * (length / self.original - 1) + 1
+                grown = self.factor * (self.factor - 1) + 1
                 return inv_freq / _by_rank(inv_freq, grown)
             case "longrope":
                 listed = self._listed()
@@ -122,22 +157,14 @@ class Scaling:
     def _refused(self, why: str) -> ConfigError:
         return ConfigError(f"{self.scheme}: {why}")
 
-    def _check_ends(self) -> None:
-        if not 0 < self.alpha < self._beta:
-            raise self._refused(
-                f"alpha must be above 0 and below beta, got {self.alpha} and "
-                f"{self._beta}"
-            )
-
     def _kept(self, inv_freq: Tensor, base: float) -> Tensor:
         """Return how much of its frequency each pair keeps, from 0 to 1."""
-        self._check_ends()  # of a trained network's numbers under another rule
-        if self.rule != "yarn" or self.ramp == "rotations":
+        if self.rule != "yarn":
             rotations = self.original * inv_freq / (2 * math.pi)
             share = (rotations - self.alpha) / (self._beta - self.alpha)
             return share.clamp(0, 1)
         if base <= 1:
-            raise self._refused(f"ramp=index needs a base above 1, got {base}")
+            raise self._refused(f"yarn needs a base above 1, got {base}")
         first = max(math.floor(self._index(self._beta, inv_freq, base)), 0)
         last = math.ceil(self._index(self.alpha, inv_freq, base))
         last = max(first, min(last, 2 * len(inv_freq) - 1))
@@ -152,7 +179,7 @@ class Scaling:
 
     @property
     def _beta(self) -> float:
-        return self.beta or BETA.get(self.rule, 32.0)
+        return self.beta or (4.0 if self.rule == "llama3" else 32.0)
 
     def _listed(self) -> list[float]:
         try:

@@ -32,7 +32,7 @@ def of_plugin(entry: Entry) -> bool:
 
 
 def draw(
-    name: str, records: list[Record], endings: Sequence[str], dpi: int, stamp: str
+    name: str, records: list[Record], endings: Sequence[str], dpi: int
 ) -> tuple[Files, str]:
     """Return the files of a plot by name, and why there are none, if it fails.
 
@@ -41,19 +41,18 @@ def draw(
         records: it is drawn from; there are no files if they hold nothing for it.
         endings: formats.
         dpi: resolution of PNG.
-        stamp: that the files carry.
     """
     try:
         figure = PLOTS.get(name)(records)
         if figure is None:
             return {}, ""
-        return {f"{name}.{e}": render(figure, e, dpi, stamp) for e in endings}, ""
+        return {f"{name}.{e}": render(figure, e, dpi) for e in endings}, ""
     except (Exception, SystemExit) as error:  # odd arrays fail in many ways
         return {}, f"{type(error).__name__}: {error}"
 
 
 def draw_apart(
-    entry: Entry, records: list[Record], endings: Sequence[str], dpi: int, stamp: str
+    entry: Entry, records: list[Record], endings: Sequence[str], dpi: int
 ) -> tuple[Files, str]:
     """Return what `draw` does; a new process draws, for `SECONDS` at most."""
     paper = PAPER.get()
@@ -62,7 +61,7 @@ def draw_apart(
         "plot": [str(entry.path), entry.module, entry.origin],
         "style": str(paper.style or ""),
         "width": paper.width,
-        "given": [entry.name, list(endings), dpi, stamp],
+        "given": [entry.name, list(endings), dpi],
         "records": [{**record.to_json(), "key": record.key} for record in records],
     }
     with subprocess.Popen(
@@ -95,12 +94,12 @@ def main() -> None:
     PLOTS.entries()
     file, module, origin = asked["plot"]
     PLOTS.declare(Path(file), module, origin)
-    name, endings, dpi, stamp = asked["given"]
+    name, endings, dpi = asked["given"]
     style = Path(asked["style"]) if asked["style"] else None
     paper = replace(paper_of("", style), width=asked["width"])
     with on_paper(paper):
         records = [Record.from_json(body) for body in asked["records"]]
-        files, problem = draw(name, records, endings, dpi, stamp)
+        files, problem = draw(name, records, endings, dpi)
     texts = {n: base64.b64encode(data).decode() for n, data in files.items()}
     with os.fdopen(answers, "w") as stream:
         json.dump([texts, problem], stream)

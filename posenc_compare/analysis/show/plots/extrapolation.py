@@ -1,46 +1,45 @@
-"""Extrapolation: bits per byte against the test length."""
+"""Extrapolation: bits per byte against the test length, and at every position."""
 
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.floors import one_floor
-from posenc_compare.analysis.show.plots.alike import drawn_once
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
+    array_rows,
     in_bits,
-    means_table,
+    merge_equal,
+    rows_of,
     training_length,
 )
-from posenc_compare.analysis.show.plots.lines import (
-    draw_lines,
-    ended,
-    mark_ends,
-    shade,
-)
 from posenc_compare.analysis.show.plots.panels import (
-    add_legends,
-    groups_of,
+    band_entry,
+    by_family,
+    draw_lines,
+    legend_below,
+    legend_beside,
+    length_axis,
+    mark_ends,
+    mark_training,
+    name_axes,
     new_panels,
-    outer_labels,
+    note_setting,
+    value_axis,
 )
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.said import say_setting
-from posenc_compare.analysis.show.plots.style import (
-    MIDDLE,
-    looks,
-    mark_training,
-    power_ticks,
-)
+from posenc_compare.analysis.show.plots.style import MIDDLE, Look, looks
+from posenc_compare.analysis.show.setting import short_setting
 
-WIDE = 2.0  # ratio of the ends from which the axis of bits is logarithmic
-TICKS = (0.5, 0.7, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8)
-APART = 0.07  # of the height: nearer names would lie over one another
-FLOORS = "floor_bits_per_byte"
-NAME = 0.3  # inches of the names of floors
-LABELS = ("test length (bytes)", "bits per byte")
+BITS, FLOORS = "bits_per_byte", "floor_bits_per_byte"
+BINS_PER_OCTAVE = 2
+FIRST = 8  # positions in the first bin: fewer windows say little of each
+FEW = 6  # schemes whose lines fit into one column
+GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
 
 
 @register_plot(
@@ -51,114 +50,138 @@ LABELS = ("test length (bytes)", "bits per byte")
     "intervals. Grey: n-gram models of the same training bytes.",
 )
 def draw_extrapolation(records: list[Record]) -> Figure | None:
-    """Draw the mean over seeds as a line and its interval as a shade.
+    """Draw a line for each scheme; of many schemes, a panel for each family.
 
-    A line that ends at a bar belongs to a scheme that defines no further positions;
-    where all schemes share a panel, the legend says how many it does. All panels have
-    one scale of bits, so that families can be compared. Grey lines are models without
-    a scheme, where they are in sight.
+    A line that ends at a bar belongs to a scheme that defines no further positions.
+    All panels have one scale of bits, so that families can be compared.
     """
-    styles = looks(records)
-    chosen = in_bits(records)
-    rows = means_table(chosen, styles)
-    floors = rows[(rows["quantity"] == FLOORS) & rows["x"].gt(0)]
-    rows = rows[(rows["quantity"] == "bits_per_byte") & rows["x"].gt(0)]
+    styles, chosen = looks(records), in_bits(records)
+    every = rows_of(chosen, styles)
+    every = every[every["x"] > 0]
+    rows = every[every["quantity"] == BITS]
     if rows["value"].isna().all():
         return None
-    styles, rows = drawn_once(styles, rows)
-    groups = groups_of(styles, rows["scheme"])
-    figure, panels = new_panels(groups)
-    handles, notes = [], rows[rows["value"].isna()]
-    notes = notes.groupby("scheme", sort=False)["note"].first().to_dict()
-    for axes, texts in zip(panels, groups.values(), strict=True):
-        curves = rows[rows["scheme"].isin(texts)].dropna(subset="value")
-        handles.append(draw_lines(axes, curves, styles, markers=True))
-        mark_ends(axes, curves, [text for text in notes if text in texts], styles)
-    trained = [name_axes(axes, rows, chosen) for axes in panels]
-    common = _say_why(handles[0], notes) if len(panels) == 1 else []
-    if len(panels) > 1 and notes:
-        common.append(ended("no further positions"))
-    bits = wide_axis(panels[0])
-    same = one_floor(chosen, FLOORS)  # else there would be too many lines
-    named = [draw_floors(axes, floors) for axes in panels if same]
-    add_legends(
-        figure,
-        panels,
-        handles,
-        [*common, *trained[:1], *shade(rows)],
-        room=NAME if any(named) else 0,
+    ended = set(rows.loc[rows["value"].isna(), "scheme"])
+    floors = every[every["quantity"] == FLOORS] if one_floor(chosen, FLOORS) else None
+    return draw_families(
+        rows,
+        styles,
+        chosen,
+        ended=ended,
+        floors=floors,
+        names=("test length (bytes)", "bits per byte"),
     )
-    outer_labels(panels, LABELS[0], bits)
-    say_setting(figure, chosen)
+
+
+@register_plot(
+    "position_bits",
+    order=30,
+    measure="extrapolation",
+    caption="Bits per byte at every position of the longest window: means over seeds "
+    "with their 95% intervals.",
+)
+def draw_position_bits(records: list[Record]) -> Figure | None:
+    """Draw the mean over seeds in bins of equal width on the logarithmic axis.
+
+    A line that ends at a bar belongs to a scheme that defines no further positions; it
+    was tested in shorter windows.
+    """
+    styles, chosen = looks(records), in_bits(records)
+    rows = array_rows(chosen, "position_bits", styles)
+    if rows["value"].isna().all():
+        return None
+    reach = rows.groupby("scheme")["x"].max()
+    return draw_families(
+        binned(rows),
+        styles,
+        chosen,
+        ended=set(reach.index[reach < reach.max()]),
+        names=("position in the window (bytes)", "bits per byte"),
+        markers=False,
+    )
+
+
+def binned(rows: Frame) -> Frame:
+    """Return the mean of each bin of positions, of each scheme and seed.
+
+    Args:
+        rows: `scheme`, `seed`, `x` from 0 on, and `value`, bits at each position.
+
+    Returns:
+        The same columns; `x` is the geometric mean of the positions, from 1 on.
+    """
+    position = rows["x"] + 1
+    octave = np.log2(position.clip(lower=FIRST)) * BINS_PER_OCTAVE
+    parts = rows.assign(bin=np.ceil(octave - 1e-9), x=np.log(position))
+    keys = ["scheme", "seed", "bin"]
+    means = parts.groupby(keys, sort=False, as_index=False)[["x", "value"]].mean()
+    return means.assign(x=np.exp(means["x"])).drop(columns="bin")
+
+
+def draw_families(
+    rows: Frame,
+    styles: dict[str, Look],
+    chosen: list[Record],
+    *,
+    ended: set[str],
+    names: tuple[str, str],
+    floors: Frame | None = None,
+    markers: bool = True,
+) -> Figure:
+    """Draw lines over lengths: in one panel, or in one for each family.
+
+    Args:
+        rows: `scheme`, `x` and `value` of each seed.
+        styles: look of every scheme.
+        chosen: records that the rows are from.
+        ended: schemes, by text, that define no further positions.
+        names: of the axes.
+        floors: `case`, `x` and `value` of models without a scheme.
+        markers: whether to mark the points.
+    """
+    ends = {look.text: label for label, look in styles.items() if look.text in ended}
+    rows, merged = merge_equal(rows, styles)
+    ended = {look.text for label, look in merged.items() if label in ends.values()}
+    groups = by_family(merged)
+    rows = pd.concat(
+        rows[rows["scheme"].isin(texts)].assign(panel=title)
+        for title, texts in groups.items()
+    )
+    single = len(groups) == 1
+    figure, axes = new_panels([*groups], page=not single or len(merged) > FEW)
+    panels = dict(zip(groups, axes, strict=True))
+    entries: dict[str, Artist] = {}
+    for title, panel in panels.items():
+        own = draw_lines(panel, rows[rows["panel"] == title], merged, markers=markers)
+        if single:
+            entries |= own
+        else:
+            legend_beside(panel, own)
+    length_axis(axes[0])
+    scale = value_axis(axes[0])
+    entries |= mark_ends(panels, rows, merged, ended)
+    entries |= mark_training(axes, map(training_length, chosen))
+    entries |= band_entry(rows)
+    for panel in axes:
+        entries |= _draw_floors(panel, floors)
+    legend_below(figure, entries)
+    name_axes(axes, names[0], names[1] + scale)
+    note_setting(figure, short_setting(chosen))
     return figure
 
 
-def wide_axis(axes: Axes) -> str:
-    """Return the label of the axis of bits; make it logarithmic where it is wide.
-
-    It is so where the worst are far above the best, for all panels that share it.
-    """
+def _draw_floors(axes: Axes, floors: Frame | None) -> dict[str, Artist]:
+    """Draw the means of simple models in grey; return their legend entries."""
+    if floors is None:
+        return {}
     low, high = axes.get_ylim()
-    if not high > WIDE * low > 0:
-        return LABELS[1]
-    axes.set_yscale("log")
+    found: dict[str, Artist] = {}
+    for (case, points), dash in zip(
+        floors.groupby("case"), GREY * len(floors), strict=False
+    ):
+        line = points.groupby("x")["value"].mean()
+        if low < line.iloc[-1] < high:
+            axes.plot(line.index, line, color=MIDDLE, lw=0.7, ls=dash, zorder=2)
+            found[str(case)] = Line2D([], [], color=MIDDLE, lw=0.7, ls=dash)
     axes.set_ylim(low, high)
-    axes.yaxis.set_major_locator(FixedLocator([t for t in TICKS if low < t < high]))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
-    return f"{LABELS[1]} (logarithmic)"
-
-
-def draw_floors(axes: Axes, floors: Frame) -> list[str]:
-    """Draw the means of simple models in grey, within the axes, and return their names.
-
-    A name stands at the right of its line; those of near lines stand apart.
-    """
-    low, high = axes.get_ylim()
-    lines = {c: some.groupby("x")["value"].mean() for c, some in floors.groupby("case")}
-    drawn, place = [], -1.0
-    for case, points in sorted(lines.items(), key=lambda line: line[1].iloc[-1]):
-        end = points.iloc[-1]
-        if not low < end < high:
-            continue
-        axes.plot(points.index, points, color=MIDDLE, linewidth=0.7, zorder=2)
-        ((_, height),) = axes.transLimits.transform(
-            axes.transScale.transform([(points.index[-1], end)])
-        )
-        place = max(height, place + APART)
-        axes.annotate(
-            str(case),
-            (1, place),
-            (2, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            va="center",
-            color=MIDDLE,
-            fontsize=6,
-        )
-        drawn.append(str(case))
-    axes.set_ylim(low, high)
-    return drawn
-
-
-def name_axes(axes: Axes, rows: Frame, chosen: list[Record]) -> Line2D:
-    """Give the axes the scale of test lengths; return the legend entry of training."""
-    power_ticks(axes, rows["x"].min(), rows["x"].max())
-    axes.grid(axis="y", color="0.92")
-    axes.set_axisbelow(True)
-    return mark_training(axes, map(training_length, chosen))
-
-
-def _say_why(handles: list[Line2D], notes: dict[str, str]) -> list[Line2D]:
-    """Add to legend entries why a line ends; return one for all if all agree."""
-    shown = {text: note or "not defined" for text, note in notes.items()}
-    drawn = {str(handle.get_label()): handle for handle in handles}
-    if len(set(shown.values())) == 1 and shown.keys() <= drawn.keys():
-        return [ended(next(iter(shown.values())))]
-    more = []
-    for text, note in shown.items():
-        if text in drawn:
-            drawn[text].set_label(f"{text} ({note})")
-        else:
-            more.append(Line2D([], [], linestyle="", label=f"{text} ({note})"))
-    return more
+    return found

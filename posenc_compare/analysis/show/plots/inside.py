@@ -1,39 +1,34 @@
 """Inside: where trained networks keep positions, and what they do with them."""
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import (
     Frame,
     arrays_of,
-    means_table,
+    rows_of,
     usable,
 )
-from posenc_compare.analysis.show.plots.lines import draw_lines, shade
-from posenc_compare.analysis.show.plots.paper import across, wrapped
-from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.said import say_setting
-from posenc_compare.analysis.show.plots.style import (
-    MIDDLE,
-    PAGE,
-    Look,
-    add_legend,
-    looks,
-    new_figure,
+from posenc_compare.analysis.show.plots.panels import (
+    band_entry,
+    draw_lines,
+    legend_below,
+    new_panels,
+    note_setting,
 )
+from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.style import Look, looks
+from posenc_compare.analysis.show.setting import short_setting
 from posenc_compare.analysis.show.tasks import by_task
-from posenc_compare.stats.intervals import half_width
 
-WIDTH, HEIGHT = 2.2, 2.1  # inches of a panel
 CURVES = {
-    "position_probe": "position read by a linear probe (R²)",
-    "attention_distance": "mean distance of attention (tokens)",
+    "position_probe": "position read by\na linear probe (R²)",
+    "attention_distance": "mean distance of\nattention (tokens)",
 }
-
-USE = "use of pairs (mean = 1)"
+USE = "use of rotary pairs\n(mean = 1)"
 
 
 @register_plot(
@@ -48,55 +43,39 @@ def draw_inside(records: list[Record]) -> Figure | None:
     """Draw a panel for each question that the records of the first task answer."""
     chosen = next(iter(by_task(usable(records, "inside")).values()), [])
     styles = looks(records)
-    rows = means_table(chosen, styles)
-    panels = {
-        (title, "after layer"): rows[
-            (rows["quantity"] == quantity)
-            & (rows["case"] == "")
-            & rows["value"].notna()
-        ]
-        for quantity, title in CURVES.items()
+    rows = rows_of(chosen, styles)
+    rows = rows[rows["case"].eq("") & rows["value"].notna()]
+    parts = {
+        title: rows[rows["quantity"] == quantity] for quantity, title in CURVES.items()
     }
-    panels[USE, "pair, from the fastest to the slowest"] = _pairs(chosen, styles)
-    panels = {names: curves for names, curves in panels.items() if not curves.empty}
-    if not panels:
+    parts[USE] = _pairs(chosen, styles)
+    parts = {title: part for title, part in parts.items() if not part.empty}
+    if not parts:
         return None
-    columns = across(WIDTH, len(panels))
-    down = -(-len(panels) // columns)
-    figure = new_figure(PAGE, HEIGHT * down)
-    grid = figure.subplots(down, columns, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
-    drawn: dict[str, Line2D] = {}
-    for axes, ((title, x), curves) in zip(grid.flat, panels.items(), strict=False):
-        for handle in draw_lines(axes, curves, styles, markers=True):
-            drawn.setdefault(str(handle.get_label()), handle)
-        if title == USE:
-            axes.axhline(1, color=MIDDLE, linewidth=0.7, linestyle=(0, (1, 1.5)))
+    figure, panels = new_panels(
+        [""] * len(parts), columns=3, width=2.2, height=1.9, share=False
+    )
+    entries: dict[str, Artist] = {}
+    for axes, (title, part) in zip(panels, parts.items(), strict=True):
+        entries |= draw_lines(axes, part, styles)
+        pairs = title == USE
+        axes.set_xlabel("pair, fastest first" if pairs else "after layer")
+        axes.set_ylabel(title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel(x)
-        axes.set_ylabel(wrapped(title, HEIGHT - 0.6))
-        axes.grid(axis="y", color="0.92")
-        axes.set_axisbelow(True)
-    handles = [drawn[look.text] for look in styles.values() if look.text in drawn]
-    add_legend(figure, [*handles, *shade(pd.concat(panels.values()))])
-    say_setting(figure, chosen)
+    order = [look.text for look in styles.values() if look.text in entries]
+    bands = band_entry(pd.concat(parts.values()))
+    legend_below(figure, {text: entries[text] for text in order} | bands)
+    note_setting(figure, short_setting(chosen))
     return figure
 
 
 def _pairs(records: list[Record], styles: dict[str, Look]) -> Frame:
-    """Return the use of each rotary pair over that of all, as a curve."""
-    parts = []
-    for look, seeds in arrays_of(records, "pair_use", styles):
-        shares = pd.DataFrame([(use / use.mean()).mean(axis=0) for use in seeds])
-        parts.append(
-            pd.DataFrame(
-                {
-                    "scheme": look.text,
-                    "x": range(1, shares.shape[1] + 1),
-                    "value": shares.mean(),
-                    "half_width": [half_width(shares[pair]) for pair in shares],
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    """Return the use of each rotary pair over that of all, of each seed."""
+    parts = [pd.DataFrame(columns=["scheme", "quantity", "case", "seed", "x", "value"])]
+    for label, seeds in arrays_of(records, "pair_use", styles).items():
+        for seed, use in enumerate(seeds):
+            share = (use / use.mean()).mean(axis=0)  # over layers
+            x = range(1, len(share) + 1)
+            own = {"scheme": styles[label].text, "quantity": "pair_use", "case": ""}
+            parts.append(pd.DataFrame({**own, "seed": seed, "x": x, "value": share}))
+    return pd.concat(parts[1:] or parts)

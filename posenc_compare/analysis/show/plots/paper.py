@@ -1,10 +1,5 @@
-"""What a user may change of every plot: its width, and settings of matplotlib.
+"""What a user may change of every plot: its width, and settings of matplotlib."""
 
-Panels side by side, heights of rows and lines of text follow from the width.
-"""
-
-import logging
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,10 +15,7 @@ from posenc_compare.validate import check_choice, read_regular
 
 COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, and both
 SIZES = {"column": COLUMN, "page": PAGE}
-HIGH = 7.9  # inches of all rows of a figure: with its legend it fits a page
 LONG = 1 << 20  # bytes of a file of settings
-BREAKS = re.compile(r"[^ _,:;=/]*[ _,:;=/]?")  # parts of a text, each ends a line
-GLYPH = 0.6  # of the size of letters, the width of one in the mean
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class Paper:
     """
 
     width: float | None = None
-    rc: tuple[tuple[str, Any], ...] = ()
+    rc: tuple[tuple[Any, Any], ...] = ()
     style: Path | None = field(default=None, repr=False)
 
 
@@ -46,7 +38,7 @@ PAPER: ContextVar[Paper] = ContextVar("PAPER", default=OWN)
 
 
 def paper_of(size: str, style: Path | None) -> Paper:
-    """Return what is asked for.
+    """Return the paper with this size and style.
 
     Args:
         size: column or page; empty for the own width of each plot.
@@ -57,19 +49,19 @@ def paper_of(size: str, style: Path | None) -> Paper:
     """
     if size:
         check_choice("size", size, tuple(SIZES))
-    given: dict[Any, Any] = {}
-    if style is not None:
-        try:
-            given = dict(_rc_of(style))
-        except (OSError, ValueError, KeyError) as error:
-            problem = clean(str(error), 120)
-            raise ConfigError(
-                f"style must be a file of matplotlib settings, got {style}: {problem}"
-            ) from error
-    return Paper(SIZES.get(size), tuple(given.items()), style and style.absolute())
+    if style is None:
+        return Paper(SIZES.get(size))
+    try:
+        rc = _settings(style)
+    except (OSError, ValueError, KeyError) as error:
+        problem = clean(str(error), 120)
+        raise ConfigError(
+            f"style must be a file of matplotlib settings, got {style}: {problem}"
+        ) from error
+    return Paper(SIZES.get(size), tuple(rc.items()), style.absolute())
 
 
-def _rc_of(style: Path) -> dict[Any, Any]:
+def _settings(style: Path) -> dict[Any, Any]:
     """Return the settings of a file.
 
     Raises:
@@ -77,23 +69,13 @@ def _rc_of(style: Path) -> dict[Any, Any]:
         ValueError: if it is no regular file or too long, or if a line is no setting,
             or has no such value.
     """
-    read_regular(style, LONG)  # which matplotlib would read without end
-    said: list[str] = []
-    ear = logging.Handler(logging.WARNING)
-    ear.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
-    log = logging.getLogger("matplotlib")
-    log.addHandler(ear)
-    quiet, log.propagate = log.propagate, False
-    try:
-        found = mpl.rc_params_from_file(
-            style, fail_on_error=True, use_default_template=False
-        )
-    finally:
-        log.propagate = quiet
-        log.removeHandler(ear)
-    if said:
-        raise ValueError(said[0].strip().splitlines()[0])
-    return found
+    for line in read_regular(style, LONG).decode().splitlines():
+        name, colon, _ = line.partition("#")[0].partition(":")
+        if name.strip() and not (colon and name.strip() in mpl.rcParams):
+            raise ValueError(f"matplotlib has no setting {name.strip()!r}")
+    return dict(
+        mpl.rc_params_from_file(style, fail_on_error=True, use_default_template=False)
+    )
 
 
 @contextmanager
@@ -111,7 +93,7 @@ def paper_width(own: float) -> float:
     return PAPER.get().width or own
 
 
-def across(inches: float, most: int) -> int:
+def columns_of(inches: float, most: int) -> int:
     """Return how many panels stand side by side in a figure as wide as a page.
 
     Args:
@@ -119,28 +101,3 @@ def across(inches: float, most: int) -> int:
         most: panels there are, or that are wanted in one row.
     """
     return max(1, min(most, int(paper_width(PAGE) / inches)))
-
-
-def row_height(own: float, rows: int) -> float:
-    """Return the inches of each of several rows: its own, or what fits a page."""
-    return min(own, HIGH / rows)
-
-
-def wrapped(text: str, inches: float, size: float = 7) -> str:
-    """Return text in lines that are no wider; it may break behind `_`, `,` or `=`.
-
-    Args:
-        text: of one line.
-        inches: of room.
-        size: of letters, in points.
-    """
-    most = max(4, int(inches * 72 / (GLYPH * size)))
-    lines = [""]
-    for part in BREAKS.findall(text):
-        if len(lines[-1]) + len(part.rstrip()) > most and lines[-1]:
-            lines.append("")
-        while len(part.rstrip()) > most:
-            lines[-1], part = part[:most], part[most:]
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)

@@ -1,30 +1,26 @@
 """Sensitivity: what a scheme loses under another rate, its own or the network's."""
 
 import pandas as pd
-from matplotlib.axes import Axes
+import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.frames import Frame, in_bits
-from posenc_compare.analysis.show.plots.panels import outer_labels
-from posenc_compare.analysis.show.plots.paper import across, row_height
-from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.said import say_setting
-from posenc_compare.analysis.show.plots.style import (
-    COLOURS,
-    MARKERS,
-    PAGE,
-    add_legend,
-    new_figure,
-    safe,
+from posenc_compare.analysis.show.plots.panels import (
+    draw_lines,
+    legend_below,
+    name_axes,
+    new_panels,
+    note_setting,
 )
+from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.analysis.show.plots.style import looks_in_turn, safe
+from posenc_compare.analysis.show.setting import short_setting
 
-MOST = 4  # panels side by side
-WIDTH, HEIGHT = 1.6, 1.35  # inches of each, at least
 RATES = ("learning_rate", "scheme_rate")
-COLUMNS = ["scheme", "rate", "multiple", "seed", "bits"]
+COLUMNS = ["panel", "x", "multiple", "seed", "value"]
 
 
 @register_plot(
@@ -32,97 +28,75 @@ COLUMNS = ["scheme", "rate", "multiple", "seed", "bits"]
     order=25,
     caption="Bits per byte at the training length, above the best of each scheme, "
     "against the peak rate: means over seeds, and a dot for each seed. Colours: the "
-    "rate of the scheme's own parameters in peak rates; 0 leaves it to the rule.",
+    "rate of the scheme's own parameters in peak rates; 0 is the default rule.",
 )
 def draw_sensitivity(records: list[Record]) -> Figure | None:
     """Draw a panel for each scheme that was trained at several peak rates."""
-    rows = _rows(in_bits(records))
-    groups = {
-        scheme: some for scheme, some in rows.groupby("scheme") if _rates(some) > 1
-    }
-    if not groups:
+    chosen = in_bits(records)
+    rows = _rows(chosen)
+    rows = rows[rows.groupby("panel")["x"].transform("nunique") > 1]
+    if rows.empty:
         return None
-    multiples = sorted(rows["multiple"].unique())
-    columns = across(WIDTH, min(MOST, len(groups)))
-    down = -(-len(groups) // columns)
-    figure = new_figure(PAGE, row_height(HEIGHT, down) * down + 0.2)
-    grid = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False)
-    for axes in grid.flat[len(groups) :]:
-        axes.remove()
-    for axes, (scheme, some) in zip(grid.flat, groups.items(), strict=False):
-        _draw(axes, some, multiples)
-        axes.set_title(scheme, loc="right")
-    ticks = sorted(rows["rate"].unique())
-    for axes in grid.flat[: len(groups)]:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.grid(axis="y", color="0.92")
-    outer_labels(figure.axes, "peak rate", "bits above the best")
-    add_legend(
+    means = rows.groupby(["panel", "multiple", "x"], as_index=False)["value"].mean()
+    best = rows["panel"].map(means.groupby("panel")["value"].min())
+    multiples = {
+        rate: f"{rate:g}" if rate else "0: default rule"
+        for rate in sorted(rows["multiple"].unique())
+    }
+    rows = rows.assign(
+        value=rows["value"] - best, scheme=rows["multiple"].map(multiples)
+    )
+    styles = looks_in_turn(multiples.values())
+    titles = sorted(rows["panel"].unique())
+    figure, panels = new_panels(titles, columns=4, width=1.7, height=1.35)
+    entries: dict[str, Artist] = {}
+    for axes, title in zip(panels, titles, strict=True):
+        own = rows[rows["panel"] == title]
+        entries |= draw_lines(axes, own, styles, markers=False, bands=False)
+        sns.scatterplot(
+            own,
+            x="x",
+            y="value",
+            hue="scheme",
+            palette={text: look.colour for text, look in styles.items()},
+            s=8,
+            legend=False,
+            ax=axes,
+        )
+    panels[0].set_xscale("log")
+    panels[0].xaxis.set_major_locator(FixedLocator(sorted(rows["x"].unique())))
+    panels[0].xaxis.set_major_formatter("{x:g}")
+    panels[0].xaxis.set_minor_locator(NullLocator())
+    order = [text for text in multiples.values() if text in entries]
+    legend_below(
         figure,
-        [
-            Line2D(
-                [],
-                [],
-                color=COLOURS[i % len(COLOURS)],
-                marker=MARKERS[i % len(MARKERS)],
-                markersize=3,
-                label=f"{multiple:g}" if multiple else "0: by the rule",
-            )
-            for i, multiple in enumerate(multiples)
-        ],
+        {text: entries[text] for text in order},
         title="rate of the scheme's own parameters, in peak rates",
     )
-    say_setting(figure, in_bits(records))
+    name_axes(panels, "peak rate", "bits above the best")
+    note_setting(figure, short_setting(chosen))
     return figure
-
-
-def _draw(axes: Axes, rows: Frame, multiples: list[float]) -> None:
-    """Draw one scheme: a line for each multiple, a dot for each seed."""
-    means = rows.groupby(["multiple", "rate"])["bits"].mean()
-    best = means.min()
-    for i, multiple in enumerate(multiples):
-        here = rows[rows["multiple"] == multiple].sort_values("rate")
-        if here.empty:
-            continue
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        line = means[multiple] - best
-        axes.plot(line.index, line, color=colour, linewidth=1.1, zorder=4 - 0.1 * i)
-        axes.scatter(
-            here["rate"], here["bits"] - best, 7, color=colour, marker=marker, zorder=5
-        )
-
-
-def _rates(rows: Frame) -> int:
-    return rows["rate"].nunique()
 
 
 def _rows(records: list[Record]) -> Frame:
     """Return the bits of every record at its shortest test length."""
     found = []
-    for record in records:
-        points = [
-            (row.x, row.value)
-            for row in record.rows
-            if row.quantity == "bits_per_byte" and None not in (row.x, row.value)
-        ]
-        if not points:
-            continue
-        setting = record.spec.setting
-        label = safe(_without_rates(record.label))
-        rates = (setting.get(RATES[0]), setting.get(RATES[1], 0.0))
-        found.append((label, *rates, record.spec.seed, min(points)[1]))
+    for one in records:
+        points = [r for r in one.rows if r.quantity == "bits_per_byte" and r.x]
+        known = [(r.x, r.value) for r in points if r.value is not None]
+        if known:
+            own, multiple = (one.spec.setting.get(rate, 0.0) for rate in RATES)
+            panel = safe(_without_rates(one.label))
+            found.append((panel, own, multiple, one.spec.seed, min(known)[1]))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
 def _without_rates(label: str) -> str:
-    """Return a label that tells all other settings apart."""
-    name, _, told = label.partition(" [")
+    """Return a label with the settings in it, except the rates."""
+    name, _, settings = label.partition(" [")
     others = [
         part
-        for part in told.removesuffix("]").split(", ")
+        for part in settings.removesuffix("]").split(", ")
         if part and part.partition("=")[0] not in RATES
     ]
     return f"{name} [{', '.join(others)}]" if others else name

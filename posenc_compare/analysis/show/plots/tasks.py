@@ -1,34 +1,25 @@
 """Tasks: accuracy of trained networks against the test length, a panel for each."""
 
-from matplotlib.axes import Axes
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.frames import (
-    means_table,
-    scored,
-    training_length,
+from posenc_compare.analysis.show.plots.frames import rows_of, scored, training_length
+from posenc_compare.analysis.show.plots.panels import (
+    band_entry,
+    draw_lines,
+    legend_below,
+    length_axis,
+    name_axes,
+    new_panels,
+    note_setting,
 )
-from posenc_compare.analysis.show.plots.lines import draw_lines, shade
-from posenc_compare.analysis.show.plots.panels import outer_labels
-from posenc_compare.analysis.show.plots.paper import across, row_height
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.said import say_setting
-from posenc_compare.analysis.show.plots.style import (
-    MIDDLE,
-    PAGE,
-    Look,
-    add_legend,
-    looks,
-    new_figure,
-    safe,
-)
+from posenc_compare.analysis.show.plots.style import MIDDLE, looks, safe
+from posenc_compare.analysis.show.setting import short_setting
 
-MOST = 3  # panels side by side
-WIDTH, HEIGHT = 1.6, 1.5  # inches of each, at least
-FLOOR = {"color": MIDDLE, "linewidth": 0.7, "linestyle": (0, (1, 1.5))}
+FLOOR = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
 
 
 @register_plot(
@@ -45,46 +36,29 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     if not tasks:
         return None
     styles = looks(records)
-    columns = across(WIDTH, min(MOST, len(tasks)))
-    down = -(-len(tasks) // columns)
-    figure = new_figure(PAGE, row_height(HEIGHT, down) * down + 0.2)
-    grid = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False)
-    drawn: dict[str, Line2D] = {}
-    for axes, (task, some) in zip(grid.flat, tasks.items(), strict=False):
-        for handle in _draw(axes, some, styles):
-            drawn.setdefault(str(handle.get_label()), handle)
-        axes.set_title(safe(task), loc="right")
-    for axes in grid.flat[len(tasks) :]:
-        axes.remove()
-    outer_labels(figure.axes, "test length\n(training lengths)", "accuracy")
-    every = [record for some in tasks.values() for record in some]
-    handles = [drawn[look.text] for look in styles.values() if look.text in drawn]
-    add_legend(
+    titles = [safe(task) for task in tasks]
+    figure, panels = new_panels(titles, columns=3, width=1.7, height=1.6)
+    entries: dict[str, Artist] = {}
+    bands: dict[str, Artist] = {}
+    for axes, some in zip(panels, tasks.values(), strict=True):
+        rows = rows_of(some, styles)
+        rows = rows.assign(x=rows["x"] / min(map(training_length, some)))
+        rows = rows[rows["x"] > 0]
+        floor = rows[rows["quantity"] == "floor_accuracy"].groupby("x")["value"].mean()
+        axes.plot(floor.index, floor, **FLOOR)
+        entries |= draw_lines(axes, rows[rows["quantity"] == "accuracy"], styles)
+        bands |= band_entry(rows)
+    length_axis(panels[0])
+    panels[0].set_ylim(-0.03, 1.03)
+    order = [look.text for look in styles.values() if look.text in entries]
+    legend_below(
         figure,
-        [
-            *handles,
-            Line2D([], [], label="constant answer", **FLOOR),
-            *shade(means_table(every, styles)),
-        ],
+        {text: entries[text] for text in order}
+        | {"constant answer": Line2D([], [], **FLOOR)}
+        | bands,
     )
-    say_setting(figure, every)
+    name_axes(panels, "test length (training lengths)", "accuracy")
+    note_setting(
+        figure, short_setting([one for some in tasks.values() for one in some])
+    )
     return figure
-
-
-def _draw(axes: Axes, records: list[Record], styles: dict[str, Look]) -> list[Line2D]:
-    """Draw one task and return the handles of its lines."""
-    rows = means_table(records, styles)
-    rows = rows[rows["x"].gt(0)]
-    rows = rows.assign(x=rows["x"] / min(map(training_length, records)))
-    floor = rows[rows["quantity"] == "floor_accuracy"].groupby("x")["value"].mean()
-    axes.plot(floor.index, floor, **FLOOR)
-    curves = rows[rows["quantity"] == "accuracy"]
-    handles = draw_lines(axes, curves.dropna(subset="value"), styles, markers=True)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(sorted(rows["x"].unique())))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(-0.03, 1.03)
-    axes.grid(axis="y", color="0.92")
-    axes.set_axisbelow(True)
-    return handles

@@ -1,32 +1,26 @@
 "use strict";
-// Sorts tables by a click on a heading, the better end first, and shows the schemes of
-// chosen families. Nothing depends on it: without a script the page shows all there is.
-const number = (row, column) => column ? parseFloat(row.cells[column].textContent) : NaN;
-const words = (row, column) => row.cells[column].textContent;
+// Sorts tables by a click on a heading: up, down, and as they were written.
+const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 
 function compare(one, other, column, sign) {
-  const [a, b] = [number(one, column), number(other, column)];
+  const [a, b] = [one, other].map((row) => parseFloat(row.cells[column].dataset.value));
   if (isNaN(a) !== isNaN(b)) return isNaN(a) ? 1 : -1; // what has no number is last
-  if (isNaN(a)) return sign * words(one, column).localeCompare(words(other, column));
-  return sign * (a - b);
+  if (!isNaN(a)) return sign * (a - b);
+  const [text, more] = [one, other].map((row) => row.cells[column].textContent);
+  return sign * text.localeCompare(more);
 }
 
 function sort(head, written) {
-  const table = head.closest("table");
-  const title = document.getElementById(table.getAttribute("aria-labelledby"));
-  const [arrow] = /[↑↓]|$/.exec(head.textContent + (head.cellIndex ? title.textContent : ""));
-  const first = arrow === "↑" ? "descending" : "ascending";
-  const second = first === "ascending" ? "descending" : "ascending";
-  const next = { none: first, [first]: second, [second]: "none" }[head.ariaSort ?? "none"];
+  const next = NEXT[head.ariaSort];
   for (const other of head.parentNode.cells) other.ariaSort = "none";
   head.ariaSort = next;
-  const sign = next === "ascending" ? 1 : -1;
   const rows = [...written];
+  const sign = next === "ascending" ? 1 : -1;
   if (next !== "none") rows.sort((a, b) => compare(a, b, head.cellIndex, sign));
-  table.tBodies[0].append(...rows);
+  head.closest("table").tBodies[0].append(...rows);
 }
 
-for (const table of document.querySelectorAll("table.results")) {
+for (const table of document.querySelectorAll("table")) {
   const written = [...table.tBodies[0].rows];
   for (const head of table.tHead.rows[0].cells) {
     const button = document.createElement("button");
@@ -37,34 +31,3 @@ for (const table of document.querySelectorAll("table.results")) {
     head.ariaSort = "none";
   }
 }
-
-const tools = document.getElementById("tools");
-
-function filter() {
-  const chosen = new Set([...tools.querySelectorAll("input:checked")].map((box) => box.value));
-  const text = tools.elements.name.value.trim().toLowerCase();
-  const [all, shown] = [new Set(), new Set()];
-  for (const item of document.querySelectorAll("[data-scheme]")) {
-    const name = item.dataset.scheme;
-    item.hidden = !chosen.has(item.dataset.family) || !name.toLowerCase().includes(text);
-    all.add(name);
-    if (!item.hidden) shown.add(name);
-  }
-  tools.querySelector("output").value = `${shown.size} of ${all.size} schemes shown`;
-}
-
-function reveal() { // what an anchor leads to is shown, whatever is filtered or folded
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (!target) return;
-  if (target.hidden) { tools.reset(); filter(); }
-  for (let node = target; node; node = node.parentElement) if (node.localName === "details") node.open = true;
-  target.scrollIntoView();
-}
-
-if (tools) {
-  tools.hidden = false;
-  tools.addEventListener("input", filter);
-  tools.querySelector("button").addEventListener("click", () => { tools.reset(); filter(); });
-  tools.addEventListener("submit", (event) => event.preventDefault());
-}
-addEventListener("hashchange", reveal);
