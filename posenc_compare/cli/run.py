@@ -132,7 +132,8 @@ def _show_results(
     everything = load_records(store.folder, say, selection=Selection())
     # This table is written last of all that is shown.
     if store.newer(store.folder / "table.tex") or undrawn(store.folder):
-        draw_all(everything, store.folder, say, told=lambda path, new: say(f"{path}"))
+        for path in draw_all(everything, store.folder, say):
+            say(f"{path}")
         write_tables(everything, store.folder)
     say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
     return Counter(record.status for record in records)
