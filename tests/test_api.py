@@ -15,8 +15,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import posenc_compare as pc
-from posenc_compare.analysis.engine.comparison import Event, plan_comparison
-from posenc_compare.analysis.engine.scheduler import Scheduler
+from posenc_compare.analysis.engine.comparison import plan_comparison
+from posenc_compare.analysis.engine.scheduler import Event, Scheduler
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError

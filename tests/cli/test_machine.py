@@ -60,7 +60,7 @@ def test_too_few_open_files_are_one_line_before_work_starts(
     words = [*MEASURE, "--workers", str(workers), "--out", tmp_path / "run"]
     assert limited(files, *words) == (
         2,
-        f"error: --workers must be so few that {files} open files are enough, got "
+        f"error: workers must be so few that {files} open files are enough, got "
         f"{workers}, which need {need}; `{advice}` would work\n",
     )
     assert not (tmp_path / "run").exists()

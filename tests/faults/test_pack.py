@@ -100,8 +100,8 @@ def test_a_command_reads_a_packed_folder_and_goes_on_in_it(posenc, tmp_path) -> 
 
 
 def test_a_finished_run_with_many_records_packs_itself(posenc, tmp_path) -> None:
-    words = ["measure", "--schemes=nope", "--measures=smoothness", "--positions=8"]
-    words += ["--width=16", "--heads=2", "--out", tmp_path / "run"]
+    words = ["measure", "--schemes=nope", "--measures=smoothness", "--set=positions=8"]
+    words += ["--set=width=16,heads=2", "--out", tmp_path / "run"]
     for seeds, left in (("63", 63), ("64", 0), ("66", 2)):
         assert posenc(*words, "--seeds", seeds).returncode == 0
         store = Store(tmp_path / "run")

@@ -34,6 +34,8 @@ MADE = {
     "build": ("torch", "unknown"),
     "matmul": ("float32_matmul_precision", "highest"),
 }
+# Settings of older records alone, by kind.
+GONE: dict[str, Facts] = {"training": {"captured": False}}
 CPU = ("arithmetic", "unknown")
 TOLD = {
     "scheme_code": "several versions of a scheme",
@@ -156,7 +158,8 @@ def _value(record: Record, name: str, texts: dict[Scalar, str]) -> Scalar:
 def _defaults(kind: str) -> Facts:
     """Return the defaults of settings, which older records lack."""
     known = fields(SETTINGS.get(kind))
-    return {f.name: f.default for f in known if f.compare and f.default is not MISSING}
+    found = {f.name: f.default for f in known if f.compare}
+    return {n: v for n, v in found.items() if v is not MISSING} | GONE.get(kind, {})
 
 
 def _words(value: Iterable[Scalar]) -> str:

@@ -104,7 +104,7 @@ class Network:
         "float32", "Precision of training; bfloat16 uses autocast.", caption="in {}"
     )
     compiled: bool = setting(
-        False, "Compile the network with torch.compile; on a GPU with CUDA graphs."
+        False, "Compile the network with torch.compile; on a GPU, with CUDA graphs."
     )
     corpus: str = setting(STDLIB, "File or folder of text to train on.", compare=False)
     test_corpus: str = setting(
