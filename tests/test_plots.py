@@ -390,9 +390,9 @@ def test_extrapolation_draws_means_and_marks_ends() -> None:
     assert names == ["learned", "rope, mix", *more]  # equal schemes are one
     assert figure.get_suptitle() == "training length 8, n = 1 to 2 seeds"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
-    wide = drawn("extrapolation", full("rope") + full("alibi", lift=4.0)).axes[0]
-    assert wide.get_yscale() == "log"
-    assert wide.get_ylabel() == "bits per byte (logarithmic)"
+    wide = drawn("extrapolation", full("rope") + full("alibi", lift=4.0))
+    assert wide.axes[0].get_yscale() == "log"
+    assert wide.get_supylabel() == "bits per byte (logarithmic)"
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.5])
@@ -481,7 +481,7 @@ def test_bits_of_checkpoints_count_from_their_own_sliding_windows_below_all(
     titles = [axes.get_title(loc="right") for axes in figure.axes]
     factors = ("factor of each length", "factor of the longest")
     assert titles == [f"{label}\n{x}" for label in ("rope", "xpos") for x in factors]
-    assert ("above" in figure.axes[0].get_ylabel()) == above
+    assert ("above" in figure.get_supylabel()) == above
     for title, axes in zip(titles, figure.axes, strict=True):
         own = level + 0.2 * title.startswith("xpos")
         trained = 3.05 - (own if above else 0)  # the mean of both seeds

@@ -198,7 +198,10 @@ def _layout(found: Mapping[str, list[Scheme]], heads: int, most: int) -> Layout:
     side = (paper_width(PAGE) - MARGIN) / columns
     layout = Layout(columns, side, slots, down, [])
     for name, schemes in found.items():
-        titles = [layout.title(one, name, range(len(one.heads))) for one in schemes]
+        titles = [
+            layout.title(one, name, range(min(slots[name], len(one.heads))))
+            for one in schemes
+        ]
         lines = max(title.count("\n") for title in titles) + 1
         shape = max(np.divide(*one.maps.shape[1:]) for one in schemes)
         layout.heights.extend([side * shape + TITLE * lines] * down[name])
