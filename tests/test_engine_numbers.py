@@ -292,9 +292,9 @@ def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
             one["quantities"]["accuracy_area"]["name"] = "accuracy_area"
             one["rows"] = [row(area, quantity="accuracy_area")]
             bodies.append(one)
-    ranks = [Score(label, "reciprocal_rank") for label in "ba"]
-    tasks = [Score("a", "accuracy_area", 0, task=task) for task in areas]
-    claims = Claim(*ranks), Claim(*tasks)
+    one, other = (Score(label, "reciprocal_rank") for label in "ba")
+    here, there = (Score("a", "accuracy_area", 0, task=task) for task in areas)
+    claims = Claim(one, other), Claim(here, there)
     order = PublishedOrder("", "", "a,b", claims)
     found = outcomes(order, tell_apart(sound(bodies), print))
     # Ranks of b are 1 and 2, those of a 3 and 1.

@@ -130,7 +130,9 @@ def test_a_loss_of_the_margin_itself_is_none(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_effective_length_ends_at_the_first_that_costs_more() -> None:
     jumps = 2.0, 0.5, -1.0  # at 0, 8 and 16: bytes beyond 8 cost more up to 16 alone
-    made = scores(lambda n: sum(v * (n >= 8 * i) for i, v in enumerate(jumps)), 2.0)
+    made = scores(
+        lambda n: 0.0 * n + sum(v * (n >= 8 * i) for i, v in enumerate(jumps)), 2.0
+    )
     assert made.effective() == 8
 
 
