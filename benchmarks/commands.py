@@ -19,9 +19,9 @@ COMMANDS = [
     "run --schemes rop",
     "run --set steps=0",
     "measure --set positions=1048576,width=65536",
-    "run --schemes all --out results/quick --dry-run",
-    "status results/quick",
-    "table results/quick",
+    "run --schemes all --out results/language/miniature --dry-run",
+    "status results/language/miniature",
+    "table results/language/miniature",
 ]
 
 

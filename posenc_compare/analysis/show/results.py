@@ -106,7 +106,7 @@ class Results:
             ConfigError: if there is no such plot, or the records hold nothing for it.
 
         Example:
-            >>> figure = load("results/quarter").plot("extrapolation")
+            >>> figure = load("results/ablations/375-steps").plot("extrapolation")
             >>> figure.savefig("extrapolation.pdf")
         """
         figure = PLOTS.get(name)(self.records)
@@ -148,7 +148,7 @@ def load(
         StoreError: if one cannot be read.
 
     Example:
-        >>> load("results/heads", schemes="rope,alibi")
+        >>> load("results/language/8-heads", schemes="rope,alibi")
         Results(12 of 12 cells ok)
     """
     folders = [Path(one) for one in (folder, *more)]
