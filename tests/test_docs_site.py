@@ -112,8 +112,9 @@ def test_every_setting_and_result_is_shown(site: Path) -> None:
     page = (site / "site" / "settings.html").read_text("utf-8")
     for name in TABLE:
         assert f'<span class="pre">{name}</span>' in page
-    for table in ROOT.glob("results/*/table.md"):
-        assert (site / "site" / "results" / f"{table.parent.name}.html").exists()
+    for table in ROOT.glob("results/*/*/table.md"):
+        name = "-".join(table.parts[-3:-1])
+        assert (site / "site" / "results" / f"{name}.html").exists()
 
 
 def test_no_page_asks_anything_of_the_network(site: Path, pages: Any) -> None:

@@ -38,26 +38,34 @@ ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.
 LONG = {"clock_hands", "perturbation", "uniqueness", "extrapolation", "position_bits"}
 CASES = [
-    *(("quick", name, "") for name in QUICK if name not in {"similarity", *LONG}),
-    *(("quick", name, schemes) for name in sorted(LONG) for schemes in (EIGHT, ROTARY)),
-    # A curve for each of all schemes, with their names beside it, takes two columns.
-    *(("quick", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
-    ("quick", "bias_maps", EIGHT),
     *(
-        ("quick", name, FOUR)
+        ("language/miniature", name, "")
+        for name in QUICK
+        if name not in {"similarity", *LONG}
+    ),
+    *(
+        ("language/miniature", name, schemes)
+        for name in sorted(LONG)
+        for schemes in (EIGHT, ROTARY)
+    ),
+    # A curve for each of all schemes, with their names beside it, takes two columns.
+    *(("language/miniature", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
+    ("language/miniature", "bias_maps", EIGHT),
+    *(
+        ("language/miniature", name, FOUR)
         for name in ("extrapolation", "similarity", "perturbation")
     ),
-    *(("quick", name, "rope") for name in ("extrapolation", "similarity")),
+    *(("language/miniature", name, "rope") for name in ("extrapolation", "similarity")),
     *(
         (folder, name, "")
-        for folder in ("survey", "standard")
+        for folder in ("language/1500", "language/6000")
         for name in ("extrapolation", "position_bits", "checkpoint")
     ),
-    ("quick", "bias_maps", "alibi"),
-    ("grid-16x16", "grid_maps", ""),
-    ("sensitivity", "sensitivity", ""),
-    ("tasks", "tasks", ""),
-    ("smollm2_prose", "checkpoint", ""),
+    ("language/miniature", "bias_maps", "alibi"),
+    ("grid/16x16", "grid_maps", ""),
+    ("ablations/rate", "sensitivity", ""),
+    ("tasks/six", "tasks", ""),
+    ("checkpoints/smollm2-prose", "checkpoint", ""),
 ]
 
 
@@ -118,7 +126,7 @@ def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) 
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [("quick", name) for name in sorted(LONG)],
+    [("language/miniature", name) for name in sorted(LONG)],
 )
 def test_a_figure_of_all_schemes_fits_a_page(folder: str, name: str) -> None:
     figure = drawn(name, records_of(folder, ""))

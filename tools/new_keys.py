@@ -22,7 +22,6 @@ from posenc_compare.analysis.records.store import Store, sealed
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import add_plugin
 
-
 NOPE = SchemeSpec("nope", {}, "")
 
 

@@ -36,13 +36,20 @@ def relink(text: str, docs: Path, origin: Path, place: Path) -> str:
     return TARGET.sub(at, text)
 
 
+def page_of_results(folder: Path) -> str:
+    """Return the name of the page of a folder of results."""
+    return f"{folder.parent.name}-{folder.name}"
+
+
 def _home(target: Path, docs: Path) -> Path:
     """Return the page that shows a file of the repository, or the file itself."""
     path = target.relative_to(docs.parent).as_posix()
     if path in HOMES:
         return docs / "site" / HOMES[path]
+    if target.is_dir() and path.count("/") == 2 and path.startswith("results/"):
+        return docs / "site" / "results" / f"{page_of_results(target)}.md"
     if path.startswith("results/") and path.endswith("/table.md"):
-        return docs / "site" / "results" / f"{target.parent.name}.md"
+        return docs / "site" / "results" / f"{page_of_results(target.parent)}.md"
     if path.startswith("examples/"):
         return docs / "site" / "examples.md"
     for registry in REGISTRIES:

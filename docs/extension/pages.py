@@ -18,7 +18,7 @@ from posenc_compare.registry import MEASURES, PLOTS, SCHEMES, TASKS, Entry, Regi
 from posenc_compare.schemes import DOORS, Geometry
 
 from .formulas import with_mathematics
-from .links import HOMES, relink
+from .links import HOMES, page_of_results, relink
 
 FORMULA = re.compile(r"^Formula: (.*?)(?=^\w+: |^$|\Z)", re.DOTALL | re.MULTILINE)
 ITEM = re.compile(r"^(\w+): ", re.MULTILINE)  # of the header of a scheme
@@ -60,10 +60,10 @@ def _pages(docs: Path) -> dict[str, str]:
             text = (root / origin).read_text("utf-8")
             folder, place = (root / origin).parent, (site / home).parent
             pages[home] = relink(text, docs, folder, place)
-    folders = [table.parent for table in sorted(root.glob("results/*/table.md"))]
+    folders = [table.parent for table in sorted(root.glob("results/*/*/table.md"))]
     for folder in folders:
-        pages[f"results/{folder.name}.md"] = _result(folder)
-    pages["results/index.md"] += _contents(folder.name for folder in folders)
+        pages[f"results/{page_of_results(folder)}.md"] = _result(folder)
+    pages["results/index.md"] += _contents(map(page_of_results, folders))
     pages["guide.md"] = _guide(pages["guide.md"])
     return pages
 
@@ -189,7 +189,7 @@ def _task(entry: Entry, root: Path) -> str:
 def _plot(entry: Entry, root: Path) -> str:
     """Return the page of a plot, with one of the results of record."""
     draw = PLOTS.get(entry.name)
-    drawn = sorted(root.glob(f"results/*/{entry.name}.png"))
+    drawn = sorted(root.glob(f"results/*/*/{entry.name}.png"))
     figure = f"![{entry.name}](../../../{drawn[-1].relative_to(root)})" if drawn else ""
     caption = f"*{entry.facts['caption']}*"
     return "\n\n".join(
@@ -222,11 +222,12 @@ def _examples(folder: Path) -> str:
 def _result(folder: Path) -> str:
     """Return the page of a folder of results: its plots and its tables."""
     plots = [
-        f"![{path.stem}](../../../results/{folder.name}/{path.name})"
+        f"![{path.stem}](../../../results/{folder.parent.name}/{folder.name}/{path.name})"
         for path in sorted(folder.glob("*.png"))
     ]
     tables = (folder / "table.md").read_text("utf-8").replace(" ± ", "\u00a0±\u00a0")
-    return "\n\n".join([f"# {folder.name}", tables, *plots]) + "\n"
+    question = (folder / "README.md").read_text("utf-8")
+    return "\n\n".join([question, tables, *plots]) + "\n"
 
 
 def _guide(readme: str) -> str:
