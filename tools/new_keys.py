@@ -1,6 +1,7 @@
 """Give records of older runs the keys of today, once; numbers and rows stay.
 
-    python tools/new_keys.py results/language/1500 results/tasks/six --plugin my_scheme.py
+    python tools/new_keys.py results/language/1500 results/tasks/six \
+        --plugin my_scheme.py
 
 A record of version 0.1.0 was keyed by a hash of thousands of lines. This tool computes
 the key of the same cell by the rule of `own_code.py`. It is for records whose numbers
