@@ -36,7 +36,7 @@ ORDERS: dict[str, PublishedOrder] = {
             *_chain("kerple_log", "alibi", "t5_bias", "rope", "sinusoidal", times=16),
         ),
         why="In results/language/1500 T5's bias is ahead of ALiBi at 16 L because it "
-        "is ahead at L; with the steps of results/language/6000 it is ahead at neither. "
+        "is ahead at L; in results/language/6000 it is ahead at neither. "
         "KERPLE's logarithm is ahead of ALiBi after 1500 steps and behind it after "
         "6000, at L as well: ALiBi learns later.",
     ),
