@@ -790,7 +790,7 @@ def test_bits_after_equal_seconds_are_of_the_last_tenth(
 ) -> None:
     made = []
     for label, seconds in (("quick", 1.1), ("slow", 2.15), ("lost", None)):
-        cost = record(label, "cost", corpus_sha256="1")
+        cost = record(label, "cost", corpus_sha256="1", length=8)
         cost["rows"] = [row(seconds, quantity="step_seconds")]
         made += facts([cost], "step_seconds")
         for seed in range(3):

@@ -45,7 +45,6 @@ def show(
         format: table, json, csv, md or tex.
     """
     from posenc_compare.analysis.show.format import csv_text, markdown_table
-    from posenc_compare.analysis.show.latex import latex_table
 
     title, body = clean(title), clean(body)
     if format == "json":
@@ -55,6 +54,8 @@ def show(
     elif format == "md":
         print(markdown_table(head, body))
     elif format == "tex":
+        from posenc_compare.analysis.show.latex import latex_table
+
         print(latex_table(head, body))
     else:
         _print_rich(title, head, body)

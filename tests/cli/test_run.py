@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from posenc_compare.analysis.records.store import Store
+
 SCHEME = '''"""A user's scheme."""
 
 import torch
@@ -83,9 +85,10 @@ def test_every_number_leads_to_a_record(finished) -> None:
     with (out / "rows.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) > 300
+    store = Store(out)
     for row in rows:
-        record = json.loads((out / "cells" / f"{row['record']}.json").read_text())
-        body = record["body"]
+        body = store.read(row["record"])
+        assert body is not None
         assert body["label"] == row["scheme"]
         if row["value"]:
             assert any(
@@ -97,7 +100,7 @@ def test_every_number_leads_to_a_record(finished) -> None:
     with (out / "table.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             for key in row["records"].split():
-                assert (out / "cells" / f"{key}.json").exists()
+                assert key in store.keys()
 
 
 def test_integer_trains_to_the_same_network_as_nope(finished) -> None:
@@ -178,8 +181,7 @@ def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None
     for scheme in ("alibi_2d", "rope_2d", "sinusoidal_2d"):
         assert scheme in done.stdout
         assert scheme in maps
-    records = [json.loads(path.read_text()) for path in tmp_path.glob("cells/*.json")]
-    settings = [record["body"]["spec"]["setting"] for record in records]
+    settings = [record["spec"]["setting"] for record in Store(tmp_path).records()]
     assert {(s["grid"], s["positions"], s["tokens"]) for s in settings} == {
         ("4x5", 20, 20)
     }

@@ -719,7 +719,9 @@ def test_source_that_changed_is_another_cell_and_the_old_one_stays(
     rows = list(csv.DictReader(table.splitlines()))
     labels = {row["scheme"] for row in rows}
     assert len(labels) == 2
-    assert all(re.fullmatch(r"mine \[source=[0-9a-f]{8}\]", name) for name in labels)
+    assert all(
+        re.fullmatch(r"mine \[scheme_code=[0-9a-f]{8}\]", name) for name in labels
+    )
     # The record of a file that changed cannot be had again, and says so.
     again = posenc("rerun", old.stem, out, "--plugin", path)
     assert again.returncode == 1

@@ -339,22 +339,22 @@ def test_what_was_set_aside_before_is_kept(store: Store) -> None:
     assert sorted(aside) == ["first", "second"]
 
 
-def test_versions_of_the_package_keep_their_own_records(
+def test_versions_of_shared_code_keep_their_own_records(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = set()
-    for version in ("1.0", "2.0"):
-        monkeypatch.setattr("posenc_compare.__version__", version)
+    for version in (1, 2):
+        monkeypatch.setattr("posenc_compare.analysis.records.cells.NUMBERS", version)
         assert CELL.key() in missing([CELL], store)
         keys.add(store.write(body(float(version))))
         assert missing([CELL], store) == {}
     assert len(keys) == 2
     path_of(store, OTHER).unlink(missing_ok=True)
-    with pytest.warns(UserWarning, match="several versions of this package"):
+    with pytest.warns(UserWarning, match="several versions of the code that"):
         records = load_records(store.folder)
     shown = [record for record in records if record.key in keys]
     assert {record.rows[0].value for record in shown} == {1.0, 2.0}
-    assert all("package=" in record.label for record in shown)
+    assert all("numbers=" in record.label for record in shown)
 
 
 # Listings, and files that are not records

@@ -5,6 +5,8 @@ to. While neither that code nor `NUMBERS` changes, no number may.
 """
 
 import json
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import product, starmap
@@ -201,8 +203,10 @@ def write(corpus: Path) -> None:
 
 
 if __name__ == "__main__":
-    import tempfile
-
     warnings.simplefilter("error")
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder) / "text")
+    if sys.argv[1:]:
+        corpus = Path(sys.argv[1])
+        corpus.with_name("pins.json").write_text(json.dumps(pinned(corpus)))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder) / "text")

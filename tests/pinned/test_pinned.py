@@ -2,10 +2,12 @@
 
 import json
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
-from pinned.pins import FILE, arithmetic, pinned
+from pinned.pins import FILE, arithmetic
 
 from posenc_compare.own_code import NUMBERS
 
@@ -14,7 +16,12 @@ KEPT = json.loads(FILE.read_text())
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    return pinned(tmp_path_factory.mktemp("pinned") / "text")
+    """Return the numbers of today, from a process without plugins of other tests."""
+    folder = tmp_path_factory.mktemp("pinned")
+    command = [sys.executable, FILE.with_name("pins.py"), folder / "text"]
+    subprocess.run(command, check=True, cwd=folder)
+    whole: dict[str, dict[str, Any]] = json.loads((folder / "pins.json").read_text())
+    return whole
 
 
 def test_the_numbers_are_those_of_numbers(found: dict[str, dict[str, Any]]) -> None:

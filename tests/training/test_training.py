@@ -565,7 +565,7 @@ def test_presets_are_as_large_as_promised() -> None:
         ("steps", True, "steps must be a whole number"),
         ("learning_rate", float("nan"), "learning_rate must be a number"),
         ("longest", 3, "longest must be 1 or 2"),
-        ("longest", 16.0, "longest must be 1 or 2"),
+        ("longest", 16.0, "longest must be a whole number"),
         ("compiled", 1, "compiled must be true or false"),
         ("corpus", 5, "corpus must be text"),
         ("heads", 3, "width must be a multiple of heads"),
