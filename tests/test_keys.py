@@ -1,5 +1,7 @@
 """Which edits move the keys of records, in this package and in plugins."""
 
+import base64
+import hashlib
 import json
 import shutil
 import subprocess
@@ -161,6 +163,32 @@ def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == at_once
     commit(clone)
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == committed
+
+
+def test_an_installed_package_counts_what_its_record_does_not_hold(
+    tmp_path: Path,
+) -> None:
+    place, facts = tmp_path / "posenc_compare", tmp_path / "posenc_compare-1.dist-info"
+    shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
+    facts.mkdir()
+    (facts / "METADATA").write_text("Name: posenc-compare\nVersion: 1\n")
+    lines = []
+    for path in place.rglob("*.py"):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+        name = path.relative_to(tmp_path)
+        lines.append(f"{name},sha256={digest.decode().rstrip('=')},1\n")
+    (facts / "RECORD").write_text("".join(lines))
+    before = keys_of(place)
+    trainer = place / "analysis" / "training" / "trainer.py"
+    text = trainer.read_text()
+    trainer.write_text(text.replace("backward()", "backward(None)"))
+    after = keys_of(place)
+    assert {name for name in ALL if after[name] != before[name]} == ALL
+    trainer.write_text(text)
+    (place / "added.py").write_text("X = 1\n")
+    assert ALL == {n for n, key in keys_of(place).items() if key != before[n]}
+    (place / "added.py").unlink()
+    assert keys_of(place) == before
 
 
 HELPER = "GAIN = 1\n\n\ndef gain():\n    return GAIN\n"
