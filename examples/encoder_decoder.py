@@ -61,7 +61,7 @@ def train(model: Model, steps: int) -> None:
 
 
 def reverse(model: Model, source: Tensor) -> Tensor:
-    """Return the likeliest digits, written one by one; the source is read once."""
+    """Return the likeliest digits, one digit per token. The source is read once."""
     memory, *passes = model.read(source, fed=0)
     found = [torch.full((len(source), 1), BEGIN)]
     for step in range(LENGTH):

@@ -103,7 +103,7 @@ def _git(*command: str) -> bytes:
 
 
 def _since_install() -> tuple[Texts, Texts]:
-    """Return no texts of before, which are unknown, and those of edited files now."""
+    """Return no earlier texts, which are unknown, and the texts of edited files."""
     try:
         listed = importlib.metadata.files(OURS.replace("_", "-")) or []
     except importlib.metadata.PackageNotFoundError:
@@ -162,7 +162,7 @@ def _hashes(statements: list[ast.stmt], words: dict[str, str]) -> list[str]:
 
 
 def _tree(text: bytes) -> ast.Module:
-    """Return the syntax tree of a text; of what is no Python, the text as a value."""
+    """Return the syntax tree of a text, or the text itself if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -146,7 +146,7 @@ def of_quantity(means: Iterable[Mean], measure: str, name: str) -> list[Mean]:
 
 
 def failures(means: Iterable[Mean], measure: str) -> list[Mean]:
-    """Return the means without a quantity, which say why a whole measure failed."""
+    """Return the means without a quantity: reasons why a whole measure failed."""
     return of_quantity(means, measure, "")
 
 

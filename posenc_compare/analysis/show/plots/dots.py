@@ -167,7 +167,7 @@ def draw_dots(
 
 
 def _value_axis(axes: Axes, values: Sequence[float], unit: str) -> str:
-    """Give the axis its scale; return words for the unit that say which it is."""
+    """Set the scale of the axis; return its unit with the name of the scale."""
     positive = [value for value in values if value > 0]
     if unit.startswith(SHARE):
         axes.set_xlim(-0.03, 1.03)

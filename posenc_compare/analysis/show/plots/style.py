@@ -109,7 +109,7 @@ def looks(records: Iterable[Record]) -> dict[str, Look]:
 
 
 def looks_in_turn(texts: Iterable[str]) -> dict[str, Look]:
-    """Return looks of what is no scheme, such as scalings or rates, by their order."""
+    """Return looks by order, for labels that are not schemes, such as scalings."""
     return {
         text: Look(text, COLOURS[i % len(COLOURS)], "", MARKERS[i % len(MARKERS)], "")
         for i, text in enumerate(texts)
