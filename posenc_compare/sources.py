@@ -7,7 +7,6 @@ from the text with `ast`, so that nothing runs.
 
 import ast
 import functools
-import hashlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -178,29 +177,6 @@ def closure(module: str, path: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def code_sha256(modules: dict[str, Path]) -> str:
-    """Return one hash of the code of some modules.
-
-    Comments and docstrings do not change it, nor where the files lie. A plugin given as
-    a file has the name of that file.
-    """
-    lines = []
-    for name, path in modules.items():
-        shown = path.name if name.startswith(PLUGIN) else name
-        lines.append(f"{shown} {_text_sha256(read(path))}\n")
-    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
-
-
-@remembered
-def constants(path: Path) -> set[str]:
-    """Return all texts that are written out in a file."""
-    return {
-        node.value
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-
-
 class Planned(SourceFileLoader):
     """Load a module from the text that `keep` was given, whatever its file holds."""
 
@@ -343,22 +319,3 @@ def _tree(text: bytes) -> ast.Module:
     if level:
         raise ValueError(f"nested more than {DEEP} levels deep")
     return tree
-
-
-@functools.lru_cache(maxsize=1024)
-def _text_sha256(text: bytes) -> str:
-    try:
-        tree = ast.parse(text)  # a tree of its own: this one loses its docstrings
-    except (SyntaxError, ValueError):
-        return hashlib.sha256(text).hexdigest()
-    for node in ast.walk(tree):
-        if isinstance(
-            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        ):
-            if ast.get_docstring(node) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-    try:
-        written = ast.unparse(tree)
-    except ValueError:  # some odd texts inside f-strings
-        written = ast.dump(tree)
-    return hashlib.sha256(written.encode()).hexdigest()
