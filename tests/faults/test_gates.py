@@ -219,12 +219,6 @@ WRITERS = {
         "write_file: replace",
         "write_file: unlink",
     },
-    "analysis/records/pack.py": {
-        "pack: write_file",
-        "pack: unlink",
-        "_keep_aside: mkdir",
-        "_keep_aside: write_file",
-    },
     "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
         "create: mkdir",
@@ -237,6 +231,9 @@ WRITERS = {
         "forget_checkpoints: rmtree",
         "set_aside: mkdir",
         "set_aside: replace",
+        "_pack: mkdir",
+        "_pack: write_file",
+        "_pack: unlink",
     },
     "analysis/training/checkpoints.py": {
         "_publish: mkdir",

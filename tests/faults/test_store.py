@@ -35,7 +35,6 @@ from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.pack import pack
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.variants import Variant
@@ -529,8 +528,6 @@ def with_schema(**changes: Any) -> bytes:
 FINE = with_schema()
 DEEP = b"[" * 100_000 + b"]" * 100_000
 MALFORMED = {
-    "schema of before": with_schema(schema=1),
-    "schema to come": with_schema(schema=4),
     "no schema": canonical(body()),
     "no spec": canonical({"schema": 3}),
     "spec that is text": with_schema(spec="rope"),
@@ -562,6 +559,21 @@ def test_a_malformed_body_is_noticed_though_its_checksum_fits(
 ) -> None:
     path_of(store).write_bytes(sealed(MALFORMED[name]))
     assert_computed_again(store)
+
+
+@pytest.mark.parametrize("schema", [1, 4])
+def test_a_record_of_another_schema_is_named_and_computed_again(
+    store: Store, schema: int
+) -> None:
+    path_of(store).write_bytes(sealed(with_schema(schema=schema)))
+    says = "1 records of another version, whose schema is not 3, left out: "
+    says += f"{KEY}.json; run again, or use the version that wrote them"
+    with pytest.warns(UserWarning, match=says):
+        assert len(load_records(store.folder)) == 1
+    reader = Store(store.folder)
+    assert list(missing([CELL, OTHER], reader)) == [KEY]
+    assert (reader.damaged, reader.set_aside()) == ([], [f"{KEY}.json"])
+    assert len(list(store.quarantine.iterdir())) == 1
 
 
 @pytest.mark.parametrize(
@@ -951,5 +963,5 @@ def test_a_file_is_older_than_a_record_that_came_later(tmp_path: Path) -> None:
     (store.cells / f"{'0' * 32}.json").unlink()
     assert not store.newer(shown)
     time.sleep(0.05)
-    pack(store.folder)
+    store.pack()
     assert store.newer(shown)

@@ -97,7 +97,8 @@ class Seam:
 
 def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any]:
     """Return a record's body with numbers and letters that JSON can write twice."""
-    fact = {"unit": "logit", "better": "lower", "zero": "none", "x": "", "title": ""}
+    fact = {"name": "gain", "unit": "logit", "better": "lower", "zero": "none"}
+    fact |= {"x": "", "title": ""}
     row = {"quantity": "gain", "value": value, "x": 1e-05, "case": "", "note": "é"}
     return {
         **cell.record().to_json(),

@@ -578,14 +578,6 @@ def test_bad_settings_are_refused(field: str, value: object, message: str) -> No
         Training(**{field: value})  # type: ignore[arg-type]
 
 
-def test_a_setting_that_is_gone_is_dropped_from_older_records_if_it_was_off() -> None:
-    spec = Training(drop=0.25).spec()
-    older = {**spec, "captured": False}
-    assert Training.of(older, ("stdlib", "")).spec() == spec
-    with pytest.raises(TypeError, match="captured"):
-        Training.of({**older, "captured": True}, ("stdlib", ""))
-
-
 def test_a_compiled_network_trains_to_the_same_losses(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
