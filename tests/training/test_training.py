@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import NoCheckpoints, Progress
+from posenc_compare.analysis.core.progress import CheckpointStore, Progress
 from posenc_compare.analysis.core.settings import Norm
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.measures.extrapolation import extrapolation
@@ -645,7 +645,7 @@ def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
         Trainer(model, text(corpus), SETTING).train(Progress())
 
 
-class Saving(NoCheckpoints):
+class Saving(CheckpointStore):
     """A store that is always due, and notes the steps of what it would save."""
 
     def __init__(self) -> None:
