@@ -222,11 +222,10 @@ WRITERS = {
     "analysis/records/reuse.py": {"copy_records: write_file"},
     "analysis/records/store.py": {
         "create: mkdir",
-        "create: write_file",
         "create: unlink",
         "check: mkdir",
-        "check: write_file",
-        "check: unlink",
+        "_try_to_write: write_file",
+        "_try_to_write: unlink",
         "write: write_file",
         "forget_checkpoints: rmtree",
         "set_aside: mkdir",

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +15,7 @@ from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
-KINDS = ("link", "dangling link", "hard link", "pipe", "socket", "folder")
+KINDS = ("link", "dangling link", "hard link", "folder")
 WATCHED = ("open", "write", "fsync", "close", "replace", "unlink")
 
 
@@ -137,11 +136,6 @@ def become(path: Path, kind: str, outside: Path) -> None:
             path.symlink_to(outside / "missing")
         case "hard link":
             path.hardlink_to(target)
-        case "pipe":
-            os.mkfifo(path)
-        case "socket":
-            with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
-                made.bind(path.name)
         case "folder":
             path.mkdir()
             (path / "file").write_text("")

@@ -73,7 +73,6 @@ class Store:
         Raises:
             StoreError: if it does not, or holds something that is no run.
         """
-        probe = self.cells / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
         try:
             held = {path.name for path in self.folder.glob("*")}
             if held and held.isdisjoint({self.cells.name, self.packed.name}):
@@ -85,10 +84,8 @@ class Store:
                 if part.is_symlink():
                     raise StoreError(f"{part}: must be a folder, and is a link")
             self.cells.mkdir(parents=True, exist_ok=True)
-            write_file(probe, b"", self.files)
             # The folder's own clock says what is old, not this machine's.
-            now = probe.stat().st_mtime
-            probe.unlink()
+            now = self._try_to_write(self.cells, 0)
             for path in self.cells.glob(".*"):
                 with contextlib.suppress(OSError):  # another run may be faster
                     old = now - path.lstat().st_mtime > STALE
@@ -131,16 +128,22 @@ class Store:
         """
         if not self.cells.is_dir():
             raise StoreError(f"{self.cells}: must be there, and is gone")
-        if size:
-            probe = self.checkpoints / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
-            try:
+        try:
+            if size:
                 self.checkpoints.mkdir(exist_ok=True)
-                write_file(probe, bytes(min(size, PROBE)), self.files)
-                probe.unlink()
-            except OSError as error:
-                raise StoreError(
-                    f"{self.folder}: must take checkpoints, got {error}"
-                ) from error
+                self._try_to_write(self.checkpoints, min(size, PROBE))
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: must take checkpoints, got {error}"
+            ) from error
+
+    def _try_to_write(self, folder: Path, size: int) -> float:
+        """Return when a file of a size was written, which is removed again."""
+        probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
+        write_file(probe, bytes(size), self.files)
+        time = probe.stat().st_mtime
+        probe.unlink()
+        return time
 
     def read(self, key: str) -> Body | None:
         """Return the record of that key, or None if there is none that is intact."""
