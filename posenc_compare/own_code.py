@@ -3,9 +3,8 @@
 It is the definition under its decorator, with every definition that this one names in
 its own module and in files of other schemes, measures or tasks. A plugin counts with
 all modules of its own package that it imports. What this package shares (attention,
-trainer, helpers) counts by `NUMBERS` alone. All is read with `ast`; nothing is
-imported. Layout, docstrings, error messages, names of definitions and places of files
-do not count.
+trainer, helpers) counts by `NUMBERS` alone. All is read with `ast`. Layout, docstrings,
+error messages, names of definitions and places of files do not count.
 """
 
 import ast
@@ -18,14 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import Entry, declared
+from posenc_compare.registry import Entry
 from posenc_compare.sources import (
     OURS,
     PLUGIN,
     file_of,
     imported_from,
     parse,
-    place_in,
     read,
     remembered,
 )
@@ -141,8 +139,13 @@ class Reader:
         self._seen: dict[object, int] = {}
 
     def read(self, module: str, name: str) -> list[Form]:
-        """Return what counts of a definition and of all that it leads to."""
-        self._refer(module, name)
+        """Return what counts of a definition and of all that it leads to.
+
+        One that stands in a function counts with all that its module defines.
+        """
+        place = self._modules[module]
+        at_top = place is not None and name in place.definitions
+        self._refer(module, name if at_top else "")
         # The list grows while it is read.
         return [
             form(nameless(statement), functools.partial(self._word, place))
@@ -231,8 +234,7 @@ class Reader:
     def _found(self, name: str) -> Module | None:
         """Return a module of its own package, or one that declares built-in things."""
         top = name.split(".")[0]
-        above = self._modules.get(name.rpartition(".")[0])
-        path = place_in(above.path, name) if above else file_of(name)
+        path = file_of(name)
         if path is None or path.suffix != ".py":
             return None
         if top == OURS:
@@ -265,19 +267,15 @@ def own_code(entry: Entry) -> OwnCode:
     Raises:
         ConfigError: if its file cannot be read.
     """
-    return _own_code(entry.name, entry.module, entry.path) if entry.path else OwnCode()
+    if entry.path is None:
+        return OwnCode()
+    return _own_code(entry.module, entry.path, entry.definition)
 
 
 @remembered
-def _own_code(name: str, module: str, path: Path) -> OwnCode:
-    defined = next(
-        node.name
-        for decorator in DECORATORS
-        for found, node, _ in declared(parse(path), decorator)
-        if found == name
-    )
+def _own_code(module: str, path: Path, definition: str) -> OwnCode:
     reader = Reader(module, path)
-    text = json.dumps(reader.read(module, defined), sort_keys=True)
+    text = json.dumps(reader.read(module, definition), sort_keys=True)
     statements = tuple(statement for statement, _ in reader.statements)
     return OwnCode(
         hashlib.sha256(text.encode()).hexdigest(), (*reader.files,), statements
@@ -307,8 +305,12 @@ def registers(path: Path) -> bool:
 
 def is_registered(statement: ast.stmt) -> bool:
     """Return whether a statement declares a scheme, a measure or a task."""
-    tree = ast.Module([statement], [])
-    return any(found for one in DECORATORS for found in declared(tree, one))
+    calls = [
+        one.func
+        for one in getattr(statement, "decorator_list", [])
+        if isinstance(one, ast.Call)
+    ]
+    return any(ast.unparse(call).split(".")[-1] in DECORATORS for call in calls)
 
 
 def form(node: object, word: Words) -> Form:
