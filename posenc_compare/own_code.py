@@ -16,16 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.registry import Entry
 from posenc_compare.sources import (
     OURS,
     PLUGIN,
     file_of,
     imported_from,
-    parse,
     read,
     remembered,
+    tree_of,
 )
 
 NUMBERS = 1
@@ -60,7 +59,7 @@ class Module:
         self.imports: dict[str, list[tuple[str, str]]] = {}
         self.imported: list[str] = []
         self.effects: list[ast.stmt] = []
-        tree = parse(path)
+        tree = tree_of(read(path))
         for statement in tree.body:
             if names := defines(statement):
                 for one in names:
@@ -262,11 +261,7 @@ class OwnCode(NamedTuple):
 
 
 def own_code(entry: Entry) -> OwnCode:
-    """Return what a registered thing counts by; nothing if it is from no file.
-
-    Raises:
-        ConfigError: if its file cannot be read.
-    """
+    """Return what a registered thing counts by; nothing if it is from no file."""
     if entry.path is None:
         return OwnCode()
     return _own_code(entry.module, entry.path, entry.definition)
@@ -282,25 +277,13 @@ def _own_code(module: str, path: Path, definition: str) -> OwnCode:
     )
 
 
-@remembered
-def _module(name: str, path: Path) -> Module:
-    try:
-        return Module(name, path)
-    except ConfigError:
-        broken = Module.__new__(Module)
-        broken.name, broken.path, broken.package = name, path, ""
-        broken.definitions, broken.imports, broken.imported = {}, {}, []
-        broken.effects = [ast.Expr(ast.Constant(read(path)))]
-        return broken
+_module = remembered(Module)
 
 
 @remembered
 def registers(path: Path) -> bool:
     """Return whether a file declares a scheme, a measure or a task."""
-    try:
-        return any(map(is_registered, parse(path).body))
-    except ConfigError:
-        return False
+    return any(map(is_registered, tree_of(read(path)).body))
 
 
 def is_registered(statement: ast.stmt) -> bool:

@@ -61,6 +61,14 @@ def parse(path: Path) -> ast.Module:
         ) from error
 
 
+def tree_of(text: bytes) -> ast.Module:
+    """Return the syntax tree of a text, or the text itself if it is not Python."""
+    try:
+        return _tree(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([ast.Assert(ast.Constant(text))], [])
+
+
 @remembered
 def file_of(name: str) -> Path | None:
     """Return the source file of a module; None if it has none.
