@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from schemes.tools import build, close, content_plus, perturbed, vectors
+from schemes.reference import BiasTests, Inputs
+from schemes.tools import build, close, perturbed
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.bam import Bam
 from posenc_compare.schemes.shared.slopes import slopes
@@ -25,24 +24,21 @@ def slow(factor: float, exponent: float, middle: float, offset: int) -> float:
     return -math.exp(factor) * (abs(offset - peak) + 1e-5) ** exponent
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("location", [False, True])
-@pytest.mark.parametrize("noise", [0.0, 0.5])
-def test_equals_the_slow_reference(noise: float, location: bool, causal: bool) -> None:
-    scheme = make(noise=noise, location=location)
-    q, k, _ = vectors(2, 6, 6, 8)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
-    )
+class TestBam(BiasTests):
+    name = "bam"
+    sizes = {"heads": 6, "head_dim": 8, "model_dim": 48}
+    noise = 0.5
+    # The bias is up to 300 ** 2 and more, and the rounding error grows with it.
+    rtol, half_atol = 1e-13, 1e-4
+    cases = [{}, {"location": True}]
+    changes = [{"exponent": 0.5}, {"location": True}]
+    errors = [({"exponent": math.nan}, "exponent must be a finite number, got")]
 
-    def bias(_: int, h: int, i: int, j: int) -> float:
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        scheme = t.scheme
         middle = 0.0 if scheme.location is None else scheme.location[h].item()
         numbers = scheme.factor[h].item(), scheme.exponent[h].item(), middle
-        return slow(*numbers, PLACES[j] - PLACES[i])
-
-    # The bias is up to 3000 ** 2 and more, and the rounding error grows with it.
-    expected = content_plus(q, k, bias, causal)
-    torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-12)
+        return slow(*numbers, key - query)
 
 
 @pytest.mark.parametrize("heads", [1, 8, 12])
@@ -81,8 +77,3 @@ def test_gradients_are_finite_at_distance_zero() -> None:
         assert scheme.factor.grad is not None
         expected = -slope * sum(steps)
         assert scheme.factor.grad[h].item() == pytest.approx(expected, rel=1e-6)
-
-
-def test_exponent_must_be_finite() -> None:
-    with pytest.raises(ConfigError, match="bam: exponent must be a finite number, got"):
-        make(exponent=math.nan)

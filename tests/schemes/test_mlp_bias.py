@@ -1,14 +1,12 @@
 """The perceptron of the signed distance against loops over hidden units."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from schemes.tools import build, close, content_plus, normal, perturbed, vectors
+from schemes.reference import BiasTests, Case, Inputs
+from schemes.tools import build, close, normal, perturbed
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.mlp_bias import MlpBias
 
 PLACES = [0, 1, 2, 19, 25, 400]
@@ -31,22 +29,23 @@ def slow(scheme: MlpBias, head: int, query: int, key: int, length: int) -> float
     return 16 / (1 + math.exp(-out)) if scheme.bounded else out
 
 
-@pytest.mark.parametrize("length", [30, 1])
-@pytest.mark.parametrize("bounded", [False, True])
-@pytest.mark.parametrize("inputs", ["log", "linear"])
-def test_equals_the_slow_reference(inputs: str, bounded: bool, length: int) -> None:
-    scheme = make(0.5, length, inputs=inputs, bounded=bounded, hidden=7)
-    q, k, _ = vectors(2, 3, 6, 8)
-    positions = torch.tensor(PLACES)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
+class TestMlpBias(BiasTests):
+    name = "mlp_bias"
+    sizes = {"heads": 3, "head_dim": 8, "length": 30}
+    noise = 0.5
+    rtol, half_atol = 1e-14, 1e-5
+    cases = [
+        Case({"inputs": inputs, "bounded": bounded, "hidden": 7}, length=length)
+        for inputs in ("log", "linear")
+        for bounded in (False, True)
+        for length in (30, 1)
+    ]
+    half = Case({"hidden": 9})
+    changes = [{"inputs": "linear"}, {"hidden": 64}, {"bounded": False}]
+    errors = [({"hidden": 0}, "hidden must be at least 1, got 0")]
 
-    def bias(_: int, h: int, i: int, j: int) -> float:
-        return slow(scheme, h, PLACES[i], PLACES[j], length)
-
-    expected = content_plus(q, k, bias)
-    torch.testing.assert_close(got, expected, rtol=1e-14, atol=1e-12)
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        return slow(t.scheme, h, query, key, t.scheme.geometry.length)
 
 
 def test_starts_as_released() -> None:
@@ -88,37 +87,7 @@ def test_all_parameters_are_trained() -> None:
         assert parameter.grad.abs().max() > 1e-6, name
 
 
-@pytest.mark.parametrize(
-    "options", [{"inputs": "linear"}, {"hidden": 64}, {"bounded": False}]
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    offsets = torch.arange(-20, 1)
-    change = make(**options).offset_bias(offsets) - make().offset_bias(offsets)
-    assert (change - change[:, -1:]).abs().max() > 1e-3  # by more than a constant
-
-
 def test_the_length_is_the_unit() -> None:
     near = make(0.5, length=11).offset_bias(torch.arange(-10, 11))
     far = make(0.5, length=101).offset_bias(torch.arange(-100, 101, 10))
     close(near, far)
-
-
-def test_low_precision_keeps_close_positions_apart() -> None:
-    positions = torch.tensor([15_962, 15_966, 15_968])
-    scheme = make(0.5, hidden=9).float()
-    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
-    with torch.autocast("cpu", torch.bfloat16):
-        got = attention_logits(
-            zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
-        )
-    wide = scheme.double()
-    for i in range(3):
-        for j in range(3):
-            expected = slow(wide, 0, int(positions[i]), int(positions[j]), 30)
-            assert got[0, 0, i, j].item() == pytest.approx(expected, abs=1e-5)
-    assert got[0, 0, 0].unique().numel() == 3
-
-
-def test_hidden_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="mlp_bias: hidden must be at least 1, got 0"):
-        make(hidden=0)

@@ -6,22 +6,45 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
-    check_rotation_keeps_close_positions_apart,
     close,
     normal,
-    pair_by_pair,
-    rotation_by_complex,
     vectors,
 )
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
-PLACES = [0, 1, 2, 100, 500, -4]
+
+class TestRopeResonance(RotaryTests):
+    name = "rope_resonance"
+    cases = [
+        Case({"base": base, "layout": layout}, head_dim=head_dim)
+        for head_dim in (16, 6, 2)
+        for base, layout in (
+            (1e4, "adjacent"),
+            (1e4, "half"),
+            (100.0, "half"),
+            (3.0, "adjacent"),
+        )
+    ]
+    changes = [{"base": 9_000.0}, {"layout": "half"}]
+    errors = [({"base": 0.0}, r"base must be greater than 0, got 0\.0")]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        """Hands that have gone the rest of the distance, of a whole wavelength."""
+        found, width = [], t.q.shape[-1]
+        for m in range(width // 2):
+            exact = 2 * math.pi * t.option("base") ** (2 * m / width)
+            below = math.floor(exact)
+            wave = below if exact - below < 0.5 else below + 1
+            found.append(cmath.exp(2j * math.pi * ((query - key) % wave) / wave))
+        return found
+
+
 WAVES = [6, 20, 63, 199, 628, 1987, 6283, 19_869]  # 2 pi 10**(m / 2), rounded
 
 
@@ -33,34 +56,6 @@ def wavelengths(scheme: Scheme) -> Tensor:
     angles = rotation_angles(scheme, torch.tensor([1]))
     assert angles is not None
     return 2 * math.pi / angles[0]
-
-
-def slow_factors(distance: int, width: int, base: float) -> list[complex]:
-    """Hands that have gone the remainder of the distance, of a whole wavelength."""
-    found = []
-    for m in range(width // 2):
-        exact = 2 * math.pi * base ** (2 * m / width)
-        below = math.floor(exact)
-        wave = below if exact - below < 0.5 else below + 1
-        found.append(cmath.exp(2j * math.pi * (distance % wave) / wave))
-    return found
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("base", [10_000.0, 100.0, 3.0])
-@pytest.mark.parametrize("head_dim", [16, 6, 2])
-def test_equals_the_slow_reference(head_dim: int, base: float, layout: str) -> None:
-    q, k, _ = vectors(1, 2, 6, head_dim)
-    scheme = make(head_dim, base=base, layout=layout)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
-    )
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        factors = slow_factors(PLACES[i] - PLACES[j], head_dim, base)
-        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
-
-    close(got, pair_by_pair(q, logit))
 
 
 def test_wavelengths_are_whole_numbers_near_those_of_rope() -> None:
@@ -111,26 +106,3 @@ def test_default_options() -> None:
     x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
     named = make(base=10_000.0, layout="adjacent")
     assert torch.equal(make().query(x, positions), named.query(x, positions))
-
-
-@pytest.mark.parametrize("options", [{"base": 9_000.0}, {"layout": "half"}])
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([5, 50, 400])
-    change = make(**options).query(x, positions) - make().query(x, positions)
-    assert change.abs().max() > 1e-4
-
-
-def test_close_positions_stay_apart_in_bfloat16() -> None:
-    check_rotation_keeps_close_positions_apart(make().query)
-
-
-def test_odd_head() -> None:
-    with pytest.raises(
-        ConfigError, match="rope_resonance: head_dim must be even, got 7"
-    ):
-        make(7)
-
-
-def test_base_must_be_positive() -> None:
-    with pytest.raises(ConfigError, match=r"base must be greater than 0, got 0\.0"):
-        make(base=0.0).query(normal(1, 2, 1, 16), torch.arange(1))

@@ -24,6 +24,12 @@ Entry = Callable[[int, int, int, int], float]
 CLOSE_POSITIONS = torch.tensor([15_962, 15_966, 15_968])
 
 
+def close_positions(scheme: Scheme) -> Tensor:
+    """Return `CLOSE_POSITIONS`, the same on every axis of a scheme."""
+    axes = scheme.facts.axes
+    return CLOSE_POSITIONS if axes == 1 else CLOSE_POSITIONS[:, None].expand(-1, axes)
+
+
 # --- Draws ---------------------------------------------------------------------------
 
 
@@ -274,10 +280,9 @@ def check_bias_keeps_close_positions_apart(
     scheme: Scheme, x: Tensor, atol: float
 ) -> None:
     """Check that bfloat16 logits hold the bias of float64, to within `atol`."""
+    positions, mask = close_positions(scheme), Mask(causal=scheme.facts.causal_only)
     low, wide = (
-        attention_logits(
-            y, y, scheme=scheme, positions=CLOSE_POSITIONS, mask=Mask(causal=False)
-        )
+        attention_logits(y, y, scheme=scheme, positions=positions, mask=mask)
         for y in (x, x.double())
     )
     assert low.dtype == torch.float32
