@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import build, close, normal, pair_by_pair, vectors
+from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.pope import Pope
@@ -39,22 +41,27 @@ def slow(
     return total / math.sqrt(len(q))
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("base", [10_000.0, 100.0])
-def test_equals_the_slow_reference(base: float, causal: bool) -> None:
-    q, k, _ = vectors(2, 2, 6, 8)
-    scheme = trained(base=base)
-    positions = torch.tensor(PLACES)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
-    )
+class TestPope(LogitTests):
+    name = "pope"
+    sizes = {"model_dim": 16, "heads": 2}
+    places = [PLACES, [0, 1, 2, 3, 50, 7]]
+    atol = 1e-11
+    cases = [{}, {"base": 100.0}]
+    changes = [{"base": 9_000.0}, {"start": "uniform"}]
+    test_bfloat16_keeps_close_positions_apart = None
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        query, key = q[b, h, i].tolist(), k[b, h, j].tolist()
-        phase = scheme.phase[h, 0].tolist()
-        return slow(query, key, PLACES[j] - PLACES[i], phase, base)
+    def trained(self, case: Case) -> Pope:
+        return trained(**case.options).requires_grad_(False)
 
-    close(got, pair_by_pair(q, logit, causal), 1e-11)
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query, key = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            phase, ahead = t.scheme.phase[h, 0].tolist(), places[b][j] - places[b][i]
+            return slow(query, key, ahead, phase, t.option("base"))
+
+        return pair_by_pair(t.q, logit)
 
 
 def test_phases_start_at_zero_or_uniform() -> None:
@@ -81,14 +88,6 @@ def test_the_sign_of_a_channel_is_no_angle() -> None:
     q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
     rows = attention_logits(q, q, scheme=make(), positions=torch.arange(30))
     assert (rows[0, :, -1].argmax(dim=-1) == 29).all()
-
-
-@pytest.mark.parametrize("options", [{"base": 9_000.0}, {"start": "uniform"}])
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, positions = normal(1, 2, 6, 8), torch.tensor(PLACES)
-    got = attention_logits(q, q, scheme=make(**options), positions=positions)
-    plain = attention_logits(q, q, scheme=make(), positions=positions)
-    assert (got - plain).nan_to_num().abs().max() > 1e-4
 
 
 def test_close_positions_in_bfloat16() -> None:
