@@ -91,16 +91,6 @@ def test_slopes_of_the_paper() -> None:
     assert slopes(16) == [2 ** (-0.5 * i) for i in range(1, 17)]
 
 
-def test_bias_is_zero_on_the_diagonal_linear_and_toeplitz() -> None:
-    offsets = torch.arange(-40, 41)
-    bias = make().offset_bias(offsets)
-    assert bias is not None
-    assert (bias[:, 40] == 0).all()
-    assert torch.equal(bias, bias.flip(1))
-    assert torch.equal(bias[:, 0], 2 * bias[:, 20])
-    assert (bias[:, :40].diff() > 0).all()  # the nearer, the larger
-
-
 def test_a_constant_per_query_does_not_change_attention() -> None:
     # The released code adds slope * key position, which differs by such a constant.
     q, k, v = vectors(1, 4, 7, 8)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from schemes.reference import BiasTests, Inputs
-from schemes.tools import build, close, perturbed
+from schemes.tools import build, perturbed
 
 from posenc_compare.schemes import create
 from posenc_compare.schemes.bam import Bam
@@ -30,7 +30,7 @@ class TestBam(BiasTests):
     noise = 0.5
     # The bias is up to 300 ** 2 and more, and the rounding error grows with it.
     rtol, half_atol = 1e-13, 1e-4
-    cases = [{}, {"location": True}]
+    cases = [{}, {"location": True}, {"exponent": 0.0}]
     changes = [{"exponent": 0.5}, {"location": True}]
     errors = [({"exponent": math.nan}, "exponent must be a finite number, got")]
 
@@ -50,20 +50,6 @@ def test_starts_as_alibi_but_for_a_constant(heads: int) -> None:
     constant = 1e-5 * torch.tensor(slopes(heads)).double()[:, None]
     # The slopes are kept as logarithms in float32.
     torch.testing.assert_close(got + constant, alibi, rtol=1e-6, atol=1e-10)
-
-
-def test_exponent_zero_is_no_position() -> None:
-    bias = make(exponent=0.0).offset_bias(torch.arange(-300, 301))
-    close(bias, bias[:, :1].expand_as(bias))
-
-
-def test_the_bias_is_largest_where_the_location_is() -> None:
-    scheme = make(location=True)
-    with torch.no_grad():
-        assert scheme.location is not None
-        scheme.location.fill_(-math.asinh(2.5))  # 5 tokens back
-    assert (make().offset_bias(torch.arange(-20, 1)).argmax(dim=1) == 20).all()
-    assert (scheme.offset_bias(torch.arange(-20, 1)).argmax(dim=1) == 15).all()
 
 
 def test_gradients_are_finite_at_distance_zero() -> None:

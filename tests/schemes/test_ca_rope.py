@@ -92,13 +92,6 @@ def test_without_c_all_tokens_start_alike() -> None:
     close(state, torch.full_like(state, 1 / (1 + math.log(2))))
 
 
-def test_the_first_pair_turns_one_radian_a_token() -> None:
-    *_, x = inputs()
-    scheme = make()
-    angles = scheme.angles(scheme.token_state(x))
-    close(angles[..., 0], (RUN + 1).double().expand(BATCH, HEADS, -1))
-
-
 def test_a_token_that_says_nothing_has_a_finite_gradient() -> None:
     state = torch.zeros(1, LENGTH, HEADS, dtype=torch.float64, requires_grad=True)
     angles = make().angles(state)

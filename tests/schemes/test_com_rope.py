@@ -15,12 +15,11 @@ from schemes.tools import (
     normal,
     pair_by_pair,
     seeded,
-    vectors,
 )
 from scipy.linalg import expm
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
+from posenc_compare.attention import Mask
 from posenc_compare.schemes import create
 from posenc_compare.schemes.com_rope import ComRope
 from posenc_compare.schemes.lie_re import LieRe
@@ -167,15 +166,6 @@ def test_lie_re_at_the_same_generators_is_the_same() -> None:
     with torch.no_grad():
         lie.entries.copy_(scheme.generators()[..., row, column])
         close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_generators_are_no_encoding(kind: str) -> None:
-    q, k, _ = vectors(2, 2, 5, 16)
-    scheme = make(kind=kind).requires_grad_(False)
-    scheme.matrix.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=ids())
-    close(got, attention_logits(q, k, scheme=create("nope"), positions=ids()[..., 0]))
 
 
 def test_start_and_parameters() -> None:

@@ -59,31 +59,6 @@ def make(**options: int | bool) -> Cope:
     return drawn(build(Cope, options, **sizes))
 
 
-def test_open_gates_look_up_the_distance_plus_one() -> None:
-    q, k, _ = vectors(*SHAPE)
-    q = q.abs()
-    scheme = make(limit=5)
-    got = attention_logits(q, 0 * k + 1e4, scheme=scheme, positions=RUN)
-    content = q @ (0 * k + 1e4).mT / math.sqrt(WIDTH)
-    assert content.min() > 40  # every gate is 1 to 53 bits
-    place = (RUN[:, None] - RUN + 1).clamp(0, 4)  # stops at the last vector
-    added = (q @ scheme.table.T).gather(-1, place.expand_as(content))
-    seen = got.isfinite()
-    assert torch.equal(seen, torch.ones_like(got).tril().bool())
-    torch.testing.assert_close(got[seen], (content + added)[seen], rtol=1e-12, atol=0)
-
-
-def test_closed_gates_look_up_the_first_vector() -> None:
-    q, k, _ = vectors(*SHAPE)
-    q, far = q.abs(), 0 * k - 1e4
-    scheme = make()
-    got = attention_logits(q, far, scheme=scheme, positions=RUN)
-    added = got - q @ far.mT / math.sqrt(WIDTH)
-    first = (q @ scheme.table[0])[..., None].expand_as(added)
-    seen = got.isfinite()
-    close(added[seen], first[seen], 1e-10)
-
-
 def test_starts_as_no_encoding_and_learns() -> None:
     q, k, v = vectors(*SHAPE)
     scheme = create("cope", model_dim=HEADS * WIDTH, heads=HEADS, length=16).double()

@@ -10,7 +10,6 @@ import torch
 from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
     build,
-    close,
     dot,
     drawn,
     pair_by_pair,
@@ -18,7 +17,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.deberta import Deberta, bucket_edges
 
@@ -109,11 +108,6 @@ def test_reach_is_the_length_unless_given() -> None:
     assert make(buckets=4).table.shape == (8, DIM)
 
 
-def test_rows_at_the_ends() -> None:
-    rows = make(reach=3).rows(torch.tensor([-9, -3, -2, 0, 2, 3, 9]))
-    assert rows.tolist() == [0, 0, 1, 3, 5, 5, 5]
-
-
 @pytest.mark.parametrize(
     ("buckets", "reach"), [(4, 4), (8, 20), (16, 10), (32, 128), (256, 512), (10, 100)]
 )
@@ -136,36 +130,6 @@ def test_buckets_equal_the_published_rule_away_from_ties() -> None:
         assert abs(exact - round(exact)) > 1e-9
         bucket = sum(edge < n for edge in edges)
         assert bucket == 128 + math.ceil(exact)
-
-
-def test_index_conventions_differ_in_the_key_term_alone() -> None:
-    q, k, _ = vectors(*SHAPE)
-    positions = torch.tensor(PLACES)
-    code, paper = (
-        make(p2c_index=index, length=40).requires_grad_(False)
-        for index in ("code", "paper")
-    )
-
-    def logits(scheme: Deberta) -> Tensor:
-        return attention_logits(
-            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-        )
-
-    difference = logits(code) - logits(paper)
-    assert difference.abs().max() > 0.5
-    assert difference.diagonal(dim1=-2, dim2=-1).abs().max() < 1e-14
-    for scheme in (code, paper):
-        scheme.to_queries.weight.zero_()
-    close(logits(code), logits(paper), 1e-14)
-
-
-def test_an_empty_table_is_no_encoding_on_a_smaller_scale() -> None:
-    q, k, _ = vectors(*SHAPE)
-    scheme, positions = make(), torch.tensor(PLACES)
-    scheme.table.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=positions)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
-    close(got * math.sqrt(3), nope, 1e-14)
 
 
 def test_initial_spread() -> None:

@@ -106,30 +106,6 @@ def test_one_chunk_is_rope() -> None:
         assert torch.equal(got, expected)
 
 
-def test_two_chunks_are_rope_where_all_queries_are_local() -> None:
-    q, k, _ = vectors(2, 2, 8, 8)
-    places = torch.tensor([0, 1, 3, 5, 6, 8, 10, 11])
-    rope = create("rope", model_dim=16, heads=2)
-    expected = attention_logits(q, k, scheme=rope, positions=places)
-    for local, same in ((6, True), (5, False)):
-        scheme = make(chunk=6, local=local, far=20)
-        got = attention_logits(q, k, scheme=scheme, positions=places)
-        assert torch.equal(got, expected) == same
-
-
-def test_it_is_not_relative() -> None:
-    q, k, _ = vectors(1, 2, 8, 8)
-    scheme = make(**PAPER)
-    assert not scheme.facts.relative
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=PLACES + start)
-        for start in (0, 1)
-    )
-    assert (here - there).nan_to_num().abs().max() > 1e-2
-    # Seven positions back it is seven, or less where it is no local query.
-    assert [read_at(i, i - 7, **PAPER) for i in (9, 10, 11)] == [7, 6, 5]
-
-
 def test_a_key_of_a_later_chunk_is_read_as_rope_reads_it() -> None:
     q, k, _ = vectors(1, 2, 3, 8)
     places = torch.tensor([13, 2, 0])

@@ -8,7 +8,6 @@ from schemes.tools import (
     CLOSE_POSITIONS,
     build,
     close,
-    normal,
     perturbed,
 )
 from torch import Tensor
@@ -77,44 +76,6 @@ def logits(scheme: Fire, positions: Tensor) -> Tensor:
     return attention_logits(zero, zero, scheme=scheme, positions=positions)[0]
 
 
-def test_at_distance_zero_it_is_the_perceptron_of_zero() -> None:
-    scheme = make(1.0)
-    expected = scheme.fall(torch.relu(scheme.rise(torch.zeros(1).double())))
-    diagonal = logits(scheme, torch.tensor(PLACES)).diagonal(dim1=1, dim2=2)
-    torch.testing.assert_close(diagonal, expected[:, None].expand(-1, 6))
-
-
-def test_a_linear_perceptron_is_affine_in_the_share() -> None:
-    scheme = make(0.3, threshold=20.0)
-    with torch.no_grad():
-        scheme.rise.weight.abs_()
-        scheme.rise.bias.fill_(1.0)  # every unit is open for all shares
-    got = logits(scheme, torch.tensor(PLACES))
-    shares = torch.zeros(6, 6, dtype=torch.float64)
-    for i in range(6):
-        for j in range(i + 1):
-            threshold = scheme.stretch.item() * 20
-            shares[i, j] = share(scheme.c.item(), threshold, PLACES[i], PLACES[j])
-    slope = (scheme.fall.weight @ scheme.rise.weight)[:, 0]
-    start = scheme.fall.weight.sum(-1) + scheme.fall.bias
-    expected = start[:, None, None] + slope[:, None, None] * shares
-    seen = got.isfinite()
-    close(got[seen], expected[seen])
-
-
-def test_is_relative_up_to_the_threshold_alone() -> None:
-    scheme = make(0.3, threshold=50.0)
-    reach = 50 * scheme.stretch.item()
-    assert 30 < reach < 200
-    positions = torch.arange(10)
-    seen = torch.ones(10, 10).tril().bool()
-    here = logits(scheme, positions)[:, seen]
-    near = logits(scheme, positions + int(reach) - 10)[:, seen]
-    far = logits(scheme, positions + 500)[:, seen]
-    close(near, here, 1e-13)
-    assert (far - here).abs().max() > 1e-2
-
-
 def test_blocks_of_rows_join() -> None:
     scheme, count = make(0.3, threshold=40.0), 2 * ROWS + 5
     positions = torch.arange(count)[None]
@@ -124,16 +85,6 @@ def test_blocks_of_rows_join() -> None:
         got = attention_logits(zero, zero, scheme=scheme, positions=positions)
     seen = got[0].isfinite()
     assert torch.equal(got[0][seen], whole[0].permute(2, 0, 1)[seen])
-
-
-def test_all_parameters_are_trained() -> None:
-    scheme = make(0.1)
-    bias = scheme.bias(torch.arange(9)[None], torch.arange(9)[None])
-    (bias * normal(*bias.shape)).sum().backward()
-    for name, parameter in scheme.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().max() > 1e-6, name
 
 
 def test_a_cast_scheme_computes_in_float32() -> None:

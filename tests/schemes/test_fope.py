@@ -19,7 +19,6 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes.fope import Fope, identity
 from posenc_compare.schemes.hope import Hope
 from posenc_compare.schemes.rope import Rope
@@ -145,35 +144,6 @@ def test_noise_is_as_large_as_the_released_code_draws_it() -> None:
     std = 0.6 * math.sqrt(2 / (outputs * (inputs + heads)))
     assert noise.std().item() == pytest.approx(std, rel=0.02)
     assert (noise[0] - noise[1]).abs().max() > std  # drawn apart
-
-
-def test_official_pad_doubles_what_is_left_over() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([0, 7, 400])
-    rest = [*range(4, 8), *range(12, 16)]
-    paper, official = (
-        make(pad=pad).query(x, positions)[..., rest] for pad in ("paper", "official")
-    )
-    assert torch.equal(paper, x[..., rest])
-    ratio = official.square().sum(-1) / paper.square().sum(-1)
-    torch.testing.assert_close(ratio, torch.full_like(ratio, 2), rtol=1e-14, atol=0)
-
-
-def test_a_shift_changes_logits() -> None:
-    q, k, _ = vectors(1, 2, 5, 16)
-    positions = torch.arange(5)
-
-    def change(gain: float) -> float:
-        scheme = make(gain=gain)
-        here, there = (
-            attention_logits(
-                q, k, scheme=scheme, positions=ids, mask=Mask(causal=False)
-            )
-            for ids in (positions, positions + 64)
-        )
-        return (here - there).abs().max().item()
-
-    assert change(0.3) > 0.01
-    assert change(0.0) < 1e-12
 
 
 def test_tables_are_frozen_unless_learned() -> None:

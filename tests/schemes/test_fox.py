@@ -17,7 +17,6 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fox import Fox
 
@@ -56,30 +55,6 @@ class TestFox(LogitTests):
                 z = dot(weight[h], t.x[b, j].tolist()) + bias[h]
                 kept *= 1 / (1 + math.exp(-z))
         return logits
-
-
-def test_open_gates_are_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.gate.bias.fill_(100.0)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    close(got, nope, 1e-14)
-
-
-def test_gates_without_weights_are_a_slope_for_each_head() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.gate.weight.zero_()
-    slopes = torch.tensor([0.25, 0.0625]).double()
-    scheme.gate.bias.copy_(-torch.expm1(slopes).log())  # sigmoid is exp(-slope)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    distance = RUN[:, None] - RUN
-    alibi = q @ k.mT / math.sqrt(WIDTH) - slopes[:, None, None] * distance
-    seen = got.isfinite()
-    close(got[seen], alibi[seen], 1e-13)
 
 
 def test_cable_is_the_same_with_the_sign_of_the_layer_turned() -> None:

@@ -7,7 +7,6 @@ import torch
 from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
-    close,
     content_plus,
     dot,
     drawn,
@@ -15,8 +14,6 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
-from posenc_compare.schemes import create
 from posenc_compare.schemes.call import Call, all_pairs
 from posenc_compare.schemes.grape_a import GrapeA
 from posenc_compare.schemes.shared.slopes import slopes
@@ -51,32 +48,6 @@ class TestGrapeA(LogitTests):
             return -distance * steep * slopes(HEADS)[h] * math.log1p(math.exp(along))
 
         return content_plus(t.q, t.k, bias)
-
-
-@pytest.mark.parametrize("gate", ["query", "key"])
-def test_no_direction_is_alibi_with_another_slope(gate: str) -> None:
-    scheme = make(gate=gate)
-    with torch.no_grad():
-        scheme.direction.zero_()
-    q, k, _ = vectors(1, HEADS, 6, WIDTH)
-    positions = torch.tensor(PLACES)
-    got = attention_logits(q, k, scheme=scheme, positions=positions)
-    alibi = create("alibi", model_dim=HEADS * WIDTH, heads=HEADS).double()
-    plain = attention_logits(q, k, scheme=create("nope"), positions=positions)
-    linear = attention_logits(q, k, scheme=alibi, positions=positions) - plain
-    seen = plain.isfinite()
-    # softplus(0) is log 2, and the steepness starts at a softplus of 1 in float32
-    expected = plain + linear * math.log(2)
-    torch.testing.assert_close(got[seen], expected[seen], rtol=1e-6, atol=1e-9)
-
-
-def test_a_longer_direction_is_the_same() -> None:
-    q, k, _ = vectors(1, HEADS, 6, WIDTH)
-    scheme, positions = drawn(make()), torch.tensor(PLACES)
-    here = attention_logits(q, k, scheme=scheme, positions=positions)
-    scheme.direction.mul_(7)
-    there = attention_logits(q, k, scheme=scheme, positions=positions)
-    close(there, here, 1e-11)
 
 
 def test_starts_as_released() -> None:

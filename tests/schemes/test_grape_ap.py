@@ -8,7 +8,6 @@ import torch
 from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
-    close,
     dot,
     drawn,
     normal,
@@ -16,8 +15,6 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
-from posenc_compare.schemes.fox import Fox
 from posenc_compare.schemes.grape_ap import GrapeAp
 from posenc_compare.schemes.shared.slopes import slopes
 
@@ -70,28 +67,6 @@ class TestGrapeAp(LogitTests):
                 unit = turned([c / size for c in p[j]], places[b][j])
                 taken -= math.log1p(math.exp(-dot(asked, unit) / PATH))
         return logits
-
-
-def test_no_weights_are_fox_with_gates_of_one_half() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.path.weight.zero_()
-    fox = build(Fox, model_dim=DIM, heads=HEADS, head_dim=6)
-    for parameter in fox.parameters():
-        parameter.data.zero_()
-    positions = torch.tensor(PLACES)
-    got, gated = (
-        attention_logits(
-            q, k, scheme=one, positions=positions, state=one.token_state(x)
-        )
-        for one in (scheme, fox)
-    )
-    distance = (torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)).double()
-    seen = got.isfinite()
-    slope = torch.tensor(slopes(HEADS), dtype=torch.float64)[:, None, None]
-    content, taken = q @ k.mT / math.sqrt(6), distance * math.log(2)
-    close(got[seen], (content - slope * taken)[seen], 1e-12)
-    close(gated[seen], (content - taken)[seen], 1e-12)
 
 
 def test_starts_as_released() -> None:

@@ -12,7 +12,6 @@ from schemes.tools import (
 )
 
 from posenc_compare.schemes import Scheme, create
-from posenc_compare.schemes.shared.rotation import rotation_angles
 
 PLACES = [0, 1, 2, 100, 500, -4]
 
@@ -44,14 +43,6 @@ def make(
     return create(
         name, options=options, model_dim=2 * head_dim, heads=2, length=trained
     )
-
-
-def test_a_pair_counts_from_one_whole_turn_on() -> None:
-    # In base 10 000 and 8 pairs, pair 2 has a period of 62.8 positions.
-    for length, kept in ((62, 2), (63, 3)):
-        angles = rotation_angles(make(trained=length), torch.tensor([1]))
-        assert angles is not None
-        assert int((angles > 0).sum()) == kept
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])

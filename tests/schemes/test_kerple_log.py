@@ -45,14 +45,6 @@ def test_starts_as_released() -> None:
         assert parameter.mean().item() == pytest.approx(most / 2, rel=0.05)
 
 
-def test_is_even_and_falls_with_the_distance() -> None:
-    offsets = torch.arange(-500, 501)
-    bias = make(noise=0.3).offset_bias(offsets)
-    assert torch.equal(bias, bias.flip(1))
-    assert (bias[:, 500] == 0).all()
-    assert (bias[:, 500:].diff(dim=1) < 0).all()
-
-
 @pytest.mark.parametrize(("value", "kept"), [(-3.0, 0.01), (0.5, 0.5)])
 def test_bounds_hold_in_the_kernel_and_pass_the_gradient(
     value: float, kept: float

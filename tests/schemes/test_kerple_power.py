@@ -64,13 +64,6 @@ def test_starts_as_released() -> None:
         assert parameter.mean().item() == pytest.approx(most / 2, rel=0.05)
 
 
-def test_is_even_and_zero_at_the_query() -> None:
-    bias = make(noise=2.0).offset_bias(torch.arange(-500, 501))
-    assert torch.equal(bias, bias.flip(1))
-    assert (bias[:, 500] == 0).all()
-    assert (bias[:, 500:].diff(dim=1) < 0).all()
-
-
 def test_gradients_are_finite_at_distance_zero_and_pass_the_bounds() -> None:
     scheme = make()
     with torch.no_grad():

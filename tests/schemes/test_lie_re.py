@@ -151,14 +151,6 @@ def test_an_image_is_the_smallest_square_that_holds_the_length(
     assert scheme.span == (max(1, side - 1), max(1, side - 1))
 
 
-def test_no_generators_are_no_encoding() -> None:
-    q, k, _ = vectors(2, 2, 5, 8)
-    scheme = make().requires_grad_(False)
-    scheme.entries.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=ids())
-    close(got, attention_logits(q, k, scheme=create("nope"), positions=ids()[..., 0]))
-
-
 def change_by_shift(scheme: LieRe) -> float:
     """Return the largest change of a logit if all places of a 5 x 5 image move."""
     q, k, _ = vectors(1, 2, 25, 8)
@@ -178,17 +170,6 @@ def test_logits_depend_on_more_than_offsets() -> None:
     # Logits have a standard deviation of 1.
     assert change_by_shift(make(block=4)) > 1
     assert change_by_shift(make()) > 1
-
-
-def test_one_axis_alone_is_relative() -> None:
-    q, k, _ = vectors(1, 2, 5, 8)
-    row = torch.stack([torch.zeros(5).long(), torch.arange(5)], dim=-1)
-    scheme = make().requires_grad_(False)
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=p, mask=BOTH)
-        for p in (row, row + torch.tensor([0, 7]))
-    )
-    close(here, there, 1e-12)
 
 
 def test_start_and_parameters() -> None:

@@ -181,11 +181,3 @@ def test_a_longer_text_is_read_with_its_own_factor(length: int, kind: str) -> No
 def test_nothing_else_reads_within_training_or_once_scaled() -> None:
     assert make().schemes_for_length(64) == make().schemes_for_length(10) == {}
     assert make(factor=2.0).schemes_for_length(128) == {}
-
-
-def test_default_is_pro_at_factor_one() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
-    named = make(base=10_000.0, layout="adjacent", kind="pro", factor=1.0)
-    assert torch.equal(make().query(x, positions), named.query(x, positions))
-    pro = make(factor=4.0, kind="pro").query(x, positions)
-    assert torch.equal(make(factor=4.0).query(x, positions), pro)

@@ -11,7 +11,6 @@ from schemes.tools import (
 )
 
 from posenc_compare.schemes import Scheme, create
-from posenc_compare.schemes.shared.rotation import rotation_angles
 
 PLACES = [0, 1, 2, 100, 500, -4]
 
@@ -60,13 +59,3 @@ def test_is_not_partial_rope() -> None:
     # The same channels turn in this layout, by other angles.
     assert torch.equal(kept[..., 8:], partial[..., 8:])
     assert (kept - partial).abs().max() > 0.1
-
-
-def test_default_is_the_best_of_the_paper() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
-    named = make(base=10_000.0, layout="adjacent", fraction=0.75)
-    assert torch.equal(make().query(x, positions), named.query(x, positions))
-    angles = rotation_angles(make(), torch.tensor([1, 2]))
-    assert angles is not None
-    assert torch.equal(angles[:, 6:], torch.zeros(2, 2, dtype=torch.float64))
-    assert (angles[:, :6] > 0).all()

@@ -125,16 +125,6 @@ def test_decoding_one_token_changes_every_earlier_key() -> None:
         close(got[:, :, t, : t + 1], expected)
 
 
-def test_no_strength_is_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.strength.bias.fill_(-1000.0)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    close(got, nope, 1e-14)
-
-
 def test_no_strength_but_a_gate_is_fox_with_smaller_logarithms() -> None:
     q, k, _, x = inputs()
     scheme = make(forget=True)
@@ -151,21 +141,6 @@ def test_no_strength_but_a_gate_is_fox_with_smaller_logarithms() -> None:
     )
     smaller = whole.detach() / math.sqrt(WIDTH)
     close(got, smaller, 1e-13)
-
-
-def test_full_strength_keeps_the_length_of_keys() -> None:
-    *_, x = inputs()
-    scheme = make()
-    scheme.strength.bias.fill_(1000.0)  # beta is 2: reflections
-    state = scheme.token_state(x)
-    axes = torch.eye(WIDTH).double().expand(BATCH, HEADS, WIDTH, WIDTH)
-    k = normal(BATCH, HEADS, LENGTH, WIDTH, seed=5)
-    lengths = torch.zeros(BATCH, HEADS, LENGTH).double()
-    for axis in range(WIDTH):  # each query reads one channel of all keys
-        q = axes[:, :, axis : axis + 1].expand(-1, -1, LENGTH, -1)
-        got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-        lengths += (got[:, :, -1] * math.sqrt(WIDTH)).square()
-    torch.testing.assert_close(lengths.sqrt(), k.norm(dim=-1), rtol=1e-12, atol=0)
 
 
 def test_sizes() -> None:

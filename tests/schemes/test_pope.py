@@ -10,8 +10,6 @@ from schemes.tools import build, close, normal, pair_by_pair, vectors
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.schemes import Variant
-from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.pope import Pope
 
 PLACES = [3, 0, 7, 100, 4096, 8]
@@ -83,13 +81,6 @@ def test_phases_at_zero_can_still_move() -> None:
     assert (scheme.phase.grad != 0).all()
 
 
-def test_the_sign_of_a_channel_is_no_angle() -> None:
-    # Equal content at all places: without phases, the nearest key is the best.
-    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
-    rows = attention_logits(q, q, scheme=make(), positions=torch.arange(30))
-    assert (rows[0, :, -1].argmax(dim=-1) == 29).all()
-
-
 def test_close_positions_in_bfloat16() -> None:
     q = normal(1, 2, 1, 8).bfloat16().expand(1, 2, 2, 8)
     scheme = trained().bfloat16()
@@ -102,10 +93,6 @@ def test_close_positions_in_bfloat16() -> None:
             expected = slow(row, row, places[0] - places[1], phase, 10_000.0)
             # The phase is clamped in bfloat16, to -2 pi rounded.
             assert got[h].item() == pytest.approx(expected, abs=0.02)
-
-
-def test_every_layer_has_phases_of_its_own() -> None:
-    assert Variant("pope").build(Geometry(model_dim=16, heads=2)).facts.per_layer
 
 
 def test_the_fused_kernel_serves_it_with_channels_of_zeros_for_values() -> None:

@@ -86,12 +86,6 @@ def test_tokens_that_choose_their_place_are_ropes() -> None:
     close(got, attention_logits(q, k, scheme=rope, positions=RUN), 1e-12)
 
 
-def test_equal_tokens_are_not_told_apart() -> None:
-    *_, x = inputs()
-    places = make().token_state(x[:, :1].expand(-1, LENGTH, -1))
-    close(places, places[:, :1].expand_as(places), 0)
-
-
 def test_hidden_units() -> None:
     scheme = create("repo", model_dim=64, heads=4)
     assert sum(p.numel() for p in scheme.parameters()) == (2 * 64 + 4) * 8

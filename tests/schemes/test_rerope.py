@@ -66,15 +66,6 @@ def test_a_window_as_long_as_the_text_is_rope() -> None:
     close(leaky, expected)
 
 
-def test_far_keys_are_all_equally_far() -> None:
-    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
-    k = normal(1, 2, 1, 8, seed=1).expand(1, 2, 30, 8)
-    rows = attention_logits(q, k, scheme=make(window=4), positions=torch.arange(30))
-    last = rows[0, :, -1]
-    torch.testing.assert_close(last[:, :26], last[:, :1].expand(-1, 26))
-    assert (last[:, 26:].diff(dim=-1).abs() > 1e-4).all()
-
-
 def test_the_window_is_a_quarter_of_the_length_unless_given() -> None:
     q, positions = normal(1, 2, 40, 8), torch.arange(40)
     for length, window in ((64, 16), (100, 25), (2, 1)):

@@ -99,26 +99,6 @@ def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
     assert not torch.allclose(make(layout="half").query(x, positions), adjacent)
 
 
-def test_norm_of_every_pair_is_kept() -> None:
-    x, positions = normal(1, 2, 5, 8), torch.tensor([0, 1, 7, 4096, 10**6])
-    turned = make().query(x, positions)
-    pairs = turned.unflatten(-1, (4, 2)).norm(dim=-1)
-    expected = x.unflatten(-1, (4, 2)).norm(dim=-1)
-    torch.testing.assert_close(pairs, expected, rtol=1e-14, atol=0)
-
-
-def test_position_zero_is_the_identity() -> None:
-    x = normal(1, 2, 3, 8)
-    assert torch.equal(make().key(x, torch.zeros(3, dtype=torch.int64)), x)
-
-
-def test_turning_twice_is_turning_by_the_sum() -> None:
-    x, scheme = normal(1, 2, 5, 8), make()
-    a, b = torch.tensor([0, 3, 5, 64, 9]), torch.tensor([7, 7, -5, 64, 1])
-    twice = scheme.query(scheme.query(x, a), b)
-    close(twice, scheme.query(x, a + b))
-
-
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
 def test_partial_turns_the_first_channels_as_a_smaller_head_would(layout: str) -> None:
     x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
@@ -135,13 +115,6 @@ def test_angles_are_those_of_the_rotation() -> None:
     assert angles is not None
     expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
     close(angles, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_a_huge_base_leaves_one_pair_turning() -> None:
-    x, positions = normal(1, 2, 4, 8), torch.arange(4)
-    turned = make(base=1e300).query(x, positions)
-    close(turned[..., 2:], x[..., 2:])
-    assert not torch.allclose(turned[..., :2], x[..., :2])
 
 
 def test_bfloat16_is_rounded_once() -> None:

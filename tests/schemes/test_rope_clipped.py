@@ -101,25 +101,3 @@ def test_hard_is_p_rope_with_the_other_frequencies(share: float, layout: str) ->
     p_rope = make(name="p_rope", layout=layout, fraction=1 - share)
     assert torch.equal(hard.query(x, positions), p_rope.query(x, positions))
     assert torch.equal(hard.key(x, positions), p_rope.key(x, positions))
-
-
-def test_soft_begins_and_ends_at_the_pairs_of_hard() -> None:
-    plain, soft, hard = (
-        speeds(scheme)
-        for scheme in (
-            make(name="rope"),
-            make(share=0.5),
-            make(share=0.5, clip="hard"),
-        )
-    )
-    assert torch.equal(soft[:5], plain[:5])
-    assert torch.equal(hard[:4], plain[:4])
-    assert (hard[4:] == 0).all()
-    assert (soft[5:7] > 0).all()
-    assert soft[7] == 0
-
-
-def test_one_pair_stands_still_if_hard_alone() -> None:
-    plain = speeds(make(name="rope"))
-    assert torch.equal(speeds(make(share=0.125)), plain)
-    assert speeds(make(share=0.125, clip="hard"))[7] == 0 < plain[7]

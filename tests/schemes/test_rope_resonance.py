@@ -4,17 +4,14 @@ import cmath
 import math
 from typing import Any
 
-import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
     close,
     normal,
-    vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
@@ -67,31 +64,6 @@ def test_wavelengths_are_whole_numbers_near_those_of_rope() -> None:
     assert (got - wavelengths(make(name="rope"))).abs().max() <= 0.5
 
 
-@pytest.mark.parametrize("pair", range(5))
-def test_a_pair_repeats_after_its_wavelength(pair: int) -> None:
-    x = normal(1, 1, 1, 16).expand(1, 1, 9, 16)
-    here = torch.arange(9)
-    there = here + WAVES[pair]
-    got, rope = make(), make(name="rope")
-    two = slice(2 * pair, 2 * pair + 2)
-    again, before = got.query(x, there)[..., two], got.query(x, here)[..., two]
-    # Half an ulp of an angle below 2 pi 1024 / 6 is 1e-13.
-    close(again, before, 1e-12)
-    drift = rope.query(x, there)[..., two] - rope.query(x, here)[..., two]
-    assert drift.abs().max() > 1e-4
-
-
-def test_all_pairs_repeat_after_the_common_multiple() -> None:
-    q, k, _ = vectors(1, 2, 5, 4)
-    scheme = make(4, base=9.0)  # wavelengths 6.28 and 18.85: 6 and 19
-    moved = torch.arange(5) + torch.tensor([0, 0, 0, 6 * 19, 6 * 19])
-    logits = [
-        attention_logits(q, k, scheme=scheme, positions=ids, mask=Mask(causal=False))
-        for ids in (torch.arange(5), moved)
-    ]
-    close(logits[0], logits[1])
-
-
 def test_wavelengths_are_at_least_one() -> None:
     x = normal(1, 2, 3, 8)
     # Of 6.28, 1.99, 0.63 and 0.2 positions.
@@ -100,9 +72,3 @@ def test_wavelengths_are_at_least_one() -> None:
     got = scheme.query(x, torch.tensor([1, 10, 100]))
     close(got[..., 4:], x[..., 4:])  # whole turns
     assert (got - x)[..., :2].abs().max() > 0.1
-
-
-def test_default_options() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
-    named = make(base=10_000.0, layout="adjacent")
-    assert torch.equal(make().query(x, positions), named.query(x, positions))

@@ -366,9 +366,3 @@ def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
         message = f"^rope: {name} must not be given with scaling={rule}, got .* would"
         with pytest.raises(ConfigError, match=message):
             make(scaling=rule, **own, **{name: given[name]})
-
-
-def test_the_index_ramp_needs_a_base_above_one() -> None:
-    scheme = make(base=1.0, scaling="yarn", factor=2.0)
-    with pytest.raises(ConfigError, match=r"rope: yarn needs a base above 1, got 1\.0"):
-        scheme.query(normal(1, 2, 1, 16), torch.arange(1))

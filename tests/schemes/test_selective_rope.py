@@ -115,12 +115,3 @@ def test_the_same_angle_from_every_token_is_rope() -> None:
     options = {"base": 100.0, "layout": "half"}
     rope = create("rope", options=options, **SIZES)
     close(got, attention_logits(q, k, scheme=rope, positions=RUN), 1e-12)
-
-
-def test_no_taps_are_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.taps.weight.zero_()
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    close(got, attention_logits(q, k, scheme=create("nope"), positions=RUN))

@@ -35,7 +35,7 @@ class TestSelfExtend(RotaryTests):
     places = [PLACES.tolist(), (PLACES + 7).tolist()]
     cases = [
         {"group": group, "window": window, "layout": layout, "base": 100.0}
-        for group, window in ((2, 1), (3, 4), (4, 4), (5, 9), (60, 7))
+        for group, window in ((1, 3), (2, 1), (3, 4), (4, 4), (5, 9), (60, 7))
         for layout in ("adjacent", "half")
     ]
     changes = [
@@ -74,21 +74,6 @@ def test_one_group_is_rerope() -> None:
     shifted = PLACES + 10  # now 41 and more are a group of their own
     got = attention_logits(q, k, scheme=make(group=41, window=4), positions=shifted)
     assert (got - expected).nan_to_num().abs().max() > 1e-2
-
-
-def test_it_is_not_relative() -> None:
-    q, k, _ = vectors(1, 2, 8, 8)
-    for group, relative in ((1, True), (3, False)):
-        scheme = make(group=group, window=2)
-        assert scheme.facts.relative == relative
-        here, there = (
-            attention_logits(q, k, scheme=scheme, positions=PLACES + start)
-            for start in (0, 1)
-        )
-        changed = (here - there).nan_to_num().abs().max()
-        assert (changed < 1e-12) == relative
-    # At distance 2, groups of 3 lie 0 or 1 apart.
-    assert [read_at(i, i - 2, 3, 2) for i in (2, 3, 4, 5)] == [2, 3, 3, 2]
 
 
 def test_the_window_is_a_quarter_of_the_length_unless_given() -> None:

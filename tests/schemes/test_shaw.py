@@ -5,10 +5,9 @@ from itertools import product
 
 import torch
 from schemes.reference import Inputs, LogitTests, combine
-from schemes.tools import build, close, drawn, pair_by_pair, vectors
+from schemes.tools import build, drawn, pair_by_pair
 from torch import Tensor
 
-from posenc_compare.attention import attention
 from posenc_compare.schemes import create
 from posenc_compare.schemes.shaw import Shaw
 
@@ -79,13 +78,3 @@ def test_sizes_and_initial_values() -> None:
     assert not torch.equal(table, scheme.get_parameter("on_values"))
     own = create("shaw", options={"per_head": True}, model_dim=64, heads=4)
     assert own.get_parameter("on_keys").shape == (4, 33, 16)
-
-
-def test_empty_tables_are_no_encoding() -> None:
-    q, k, v = vectors(*SHAPE)
-    scheme, positions = make(), torch.tensor(PLACES)
-    for parameter in scheme.parameters():
-        parameter.zero_()
-    got = attention(q, k, v, scheme=scheme, positions=positions)
-    nope = attention(q, k, v, scheme=create("nope"), positions=positions)
-    close(got, nope, 1e-14)

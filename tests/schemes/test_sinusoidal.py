@@ -84,28 +84,7 @@ def test_worked_table_of_4_positions_and_8_channels() -> None:
     assert code[1].tolist() == pytest.approx(first, abs=5e-5)
 
 
-def test_norm_is_the_root_of_half_the_width_everywhere() -> None:
-    positions = torch.tensor([0, 1, 17, 4096, 10**6])
-    norms = code_of(make(), positions, 512).norm(dim=1)
-    close(norms, torch.full((5,), 16.0).double(), 1e-13)
-
-
 def test_first_channels_of_position_1_at_width_512() -> None:
     code = code_of(make(), torch.tensor([1]), 512)[0, :4].tolist()
     digits = [math.floor(number * 1e4) / 1e4 for number in code]
     assert digits == [0.8414, 0.5403, 0.8218, 0.5696]
-
-
-def test_a_shift_is_one_rotation_for_all_positions() -> None:
-    width, shift = 12, 29
-    turn = torch.zeros(width, width, dtype=torch.float64)
-    for pair in range(width // 2):
-        angle = shift / 10_000 ** (2 * pair / width)
-        s, c = 2 * pair, 2 * pair + 1
-        # sin(a + b) = sin a cos b + cos a sin b, cos(a + b) = cos a cos b - sin a sin b
-        turn[s, s] = turn[c, c] = math.cos(angle)
-        turn[s, c], turn[c, s] = math.sin(angle), -math.sin(angle)
-    positions = torch.arange(100)
-    here = code_of(make(), positions, width)
-    there = code_of(make(), positions + shift, width)
-    close(here @ turn.T, there)

@@ -8,7 +8,6 @@ from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
     check_float32_holds_over_a_long_text,
-    close,
     dot,
     normal,
     pair_by_pair,
@@ -52,26 +51,6 @@ class TestStickBreaking(LogitTests):
                 out[b, h, i] += left * share * t.v[b, h, j]
                 left *= 1 - share
         return out
-
-
-def test_the_first_token_sees_nothing_unless_it_sees_itself() -> None:
-    q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    first, own = (
-        attention(q, k, v, scheme=make(own), positions=RUN)[:, :, 0]
-        for own in (False, True)
-    )
-    assert not first.any()
-    assert own.any()
-
-
-def test_a_sure_key_hides_those_behind_it() -> None:
-    q, k, v = vectors(1, 1, LENGTH, WIDTH)
-    k = k.clone()
-    k[:, :, 4] = 1e3 * q[:, :, 6]
-    read = attention(q, k, v, scheme=make(heads=1), positions=RUN)[0, 0, 6]
-    z = float(q[0, 0, 6] @ k[0, 0, 5]) / math.sqrt(WIDTH)
-    share = 1 / (1 + math.exp(-z))
-    close(read, share * v[0, 0, 5] + (1 - share) * v[0, 0, 4], 1e-14)
 
 
 def test_gradients_are_finite_and_right_where_nothing_is_seen() -> None:

@@ -70,16 +70,6 @@ def test_a_shift_that_is_long_or_comes_back_is_rope() -> None:
     close(attention_logits(q, k, scheme=back, positions=PLACES), expected)
 
 
-def test_a_key_at_the_shift_is_read_as_one_at_the_window() -> None:
-    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
-    k = normal(1, 2, 1, 8, seed=1).expand(1, 2, 30, 8)
-    scheme = make(shift=12, window=3)
-    last = attention_logits(q, k, scheme=scheme, positions=torch.arange(30))[0, :, -1]
-    by_distance = last.flip(-1)
-    close(by_distance[:, 12:21], by_distance[:, 3:12])
-    assert (by_distance[:, :12].diff(dim=-1).abs() > 1e-4).all()
-
-
 def test_defaults_are_shares_of_the_length() -> None:
     q, positions = normal(1, 2, 60, 8), torch.arange(60)
     for length, shift, window in ((64, 21, 4), (100, 33, 6), (2, 1, 1)):

@@ -65,21 +65,6 @@ def test_an_odd_number_of_causal_buckets() -> None:
     assert got == [slow_bucket(n, 7, 50) for n in range(201)]
 
 
-def test_buckets_rise_with_the_distance_and_stay_at_the_last() -> None:
-    buckets = make().buckets(-torch.arange(1000))
-    assert (buckets.diff() >= 0).all()
-    assert (buckets[128:] == 31).all()
-    assert buckets[112].item() == 30
-
-
-def test_future_shares_bucket_zero_or_has_the_upper_half() -> None:
-    future = torch.arange(1, 200)
-    assert (make().buckets(future) == 0).all()
-    both = make(bidirectional=True)
-    assert torch.equal(both.buckets(future), both.buckets(-future) + 16)
-    assert both.buckets(torch.tensor([0])).item() == 0
-
-
 class TestT5Bias(BiasTests):
     name = "t5_bias"
     sizes = {"heads": 3, "head_dim": 8}
@@ -134,16 +119,6 @@ def test_initial_spread_shrinks_with_the_width() -> None:
     assert table.shape == (32, 100)
     # 3200 draws: the spread is known to 1 / sqrt(6400) = 1.25 %.
     assert table.std().item() == pytest.approx(1 / 20, rel=0.06)
-
-
-def test_gradient_counts_the_pairs_of_each_bucket() -> None:
-    scheme = make(buckets=4, max_distance=6)
-    bias = scheme.offset_bias(torch.arange(-5, 3))  # distances 5 4 3 2 1 0 0 0
-    bias.sum().backward()
-    assert scheme.table.grad is not None
-    # edges: 0, 1, 2, then (n / 2) ** 2 >= 3, n = 4
-    assert bucket_edges(4, 6) == [0, 1, 2, 4]
-    assert scheme.table.grad[:, 0].tolist() == [3, 1, 2, 2]
 
 
 def test_float32_buckets_are_those_of_float64() -> None:

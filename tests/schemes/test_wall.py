@@ -19,8 +19,6 @@ from schemes.tools import (
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.schemes import create
-from posenc_compare.schemes.fox import Fox
 from posenc_compare.schemes.wall import BLOCK, Wall
 
 BATCH, HEADS, WIDTH, DIM = 2, 2, 3, 5
@@ -77,32 +75,6 @@ class TestWall(LogitTests):
             return math.fsum(a * c * g for a, c, g in terms) / math.sqrt(WIDTH) + forgot
 
         return pair_by_pair(t.q, logit, causal=True)
-
-
-def test_open_gates_are_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make(forget=True)
-    for layer in (scheme.gates, scheme.gate):
-        assert layer is not None
-        layer.bias.fill_(100.0)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    close(got, nope, 1e-14)
-
-
-def test_the_gate_of_a_head_is_that_of_fox() -> None:
-    q, k, _, x = inputs()
-    scheme = make(forget=True)
-    scheme.gates.bias.fill_(100.0)
-    assert scheme.gate is not None
-    fox = build(Fox, **SIZES).requires_grad_(False)
-    fox.gate.load_state_dict(scheme.gate.state_dict())
-    got, wanted = (
-        attention_logits(q, k, scheme=s, positions=RUN, state=s.token_state(x))
-        for s in (scheme, fox)
-    )
-    close(got, wanted, 1e-13)
 
 
 def test_gates_that_shut_leave_each_token_itself() -> None:

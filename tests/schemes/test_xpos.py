@@ -7,7 +7,6 @@ import pytest
 import torch
 from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    channels_of_pair,
     close,
     normal,
 )
@@ -65,30 +64,6 @@ class TestXpos(RotaryTests):
             zeta = (2 * m / 16 + gamma) / (1 + gamma)
             found.append(turn * zeta ** (distance / t.option("scale_base")))
         return found
-
-
-@pytest.mark.parametrize("pair", range(8))
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-def test_each_pair_is_that_of_rope_faded(pair: int, layout: str) -> None:
-    q, k = torch.zeros(2, 1, 2, 7, 16, dtype=torch.float64)
-    two = channels_of_pair(pair, 16, layout)
-    q[..., two], k[..., two] = normal(1, 2, 7, 2), normal(1, 2, 7, 2, seed=1)
-    places = torch.tensor(PLACES)
-    faded, plain = (
-        attention_logits(q, k, scheme=scheme, positions=places)
-        for scheme in (
-            make(layout=layout, scale_base=512.0),
-            make(name="rope", layout=layout),
-        )
-    )
-    seen = plain.isfinite()
-    zeta = (2 * pair / 16 + 0.4) / 1.4
-    fade = torch.tensor(
-        [[zeta ** ((p - r) / 512) for r in PLACES] for p in PLACES],
-        dtype=torch.float64,
-    )
-    expected = (plain * fade)[seen]
-    torch.testing.assert_close(faded[seen], expected, rtol=1e-12, atol=1e-13)
 
 
 def test_the_centre_cancels_and_is_half_the_length() -> None:

@@ -214,18 +214,6 @@ def check_gradients(
     assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
 
 
-def check_position_ids_are_not_used(
-    scheme: Scheme, q: Tensor, k: Tensor, x: Tensor | None = None
-) -> None:
-    run = torch.arange(q.shape[2])
-    state = None if x is None else scheme.token_state(x)
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=ids, state=state)
-        for ids in (run, 3 * run + 15_962)
-    )
-    assert torch.equal(here, there)
-
-
 def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
     heads = scheme.geometry.heads
     x, ids = normal(1, heads, 3, width), torch.arange(3)
