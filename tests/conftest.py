@@ -17,7 +17,7 @@ from posenc_compare.registry import REGISTRIES, add_plugin
 
 ROOT = Path(__file__).parent.parent
 
-pytest.register_assert_rewrite("schemes.tools")
+pytest.register_assert_rewrite("schemes.tools", "schemes.reference")
 
 # Small tensors: a second thread costs more than it brings, here and in processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

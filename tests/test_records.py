@@ -1,7 +1,6 @@
 """Cells, keys, records and tables."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute, rounded
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.load import load_records, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -323,11 +323,11 @@ def test_labels_name_the_text(names: tuple[str, str], said: set[str]) -> None:
         read(body | {"corpus": {"name": name}})
         for body, name in zip(bodies, names, strict=True)
     ]
-    labels = {one.label for one in tell_apart(found)}
+    labels = {one.label for one in label_settings(found)}
     assert labels == {f"rope [{text}]" for text in said}
     # The same text by another name is no other text.
     again = read(made(corpus_sha256="1" * 64, seed=1) | {"corpus": {"name": "copy"}})
-    assert {one.label for one in tell_apart([*found, again])} == labels
+    assert {one.label for one in label_settings([*found, again])} == labels
 
 
 def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:
@@ -405,15 +405,3 @@ def test_numbers_are_written_short(value: float, text: str) -> None:
 
 def test_arrays_keep_five_digits() -> None:
     assert rounded([[1.2345678, float("inf")], []]) == [[1.2346, None], []]
-
-
-def test_records_of_the_first_schema_are_read(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / "tests" / "records_of_schema_1", tmp_path / "cells")
-    records = load_records(tmp_path)
-    assert len(records) == 2
-    for record in records:
-        assert record.provenance.text("processor")
-        assert record.provenance.seconds > 0
-        assert record.spec.kind == {"extrapolation": "training"}.get(
-            record.measure, "probe"
-        )

@@ -12,7 +12,8 @@ from support.pages import Page
 from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record
 
 from posenc_compare.analysis.core.sanitize import SHORT, clean
-from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import load_records, sound
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show import report
@@ -29,7 +30,7 @@ PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript
 
 
 def page(records: list[dict[str, Any]], title: str = "title") -> Page:
-    return Page(report_html(tell_apart(sound(records), print), title))
+    return Page(report_html(label_settings(sound(records), print), title))
 
 
 def some_records(texts: list[str]) -> list[dict[str, Any]]:

@@ -75,6 +75,21 @@ def test_phases_of_rope_are_those_of_rounded_ids(start: int) -> None:
     assert near <= rounding
 
 
+def test_phases_stand_to_that_of_the_first_token_and_err_on_either_side() -> None:
+    rows, below = rows_of("rope"), 0
+    theta = 10_000.0 ** (-np.arange(4) / 4)
+    for start in STARTS:
+        ids = np.arange(start, start + PROBE.tokens, dtype=np.float64)
+        right = (1 + 1j) * np.exp(1j * ids[:, None] * theta)  # a pair of ones
+        parts = [torch.tensor(part).bfloat16() for part in (right.real, right.imag)]
+        made = parts[0].double().numpy() + 1j * parts[1].double().numpy()
+        off = np.angle(made * made[0].conj() * (right * right[0].conj()).conj())
+        found = value(rows, "phase_error", "bfloat16", start)
+        assert found == pytest.approx(np.abs(off).max(), rel=1e-3)
+        below += off.max() < 0.99 * -off.min()
+    assert 0 < below < len(STARTS)
+
+
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_no_scheme_grows_wrong_with_the_position(name: str) -> None:
     rows = rows_of(name)

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +15,7 @@ from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
-KINDS = ("link", "dangling link", "hard link", "pipe", "socket", "folder")
+KINDS = ("link", "dangling link", "hard link", "folder")
 WATCHED = ("open", "write", "fsync", "close", "replace", "unlink")
 
 
@@ -97,7 +96,8 @@ class Seam:
 
 def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any]:
     """Return a record's body with numbers and letters that JSON can write twice."""
-    fact = {"unit": "logit", "better": "lower", "zero": "none", "x": "", "title": ""}
+    fact = {"name": "gain", "unit": "logit", "better": "lower", "zero": "none"}
+    fact |= {"x": "", "title": ""}
     row = {"quantity": "gain", "value": value, "x": 1e-05, "case": "", "note": "é"}
     return {
         **cell.record().to_json(),
@@ -136,11 +136,6 @@ def become(path: Path, kind: str, outside: Path) -> None:
             path.symlink_to(outside / "missing")
         case "hard link":
             path.hardlink_to(target)
-        case "pipe":
-            os.mkfifo(path)
-        case "socket":
-            with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
-                made.bind(path.name)
         case "folder":
             path.mkdir()
             (path / "file").write_text("")

@@ -42,7 +42,6 @@ from posenc_compare.analysis.records.cells import (
     setting_of,
 )
 from posenc_compare.analysis.records.load import Warn
-from posenc_compare.analysis.records.pack import pack_finished
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -137,7 +136,7 @@ class Comparison:
                 run.tell(note=line)
             stopped_by = run.run()
         if not missing((*self.cells, *self.others), store):
-            pack_finished(store)
+            store.pack_finished()
         return stopped_by
 
     def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:

@@ -128,9 +128,9 @@ def _warm(request: Body) -> None:
 
 def _cell(request: Body) -> "Cell":
     from posenc_compare.analysis.records.cells import cell_of
-    from posenc_compare.analysis.records.record import Fields, Spec
+    from posenc_compare.analysis.records.record import Spec, parse
 
-    spec = Spec.from_json(Fields(request["spec"], "spec"))
+    spec = parse(request["spec"], Spec, "spec")
     return cell_of(spec, request["places"])
 
 
