@@ -26,7 +26,7 @@ from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.long import long_table
 from posenc_compare.analysis.show.means import summary
 from posenc_compare.analysis.show.tables import display_tables
-from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
 
@@ -95,34 +95,6 @@ def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
     fill(tmp_path, [CELL])
     assert [c.measure for c in missing(cells, store).values()] == ["smoothness"]
     assert [path.name for path in store.cells.iterdir()] == [f"{CELL.key()}.json"]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace(b'"value":', b'"value":1', 1),
-        lambda text: b"",
-        lambda text: b"[1]",
-        lambda text: text.replace(b"rope", b"nope", 1),
-    ],
-)
-def test_a_damaged_record_is_noticed_and_computed_again(tmp_path: Path, damage) -> None:
-    store = Store(tmp_path)
-    fill(tmp_path, [CELL])
-    path = store.cells / f"{CELL.key()}.json"
-    path.write_bytes(damage(path.read_bytes()))
-    assert store.read(CELL.key()) is None
-    assert missing([CELL], store) == {CELL.key(): CELL}
-
-
-def test_a_record_under_another_key_is_not_read(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    fill(tmp_path, [CELL])
-    other = replace(CELL, threads=2).key()
-    (store.cells / f"{CELL.key()}.json").rename(store.cells / f"{other}.json")
-    assert store.read(other) is None
-    assert list(store.records()) == []
 
 
 def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
@@ -377,14 +349,6 @@ def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
             1,
             many=7,
         )
-
-
-def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds none"):
-        load_records(tmp_path)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="must be a folder"):
-        load_records(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
