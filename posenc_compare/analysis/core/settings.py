@@ -124,9 +124,8 @@ def register_setting(kind: str, *, order: int, heading: str) -> Callable[[S], S]
     def file(setting: S) -> S:
         named: Any = setting
         named.kind = kind
-        summary = (setting.__doc__ or "").partition("\n")[0]
         facts: dict[str, object] = {"order": order, "heading": heading}
-        SETTINGS.add(kind, setting, setting.__module__, summary, facts)
+        SETTINGS.add(kind, setting, setting, facts)
         return setting
 
     return file
