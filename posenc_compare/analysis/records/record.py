@@ -94,7 +94,7 @@ class Spec:
 
 
 def measured(measure: str, task: str) -> str:
-    """Return what is said of a cell: its measure, with a task that is not language."""
+    """Return the name of a measure, with that of a task that is not language."""
     return measure if task in ("", "language") else f"{measure} on {task}"
 
 
@@ -289,7 +289,7 @@ def _is_array(value: object) -> bool:
 
 
 def _stored(quantity: Quantity, view: View | None) -> dict[str, Json]:
-    """Return what a record says of a quantity; a repeatable one is not said to be."""
+    """Return the facts of a quantity for a record; `repeatable` only where false."""
     headline: Json = None
     match view:
         case Headline():
