@@ -130,8 +130,11 @@ class Trainer:
         """
         norms, self.norms = torch.stack(self.norms), []
         losses = self.losses[self.done - len(norms) : self.done]
-        finite = torch.isfinite(losses + norms)
-        if finite.all():
+        both = losses + norms
+        if math.isfinite(both.sum().item()):
+            return
+        finite = torch.isfinite(both)
+        if finite.all():  # their sum alone was too large
             return
         first = int(finite.int().argmin())
         step = self.done - len(norms) + first
