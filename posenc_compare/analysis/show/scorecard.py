@@ -6,7 +6,7 @@ seeds of one scheme; the intervals of different schemes are not adjusted for eac
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from posenc_compare.analysis.records.record import Record
@@ -17,8 +17,8 @@ from posenc_compare.stats.rounding import rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
 VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "")
-HEAD = ("scheme", "unique", "shift", "adds", "bits L", "16 L", "change", "step", "")
-WIDE = 22  # characters of a label
+HEAD = ("scheme", "unique", "shift", "adds", "at L", "16 L", "change", "step", "level")
+WIDE = 19  # characters of a label
 NARROW = ("bfloat16", "float32")
 
 Numbers = Mapping[tuple[str, str, str], list[Mean]]
@@ -68,11 +68,11 @@ def scorecard(records: Iterable[Record]) -> Table | None:
 
 
 _LINES = (
-    "unique: positions with a code of their own in bfloat16. shift: linear or "
-    "relative, or the error.",
-    "adds: size of the code, in tokens. bits: per byte, lower is better. step: "
-    "training time, nope = 1.",
-    f"holds: the 95 % interval of the change lies below {MARGIN} bits; loses: above.",
+    "unique: positions with codes of their own, in bfloat16; blank: by the tokens",
+    "shift: linear in the code, relative in the logits, or the error of neither",
+    "adds: size of the code that is added to a token, in sizes of the token",
+    "at L: bits per byte, lower is better; step: training time, nope = 1",
+    f"holds: the 95 % interval of the change lies below {MARGIN} bits; loses: above",
 )
 
 
@@ -118,7 +118,7 @@ def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
         verdict = "holds"
     elif mean - width > MARGIN:
         verdict = "loses"
-    return f"{mean:+.2f} ± {width:.2f}", verdict
+    return f"{mean:+.2f}±{width:.2f}", verdict
 
 
 def _unique(found: Numbers) -> str:
@@ -128,7 +128,7 @@ def _unique(found: Numbers) -> str:
     if whole:
         return f"{max(whole):g}"
     some = [mean for mean in shares if mean.values]
-    return f"{some[0].mean * some[0].x:.0f} of {some[0].x:g}" if some else ""
+    return f"{some[0].mean * some[0].x:.0f}/{some[0].x:g}" if some else ""
 
 
 def _shift(found: Numbers) -> str:
