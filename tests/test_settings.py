@@ -76,7 +76,7 @@ def test_settings_are_described_in_80_columns(posenc) -> None:
     lines = posenc("describe", "settings").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert "steps: whole number Optimiser steps. [quick 150, survey 1500," in text
+    assert "steps: whole number Optimiser steps. [quick 300, survey 1500," in text
     assert "[quick 3, survey 6, standard 6, gpu 10]" in text
 
 
