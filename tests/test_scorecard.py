@@ -18,14 +18,15 @@ def trained(label: str, first: float, last: float | None) -> list[dict[str, Any]
     """Return six seeds whose change is `last - first`, with a spread around it."""
     found = []
     for seed, spread in enumerate(SPREAD):
-        end = None if last is None else last + spread
-        one = curve(label, [first, end], seed=seed, task="language")
+        one = curve(label, [first, (last or 0) + spread], seed=seed, task="language")
         one["spec"]["measure"]["name"] = "extrapolation"
         one["quantities"] = {
             "bits_per_byte": {**fact("curve"), "name": "bits_per_byte"}
         }
         for part in one["rows"]:
             part["quantity"] = "bits_per_byte"
+        if last is None:
+            one["rows"][1]["value"] = None
         found.append(one)
     return found
 

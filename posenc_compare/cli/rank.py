@@ -75,12 +75,12 @@ def _rank(
     schemes: str, chosen: Body, out: Path, reference: Path, format: Format
 ) -> int:
     from posenc_compare.analysis.engine.comparison import plan_comparison
-    from posenc_compare.analysis.records.load import read_records
+    from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.store import Store
     from posenc_compare.analysis.show.place import place_table
     from posenc_compare.analysis.show.scorecard import scorecard
 
-    known = read_records(reference, say, arrays=False)
+    known = load_records(reference, say, arrays=False)
     comparison = plan_comparison(schemes, MEASURES, **chosen)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     bad = sum(_check(label, plugins) for label in _labels(comparison.cells))

@@ -555,7 +555,7 @@ def test_presets_are_as_large_as_promised() -> None:
     assert standard == replace(survey, steps=6000)
     gpu = PRESETS["gpu"].training
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype) == (6, 384, 512, "bfloat16")
-    assert quick.test_lengths == [64, 128, 256, 512]
+    assert quick.test_lengths == [32, 64, 128, 256, 512]
 
 
 @pytest.mark.parametrize(
