@@ -8,7 +8,8 @@ import pytest
 from conftest import Command
 from support.records import curve, fact, row
 
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.reproduce.orders import (
@@ -51,7 +52,7 @@ def records(seeds: int = 6) -> list[Record]:
                     row(value, quantity="accuracy", x=8 * times, case="sparse"),
                 ]
             made.append(one)
-    return tell_apart(sound(made), print)
+    return label_settings(sound(made), print)
 
 
 def order(*claims: Claim) -> PublishedOrder:

@@ -18,7 +18,8 @@ from posenc_compare.analysis.measures.inside import (
     explained,
     inside,
 )
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.tasks.task import Batch
 from posenc_compare.analysis.training.trainer import trainer_of
@@ -250,7 +251,7 @@ def recorded(label: str, seed: int) -> dict[str, Any]:
 
 def test_plots_draw_what_was_found() -> None:
     made = [recorded(label, seed) for label in ("alibi", "rope") for seed in (0, 1)]
-    records = tell_apart(sound(made), print)
+    records = label_settings(sound(made), print)
     figure = PLOTS.get("inside")(records)
     assert figure is not None
     figure.draw_without_rendering()
