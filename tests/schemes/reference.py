@@ -36,8 +36,8 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError, PosencError, ShapeError
-from posenc_compare.schemes import create
-from posenc_compare.variants import option_types
+from posenc_compare.schemes import SCHEMES, Published, create
+from posenc_compare.variants import labelled, option_types
 
 FAR = 4096  # positions of the shift that a relative scheme does not see
 Options = Mapping[str, Any]
@@ -119,6 +119,8 @@ class SchemeTests:
         errors: options that are refused, a regular expression for what follows the
             name of the scheme in the message, or "^" and all of it, and the error if it
             is no ConfigError.
+        published: for each option whose default the paper states for its training
+            length, its number, that length, and its multiples at 64, 128 and 512.
         gradients: options in which gradients are compared with finite differences; the
             defaults are by `posenc-compare check`.
     """
@@ -129,6 +131,7 @@ class SchemeTests:
     cases: ClassVar[Sequence[Case | Options]] = ({},)
     changes: ClassVar[Sequence[Options | tuple[Options, Options]]] = ()
     errors: ClassVar[Sequence[Refused]] = ()
+    published: ClassVar[Mapping[str, tuple[int, int, tuple[int, ...]]]] = {}
     gradients: ClassVar[Sequence[Case | Options]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -184,6 +187,18 @@ class SchemeTests:
         assert {name for change in pairs for name in change} == set(
             option_types(self.name)
         )
+
+    def test_published_defaults_are_those_of_the_paper(self) -> None:
+        scheme = SCHEMES.get(self.name)
+        assert scheme.published.keys() == self.published.keys()
+        for option, (value, trained_at, scaled) in self.published.items():
+            assert scheme.published[option] == Published(value, trained_at)
+            assert scheme.defaults_at(trained_at)[option] == value
+            for length, multiple in zip((64, 128, 512), scaled, strict=True):
+                assert scheme.defaults_at(length)[option] == multiple
+                assert scheme.defaults_at(length, "published")[option] == value
+            assert option_types(self.name)[option][1] == 0
+            assert labelled(f"{self.name}:{option}=0").label == self.name
 
     def test_errors(self, error: Refused) -> None:
         case, message, *kind = error
@@ -248,15 +263,18 @@ class LogitTests(SchemeTests):
         future = torch.ones(length, length).triu(1).bool()
         masked = whole.masked_fill(future, -math.inf)
         self.near(attention_logits(t.q, t.k, **call), masked)
-        for out in served(t.q, t.k, t.v, flex=True, **call):
-            self.near(out, self.read(t, masked))
+        biased = any(map(t.scheme.acts_at, ("offset_bias", "pair_bias")))
+        out = self.read(t, masked)
+        for got in served(t.q, t.k, t.v, flex=biased, **call):
+            self.near(got, out)
         if t.scheme.facts.causal_only:
             check_causal_mask_is_needed(t.scheme, t.scheme.geometry.head_dim)
         else:
             mask = Mask(causal=False)
             self.near(attention_logits(t.q, t.k, mask=mask, **call), whole)
-            for out in served(t.q, t.k, t.v, mask=mask, **call):
-                self.near(out, self.read(t, whole))
+            out = self.read(t, whole)
+            for got in served(t.q, t.k, t.v, mask=mask, **call):
+                self.near(got, out)
 
     def test_decoding_and_documents(self, case: Case) -> None:
         t = self.inputs(case)
@@ -267,9 +285,7 @@ class LogitTests(SchemeTests):
                 attention(t.q, t.k, t.v, **line)
         if t.scheme.acts_at("token_state"):
             x = t.x
-            with pytest.raises(
-                ConfigError, match=f"^{self.name}: needs the state that"
-            ):
+            with pytest.raises(ConfigError, match=f"^{self.name}: needs the state"):
                 attention(t.q, t.k, t.v, **call)
         state = t.scheme.token_state(t.x)
         whole = attention(t.q, t.k, t.v, state=state, **call)
@@ -293,16 +309,11 @@ class LogitTests(SchemeTests):
         seen = []
         for case in map(as_case, self.cases):
             t = self.inputs(case)
+            call = {"scheme": t.scheme, "state": t.scheme.token_state(t.x)}
+            step = torch.arange(1, t.axes + 1).squeeze()
+            places = [t.positions + steps * step for steps in (0, 1, 7, FAR)]
             here, *moved = (
-                attention_logits(
-                    t.q,
-                    t.k,
-                    scheme=t.scheme,
-                    positions=t.positions
-                    + steps * torch.arange(1, t.axes + 1).squeeze(),
-                    state=t.scheme.token_state(t.x),
-                )
-                for steps in (0, 1, 7, FAR)
+                attention_logits(t.q, t.k, positions=ids, **call) for ids in places
             )
             if t.scheme.facts.relative:
                 for there in moved:

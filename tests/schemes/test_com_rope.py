@@ -11,7 +11,6 @@ from schemes.tools import (
     check_rotation_keeps_close_positions_apart,
     close,
     close_positions,
-    grid,
     normal,
     pair_by_pair,
     seeded,
@@ -115,15 +114,6 @@ def test_a_block_may_be_the_whole_head() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turns_are_rotations_of_offsets(kind: str) -> None:
-    turns = make(kind=kind).turns(grid(5, 5))
-    assert turns.shape == (2, 25, 2, 8, 8)
-    close(turns @ turns.mT, torch.eye(8).double().expand_as(turns), 1e-12)
-    # From (1, 2) to (3, 4) as from (0, 0) to (2, 2).
-    close(turns[:, 7].mT @ turns[:, 19], turns[:, 12], 1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_generators_commute_and_those_of_lie_re_do_not(kind: str) -> None:
     def commutator(scheme: TurnedBlocks) -> float:
         row, column = scheme.generators()
@@ -146,26 +136,6 @@ def test_axial_blocks_of_two_are_axial_rope() -> None:
         got = scheme.query(dealt, ids())
         expected = axial.query(x, ids()).unflatten(-1, (8, 2))[..., order, :]
     close(got, expected.flatten(-2))
-
-
-def test_dependent_blocks_of_two_are_mixed_rope() -> None:
-    x, scheme = normal(2, 2, 5, 16), make(block=2)
-    mixed = build(Rope2d, {"kind": "mixed"}, model_dim=32, heads=2)
-    with torch.no_grad():
-        speed = scheme.matrix[..., 1, 0] - scheme.matrix[..., 0, 1]
-        assert scheme.speeds is not None
-        mixed.frequencies.copy_(scheme.speeds[:, None] * speed / 5)
-        close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
-        close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
-
-
-def test_lie_re_at_the_same_generators_is_the_same() -> None:
-    x, scheme = normal(2, 2, 5, 16), make().requires_grad_(False)
-    lie = build(LieRe, {"height": 6, "width": 6}, model_dim=32, heads=2)
-    row, column = torch.triu_indices(8, 8, 1)
-    with torch.no_grad():
-        lie.entries.copy_(scheme.generators()[..., row, column])
-        close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
 
 
 def test_start_and_parameters() -> None:

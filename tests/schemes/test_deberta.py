@@ -55,6 +55,7 @@ def project(weight: Tensor, head: int, vector: list[float]) -> list[float]:
 
 class TestDeberta(LogitTests):
     name = "deberta"
+    published = {"reach": (512, 512, (64, 128, 512))}
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH, "length": 8}
     places = [PLACES, PLACES[::-1]]
     half, half_atol = Case(length=16), 1e-4

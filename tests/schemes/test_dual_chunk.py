@@ -41,6 +41,10 @@ def released(chunk: int, local: int) -> int:
 
 class TestDualChunk(RotaryTests):
     name, rotates = "dual_chunk", "rope"
+    published = {
+        "chunk": (2560, 4096, (40, 80, 320)),
+        "local": (512, 4096, (8, 16, 64)),
+    }
     sizes = {"model_dim": 16, "heads": 2, "length": 64}
     places = [PLACES.tolist(), (PLACES + 7).tolist()]
     cases = [

@@ -9,12 +9,9 @@ from schemes.tools import (
     build,
     content_plus,
     dot,
-    drawn,
-    vectors,
 )
 from torch import Tensor
 
-from posenc_compare.schemes.call import Call, all_pairs
 from posenc_compare.schemes.grape_a import GrapeA
 from posenc_compare.schemes.shared.slopes import slopes
 
@@ -56,19 +53,3 @@ def test_starts_as_released() -> None:
     softplus = torch.nn.functional.softplus(scheme.steepness)
     torch.testing.assert_close(softplus, torch.ones_like(softplus), rtol=1e-6, atol=0)
     assert scheme.direction.std().item() == pytest.approx(1 / 16, rel=0.02)
-
-
-@pytest.mark.parametrize("gate", ["query", "key"])
-def test_the_bias_is_wide_where_queries_and_keys_are_not(gate: str) -> None:
-    scheme = drawn(make(gate=gate)).float()
-    positions = torch.tensor([15_962, 15_966, 40_000])
-    q, k, _ = vectors(1, HEADS, 3, WIDTH)
-    narrow = (q.bfloat16(), k.bfloat16())
-    wide = (narrow[0].float(), narrow[1].float())
-    got, expected = (
-        all_pairs(scheme.pair_bias(call), call)
-        for call in (
-            Call(q, k, positions[None], positions[None]) for q, k in (narrow, wide)
-        )
-    )
-    assert torch.equal(got, expected)

@@ -37,14 +37,6 @@ def test_the_table_has_as_many_rows_as_the_length() -> None:
     assert build(Learned, {"length": 7}, length=5).table.shape == (7, 512)
 
 
-def test_gradient_reaches_used_rows_only() -> None:
-    scheme = make()
-    scheme.embed(normal(1, 3, 6), torch.tensor([2, 2, 7])).sum().backward()
-    assert scheme.table.grad is not None
-    counts = scheme.table.grad[:, 0].tolist()
-    assert counts == [0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("position", "options"), [(12, {}), (-1, {}), (5, {"length": 5})]
 )

@@ -5,10 +5,9 @@ from itertools import product
 
 import torch
 from schemes.reference import Inputs, LogitTests
-from schemes.tools import close, content_plus, seeded, vectors
+from schemes.tools import content_plus
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention
 from posenc_compare.schemes import DOORS, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
@@ -36,33 +35,3 @@ def test_overrides_no_door_and_has_no_parameters() -> None:
     assert [door for door in DOORS if scheme.acts_at(door)] == []
     assert list(scheme.state_dict()) == []
     assert rotation_angles(scheme, torch.arange(3)) is None
-
-
-def test_without_mask_permuting_tokens_permutes_outputs() -> None:
-    q, k, v = vectors(1, 2, 9, 4)
-    scheme = create("nope", model_dim=8, heads=2)
-    positions = torch.arange(9)
-    order = torch.randperm(9, generator=seeded(4))
-    whole = attention(
-        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    mixed = attention(
-        *(t[:, :, order] for t in (q, k, v)),
-        scheme=scheme,
-        positions=positions,
-        mask=Mask(causal=False),
-    )
-    close(mixed, whole[:, :, order])
-
-
-def test_causal_order_of_the_past_is_not_seen_but_its_extent_is() -> None:
-    q, k, v = vectors(1, 1, 6, 4)
-    scheme = create("nope", model_dim=4, heads=1)
-    positions = torch.arange(6)
-    order = torch.tensor([3, 0, 4, 1, 2, 5])
-    whole = attention(q, k, v, scheme=scheme, positions=positions)
-    mixed = attention(
-        q, k[:, :, order], v[:, :, order], scheme=scheme, positions=positions
-    )
-    close(mixed[:, :, 5], whole[:, :, 5])
-    assert (mixed[:, :, 0] - whole[:, :, 0]).abs().max() > 0.1

@@ -50,12 +50,3 @@ def test_all_frequencies_are_rope_and_none_are_no_positions(layout: str) -> None
     assert torch.equal(whole.query(x, positions), rope.query(x, positions))
     nothing = make(layout=layout, fraction=0.0)
     assert torch.equal(nothing.key(x, positions), x)
-
-
-def test_is_not_partial_rope() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
-    kept = make(fraction=0.5).query(x, positions)
-    partial = make(name="rope", fraction=0.5).query(x, positions)
-    # The same channels turn in this layout, by other angles.
-    assert torch.equal(kept[..., 8:], partial[..., 8:])
-    assert (kept - partial).abs().max() > 0.1

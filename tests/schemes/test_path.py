@@ -125,24 +125,6 @@ def test_decoding_one_token_changes_every_earlier_key() -> None:
         close(got[:, :, t, : t + 1], expected)
 
 
-def test_no_strength_but_a_gate_is_fox_with_smaller_logarithms() -> None:
-    q, k, _, x = inputs()
-    scheme = make(forget=True)
-    scheme.strength.bias.fill_(-1000.0)
-    assert scheme.gate is not None
-    fox = create("fox", model_dim=DIM, heads=HEADS, head_dim=WIDTH).double()
-    fox.load_state_dict(
-        {f"gate.{name}": value for name, value in scheme.gate.state_dict().items()}
-    )
-    zero = 0 * q
-    got, whole = (
-        attention_logits(zero, k, scheme=s, positions=RUN, state=s.token_state(x))
-        for s in (scheme, fox)
-    )
-    smaller = whole.detach() / math.sqrt(WIDTH)
-    close(got, smaller, 1e-13)
-
-
 def test_sizes() -> None:
     scheme = create("path", options={"forget": True}, model_dim=64, heads=4)
     assert {n: tuple(p.shape) for n, p in scheme.named_parameters()} == {

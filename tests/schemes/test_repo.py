@@ -8,7 +8,6 @@ import torch
 from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
-    close,
     dot,
     drawn,
     normal,
@@ -18,7 +17,6 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.repo import Repo
 
@@ -67,23 +65,6 @@ class TestRepo(LogitTests):
             return rotation_by_complex(t.q[b, h, i], t.k[b, h, j], factors, "half")
 
         return pair_by_pair(t.q, logit)
-
-
-def test_tokens_that_choose_their_place_are_ropes() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    for layer in (scheme.gate, scheme.content, scheme.place):
-        layer.weight.zero_()
-    # The first channel opens the gate by silu(1), the second holds the place.
-    scheme.gate.weight[0, 0] = scheme.content.weight[0, 1] = 1
-    scheme.place.weight[:, 0] = 1 + math.exp(-1)
-    x = torch.zeros_like(x)
-    x[..., 0], x[..., 1] = 1, RUN.double()
-    got = attention_logits(
-        q, k, scheme=scheme, positions=RUN, state=scheme.token_state(x)
-    )
-    rope = create("rope", options={"base": 100.0, "layout": "half"}, **SIZES)
-    close(got, attention_logits(q, k, scheme=rope, positions=RUN), 1e-12)
 
 
 def test_hidden_units() -> None:

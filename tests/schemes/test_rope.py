@@ -3,7 +3,6 @@
 import cmath
 import math
 
-import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import channels_of_pair, close, normal
@@ -97,15 +96,6 @@ def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
     half = make(layout="half").query(x[..., order], positions)
     close(half, adjacent[..., order], 1e-15)
     assert not torch.allclose(make(layout="half").query(x, positions), adjacent)
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-def test_partial_turns_the_first_channels_as_a_smaller_head_would(layout: str) -> None:
-    x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
-    part = make(16, fraction=0.25, layout=layout).query(x, positions)
-    small = make(4, layout=layout).query(x[..., :4], positions)
-    assert torch.equal(part[..., :4], small)
-    assert torch.equal(part[..., 4:], x[..., 4:])
 
 
 def test_angles_are_those_of_the_rotation() -> None:
