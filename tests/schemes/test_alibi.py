@@ -100,3 +100,12 @@ def test_a_constant_per_query_does_not_change_attention() -> None:
     future = torch.arange(7)[:, None] < torch.arange(7)
     expected = logits.masked_fill(future, -math.inf).softmax(-1) @ v
     close(got, expected)
+
+
+def test_causal_is_symmetric_under_a_causal_mask() -> None:
+    q, k, v = vectors(1, 4, 9, 8)
+    one, other = (
+        attention(q, k, v, scheme=make(direction=name), positions=torch.arange(9))
+        for name in ("symmetric", "causal")
+    )
+    assert torch.equal(one, other)

@@ -31,6 +31,7 @@ class TestBam(BiasTests):
     # The bias is up to 300 ** 2 and more, and the rounding error grows with it.
     rtol, half_atol = 1e-13, 1e-4
     cases = [{}, {"location": True}, {"exponent": 0.0}]
+    identities = [({"exponent": 0.0}, {"exponent": 0}, "nope")]
     changes = [{"exponent": 0.5}, {"location": True}]
     errors = [({"exponent": math.nan}, "exponent must be a finite number, got")]
 

@@ -39,7 +39,7 @@ def ids(batch: int = 2, length: int = 5) -> Tensor:
 
 
 def slow_turn(
-    scheme: ComRope, head: int, x: Tensor, place: Tensor, sides: tuple[int, int]
+    scheme: ComRope, head: int, x: Tensor, place: Tensor, sides: list[int]
 ) -> Tensor:
     """Turn one vector, block by block."""
     row, column = (place[axis].item() / sides[axis] for axis in (0, 1))
@@ -73,6 +73,7 @@ class TestComRope(LogitTests):
         for kind in KINDS
         for block in (2, 4)
     ]
+    identities = [({"kind": kind}, {"matrix": 0}, "nope") for kind in KINDS]
     changes = [{"kind": "ap"}, {"block": 4}, {"height": 6}, {"width": 6}]
     errors = [
         *(
@@ -149,3 +150,23 @@ def test_start_and_parameters() -> None:
     assert [p.shape for p in make(kind="ap").parameters()] == [(2, 2, 8, 8)]
     assert {p.dtype for p in create("com_rope").parameters()} == {torch.float32}
     assert ComRope.facts.per_layer
+
+
+def test_dependent_blocks_of_two_are_mixed_rope() -> None:
+    x, scheme = normal(2, 2, 5, 16), make(block=2)
+    mixed = build(Rope2d, {"kind": "mixed"}, model_dim=32, heads=2)
+    with torch.no_grad():
+        speed = scheme.matrix[..., 1, 0] - scheme.matrix[..., 0, 1]
+        assert scheme.speeds is not None
+        mixed.frequencies.copy_(scheme.speeds[:, None] * speed / 5)
+        close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
+        close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
+
+
+def test_lie_re_at_the_same_generators_is_the_same() -> None:
+    x, scheme = normal(2, 2, 5, 16), make().requires_grad_(False)
+    lie = build(LieRe, {"height": 6, "width": 6}, model_dim=32, heads=2)
+    row, column = torch.triu_indices(8, 8, 1)
+    with torch.no_grad():
+        lie.entries.copy_(scheme.generators()[..., row, column])
+        close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)

@@ -9,9 +9,12 @@ from schemes.tools import (
     build,
     content_plus,
     dot,
+    vectors,
 )
 from torch import Tensor
 
+from posenc_compare.attention import attention_logits
+from posenc_compare.schemes import create
 from posenc_compare.schemes.grape_a import GrapeA
 from posenc_compare.schemes.shared.slopes import slopes
 
@@ -53,3 +56,20 @@ def test_starts_as_released() -> None:
     softplus = torch.nn.functional.softplus(scheme.steepness)
     torch.testing.assert_close(softplus, torch.ones_like(softplus), rtol=1e-6, atol=0)
     assert scheme.direction.std().item() == pytest.approx(1 / 16, rel=0.02)
+
+
+@pytest.mark.parametrize("gate", ["query", "key"])
+def test_no_direction_is_alibi_with_another_slope(gate: str) -> None:
+    scheme = make(gate=gate)
+    with torch.no_grad():
+        scheme.direction.zero_()
+    q, k, _ = vectors(1, HEADS, 6, WIDTH)
+    positions = torch.tensor(PLACES)
+    got = attention_logits(q, k, scheme=scheme, positions=positions)
+    alibi = create("alibi", model_dim=HEADS * WIDTH, heads=HEADS).double()
+    plain = attention_logits(q, k, scheme=create("nope"), positions=positions)
+    linear = attention_logits(q, k, scheme=alibi, positions=positions) - plain
+    seen = plain.isfinite()
+    # softplus(0) is log 2, and the steepness starts at a softplus of 1 in float32
+    expected = plain + linear * math.log(2)
+    torch.testing.assert_close(got[seen], expected[seen], rtol=1e-6, atol=1e-9)

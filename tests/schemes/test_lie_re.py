@@ -41,7 +41,7 @@ def ids(batch: int = 2, length: int = 5) -> Tensor:
 
 
 def slow_turn(
-    scheme: LieRe, head: int, x: Tensor, place: Tensor, steps: tuple[int, int]
+    scheme: LieRe, head: int, x: Tensor, place: Tensor, steps: list[int]
 ) -> Tensor:
     """Turn one vector, block by block."""
     size, shared = scheme.block, len(scheme.entries[0]) == 1
@@ -72,6 +72,7 @@ class TestLieRe(LogitTests):
         Case({"block": 0, "height": 1, "width": 2}, head_dim=5),
     ]
     gradients = [{}, {"by": "layer", "block": 2}]
+    identities = [({}, {"entries": 0}, "nope")]
     changes = [{"block": 4}, {"by": "layer"}, {"height": 6}, {"width": 6}]
     errors = [
         *(

@@ -5,9 +5,10 @@ from itertools import product
 
 import torch
 from schemes.reference import Inputs, LogitTests
-from schemes.tools import content_plus
+from schemes.tools import close, content_plus, seeded, vectors
 from torch import Tensor
 
+from posenc_compare.attention import Mask, attention
 from posenc_compare.schemes import DOORS, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
@@ -15,7 +16,7 @@ from posenc_compare.schemes.shared.rotation import rotation_angles
 class TestNope(LogitTests):
     name = "nope"
     errors = [({"base": 1.0}, "no option 'base'; it takes none")]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         return content_plus(t.q, t.k, lambda *_: 0.0)
@@ -35,3 +36,20 @@ def test_overrides_no_door_and_has_no_parameters() -> None:
     assert [door for door in DOORS if scheme.acts_at(door)] == []
     assert list(scheme.state_dict()) == []
     assert rotation_angles(scheme, torch.arange(3)) is None
+
+
+def test_without_mask_permuting_tokens_permutes_outputs() -> None:
+    q, k, v = vectors(1, 2, 9, 4)
+    scheme = create("nope", model_dim=8, heads=2)
+    positions = torch.arange(9)
+    order = torch.randperm(9, generator=seeded(4))
+    whole = attention(
+        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
+    )
+    mixed = attention(
+        *(t[:, :, order] for t in (q, k, v)),
+        scheme=scheme,
+        positions=positions,
+        mask=Mask(causal=False),
+    )
+    close(mixed, whole[:, :, order])

@@ -34,9 +34,10 @@ class TestPath(LogitTests):
         {"convolve": False, "forget": True, "rank": 1},
     ]
     gradients = [{"rank": 2, "forget": True}]
+    identities = [({}, {"strength.bias": -1000}, "nope")]
     changes = [{"rank": 2}, {"convolve": False}, {"forget": True}]
     errors = [({"rank": 0}, "rank must be at least 1, got 0")]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """`q_i H_i ... H_{j+1} k_j / sqrt(d)`, with a gate if there is one."""

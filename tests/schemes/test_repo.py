@@ -8,6 +8,7 @@ import torch
 from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
+    close,
     dot,
     drawn,
     normal,
@@ -43,7 +44,7 @@ class TestRepo(LogitTests):
         ({"hidden": -1}, "hidden must be at least 1, got -1"),
         ({"base": 0.0}, "base must be greater than 0, got 0"),
     ]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         scheme = t.scheme
@@ -70,3 +71,9 @@ class TestRepo(LogitTests):
 def test_hidden_units() -> None:
     scheme = create("repo", model_dim=64, heads=4)
     assert sum(p.numel() for p in scheme.parameters()) == (2 * 64 + 4) * 8
+
+
+def test_equal_tokens_have_equal_positions() -> None:
+    *_, x = inputs()
+    places = make().token_state(x[:, :1].expand(-1, LENGTH, -1))
+    close(places, places[:, :1].expand_as(places), 0)

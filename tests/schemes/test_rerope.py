@@ -10,7 +10,7 @@ from schemes.tools import (
     normal,
 )
 
-from posenc_compare.attention import attention
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes import Scheme, create
 
 PLACES = [0, 1, 2, 5, 9, 10, 11, 40]
@@ -32,6 +32,10 @@ class TestRerope(RotaryTests):
             (2, 1.0),
         )
         for options in ({"layout": "half"}, {"stretched": True})
+    ]
+    identities = [
+        ({"window": 48}, {}, "rope"),
+        ({"window": 2, "leak": 1.0}, {}, "rope"),
     ]
     changes = [
         {"base": 50.0},
@@ -75,3 +79,12 @@ def test_stretched_queries_know_where_they_stand() -> None:
     q = normal(1, 2, 3, 8)
     got = make(stretched=True).query(q, torch.tensor([-7, -1, 0]))
     assert torch.equal(got, make().query(q, torch.tensor([-7, -1, 0])))
+
+
+def test_far_keys_are_all_equally_far() -> None:
+    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
+    k = normal(1, 2, 1, 8, seed=1).expand(1, 2, 30, 8)
+    rows = attention_logits(q, k, scheme=make(window=4), positions=torch.arange(30))
+    last = rows[0, :, -1]
+    torch.testing.assert_close(last[:, :26], last[:, :1].expand(-1, 26))
+    assert (last[:, 26:].diff(dim=-1).abs() > 1e-4).all()

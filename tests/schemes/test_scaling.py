@@ -138,8 +138,7 @@ class TestScaledRope(RotaryTests):
     sizes = {"model_dim": 32, "heads": 2, "length": 64}
     places = [[0, 1, 7, 60, 200, 255], [3, 4, 5, 9, 50, 11]]
     cases = [{"factor": 4.0, **options} for options, *_ in CASES]
-    # The others are in test_rope.py.
-    test_every_option_is_changed = None
+    unchanged = {"base", "layout", "fraction"}
     changes = [
         ({"factor": 4.0, **one}, other)
         for one, other in (

@@ -54,6 +54,7 @@ class TestSelectiveRope(LogitTests):
     by_document = True
     cases = [{"base": 100.0, "rank": 3, "gate": gate} for gate in (False, True)]
     gradients = cases
+    identities = [({}, {"taps.weight": 0}, "nope")]
     changes = [{"base": 50.0}, {"rank": 3}, {"gate": True}]
     errors = [
         ({"rank": 0}, "rank must be at least 1, got 0"),
@@ -63,7 +64,7 @@ class TestSelectiveRope(LogitTests):
             "heads must divide model_dim, got 3 and 10",
         ),
     ]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """Logits of pairs turned by what the tokens after the key say."""

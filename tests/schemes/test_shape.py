@@ -70,8 +70,7 @@ class TestShape(SchemeTests):
     name = "shape"
     sizes = {"model_dim": 16, "heads": 2, "length": 64}
     changes = [{"reach": 9}, {"scheme": "rope"}]
-    # The offset of tests is seen in tests alone.
-    test_every_option_is_changed = None
+    unchanged = {"test_offset"}
     errors = [({"reach": 0}, "reach must be at least 1, got 0")]
 
     def output(self, scheme: Scheme) -> Tensor:

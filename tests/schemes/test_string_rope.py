@@ -41,6 +41,7 @@ class TestStringRope(RotaryTests):
         for shift, window in ((1, 1), (4, 1), (5, 3), (9, 2), (3, 3), (50, 1))
         for options in ({"layout": "half"}, {"sharpened": True})
     ]
+    identities = [({"shift": 48}, {}, "rope"), ({"shift": 3, "window": 3}, {}, "rope")]
     changes = [
         {"base": 9_000.0},
         {"layout": "half"},
