@@ -18,7 +18,7 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots.paper import PAPER, on_paper, paper_of
 from posenc_compare.analysis.show.plots.style import render
 from posenc_compare.fresh import python, search_path
-from posenc_compare.registry import PLOTS, Entry
+from posenc_compare.registry import PLOTS, Entry, load
 
 SECONDS = 120.0  # that the plot of a plugin may take
 DRAW = "from posenc_compare.analysis.show.plots.drawing import main; main()"
@@ -28,7 +28,7 @@ Files = dict[str, bytes]
 
 def of_plugin(entry: Entry) -> bool:
     """Return whether a plot is none of this package."""
-    return not entry.module.startswith(f"{PLOTS.package}.")
+    return not PLOTS.owns(entry.module)
 
 
 def draw(
@@ -58,7 +58,7 @@ def draw_apart(
     paper = PAPER.get()
     asked = {
         "path": search_path(),
-        "plot": [str(entry.path), entry.module, entry.origin],
+        "plot": [entry.module, str(entry.path), entry.origin],
         "style": str(paper.style or ""),
         "width": paper.width,
         "given": [entry.name, list(endings), dpi],
@@ -91,9 +91,8 @@ def main() -> None:
     os.dup2(2, 1)
     asked = json.load(sys.stdin)
     sys.path[:] = asked["path"]
-    PLOTS.entries()
-    file, module, origin = asked["plot"]
-    PLOTS.declare(Path(file), module, origin)
+    module, path, origin = asked["plot"]
+    load(module, Path(path), origin)
     name, endings, dpi = asked["given"]
     style = Path(asked["style"]) if asked["style"] else None
     paper = replace(paper_of("", style), width=asked["width"])
