@@ -20,17 +20,19 @@ from posenc_compare.analysis.core.quantities import ByCase
 from posenc_compare.analysis.records.load import sound, tell_apart
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.show.format import (
-    as_markdown,
+from posenc_compare.analysis.show.about import coverage
+from posenc_compare.analysis.show.format import as_markdown
+from posenc_compare.analysis.show.latex import as_latex
+from posenc_compare.analysis.show.numbers import (
+    as_csv,
     csv_text,
+    long_table,
+    read_table,
+    summary,
     unguard,
 )
-from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.long import as_csv, long_table, read_table
-from posenc_compare.analysis.show.means import summary
 from posenc_compare.analysis.show.setting import short_setting
 from posenc_compare.analysis.show.tables import (
-    coverage,
     display_tables,
     without_result,
     write_tables,

@@ -107,7 +107,7 @@ def _check(
 
 
 def _shown(records: "list[Record]", columns: str) -> "tuple[DataFrame, list[Table]]":
-    from posenc_compare.analysis.show.means import summary
+    from posenc_compare.analysis.show.numbers import summary
     from posenc_compare.analysis.show.tables import display_tables, without_result
 
     tables = display_tables(records, columns) + without_result(records)
@@ -141,17 +141,17 @@ def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Ta
 
 def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
     from posenc_compare.analysis.show.predictions import (
-        prediction_frame,
+        COLUMNS,
         prediction_tables,
         predictions,
     )
     from posenc_compare.stats.correlation import FEWEST
 
     found = predictions(records)
-    if not found:
+    if found.empty:
         raise ConfigError(
             f"predict: records must hold {FEWEST} schemes or more with a measure "
             f"without training and a trained curve, and hold fewer; the folder of a "
             f"whole `run` would work"
         )
-    return prediction_frame(found), prediction_tables(found)
+    return found[COLUMNS], prediction_tables(found)

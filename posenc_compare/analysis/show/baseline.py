@@ -1,7 +1,7 @@
 """Differences of trained schemes from one of them, seed by seed."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,23 +10,20 @@ from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import (
-    Mean,
     means_of,
     of_headline,
     of_quantity,
     values_of,
     views_of,
 )
+from posenc_compare.analysis.show.ranking import Column, by_family
 from posenc_compare.analysis.show.setting import setting_line, texts_of
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.errors import ConfigError
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
 from posenc_compare.validate import hint
-
-Column = Mapping[str, Mean]
 
 
 def baseline_tables(

@@ -23,17 +23,11 @@ from posenc_compare.analysis.core.quantities import (
 )
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.about import coverage
 from posenc_compare.analysis.show.columns import Chosen, Column, pointed
 from posenc_compare.analysis.show.floors import FloorMean, floor_lines, floors_of
 from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.listing import (
-    alike,
-    alike_throughout,
-    by_family,
-    same_lines,
-)
-from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import (
     Mean,
     Views,
@@ -41,10 +35,19 @@ from posenc_compare.analysis.show.means import (
     means_of,
     of_headline,
     of_quantity,
-    summary,
+    spread_note,
     views_of,
 )
-from posenc_compare.analysis.show.orders import best_of, may_rank, order_lines
+from posenc_compare.analysis.show.numbers import as_csv, long_table, summary
+from posenc_compare.analysis.show.ranking import (
+    alike,
+    alike_throughout,
+    by_family,
+    may_rank,
+    order_lines,
+    ranking,
+    same_lines,
+)
 from posenc_compare.analysis.show.seconds import seconds_tables
 from posenc_compare.analysis.show.setting import SEVERAL, setting_line, texts_of
 from posenc_compare.analysis.show.tasks import (
@@ -56,7 +59,6 @@ from posenc_compare.analysis.show.tasks import (
     reciprocal_ranks,
 )
 from posenc_compare.errors import StoreError
-from posenc_compare.stats.intervals import LEVEL
 
 COLUMNS = 4  # quantities side by side in one displayed table
 # By kind of setting, in the order of display.
@@ -265,17 +267,6 @@ def without_result(records: list[Record]) -> list[Table]:
     return [Table("Cells without a result", head, body, note=coverage(records))]
 
 
-def coverage(records: Iterable[Record]) -> str:
-    """Say how many cells have a result, and what became of the others.
-
-    It reads like `1 of 2 cells ok, 1 lost`.
-    """
-    statuses = [record.status for record in records]
-    others = sorted(set(statuses) - {"ok"})
-    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
-    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
-
-
 def write_tables(
     records: list[Record], folder: Path, tables: list[Table] | None = None
 ) -> list[Path]:
@@ -371,17 +362,16 @@ def _layout(
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.name for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        one_text = len(texts_of(behind)) <= 1
-        if one_text:
-            lines += order_lines(headings, kept, better)
+        if len(texts_of(behind)) <= 1:
+            rankings = [*map(ranking, kept, better)]
+            lines += order_lines(headings, rankings)
+            best = [one.best if one else set() for one in rankings]
         else:
             lines.append(SEVERAL)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
         below = floor_lines(headings, kept, floors, higher=better[-1] == "higher")
         lines += [line for some in below.values() for line in some]
-        if one_text:
-            best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
         shown = [
             {**c, **{name: floor.mean for name, floor in models.items()}}
             for c, models in zip(shown, floors, strict=True)
@@ -440,13 +430,10 @@ def _rank(row: list[Mean | None], better: Better) -> list[tuple[bool, float]]:
 
 def _spread(seeds: int, columns: list[Column]) -> str:
     """Say what the numbers of a table are."""
-    if seeds == 1:
-        return "1 seed"
     known = {m.documents for c in columns for m in c.means if m.values}
     documents = max(known, default=0)
-    texts = f" and {documents} documents" if documents else ""
-    if documents and len(known) > 1:
-        texts += " at the most"
-    if documents and any(column.floors for column in columns):
-        texts += ", of n-gram models over seeds"
-    return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"
+    note = spread_note(seeds, documents)
+    if documents and seeds > 1:
+        note += " at the most" * (len(known) > 1)
+        note += ", of n-gram models over seeds" * any(c.floors for c in columns)
+    return note
