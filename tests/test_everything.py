@@ -13,7 +13,7 @@ from posenc_compare.analysis.records.cells import Cell, cell_of
 from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.show.plots import images
+from posenc_compare.analysis.show.plots.drawing import images
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Variant
 

@@ -20,7 +20,7 @@ from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show import report
 from posenc_compare.analysis.show.about import warnings_of
 from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.plots import DPI
+from posenc_compare.analysis.show.plots.drawing import DPI
 from posenc_compare.analysis.show.report import (
     Best,
     best_of_table,

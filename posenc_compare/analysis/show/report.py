@@ -28,7 +28,7 @@ from posenc_compare.analysis.show.about import (
     warnings_of,
 )
 from posenc_compare.analysis.show.format import Cell, Table, cell_text
-from posenc_compare.analysis.show.plots import DPI, images
+from posenc_compare.analysis.show.plots.drawing import DPI, images
 from posenc_compare.analysis.show.tables import (
     display_tables,
     task_tables,
