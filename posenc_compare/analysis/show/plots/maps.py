@@ -159,19 +159,6 @@ class Scheme(NamedTuple):
     heads: list[str]
     maps: Array
 
-    def kept(self, most: int) -> list[int]:
-        """Return the places of at most so many heads, evenly spaced."""
-        count = min(most, len(self.heads))
-        return np.linspace(0, len(self.heads) - 1, count).round().astype(int).tolist()
-
-    def title(self, most: int, width: int) -> str:
-        """Return the name and the heads that are drawn, in lines of some characters."""
-        heads = ", ".join(self.heads[i] for i in self.kept(most))
-        words = {"": "", "all": ", all heads"}.get(
-            heads, f", head\N{NO-BREAK SPACE}{heads}"
-        )
-        return textwrap.fill(self.name + words, width)
-
 
 class Layout:
     """Where maps stand, with some heads of each scheme: kinds below one another.
@@ -182,28 +169,44 @@ class Layout:
         most: maps side by side, at most.
 
     Attributes:
-        slots: maps of a scheme, at most.
-        per_row: schemes side by side.
-        columns: maps side by side.
-        letters: of a line of a title.
+        slots: maps of a scheme, by kind.
+        per_row: schemes side by side, by kind.
         rows: of maps, by kind.
+        columns: maps side by side.
+        side: inches of a map, about.
         high: inches of a row.
     """
 
     def __init__(
         self, found: Mapping[str, list[Scheme]], heads: int, most: int
     ) -> None:
-        every = [one for schemes in found.values() for one in schemes]
-        self.slots = min(heads, max(len(one.heads) for one in every))
-        self.per_row = most // self.slots
-        widest = min(self.per_row, max(map(len, found.values())))
-        self.columns = max(min(4, most), widest * self.slots)
-        side = (paper_width(PAGE) - MARGIN) / self.columns
-        self.letters = int(21 * side) * self.slots
-        self.rows = {k: math.ceil(len(found[k]) / self.per_row) for k in found}
-        titles = [one.title(self.slots, self.letters) for one in every]
-        shape = max(np.divide(*one.maps.shape[1:]) for one in every)
-        self.high = side * shape + TITLE * (1 + max(t.count("\n") for t in titles))
+        self.slots = {
+            kind: min(heads, max(len(one.heads) for one in schemes))
+            for kind, schemes in found.items()
+        }
+        self.per_row = {kind: most // slots for kind, slots in self.slots.items()}
+        self.rows = {k: math.ceil(len(found[k]) / self.per_row[k]) for k in found}
+        wide = [min(len(found[k]), self.per_row[k]) * self.slots[k] for k in found]
+        self.columns = max(min(4, most), *wide)
+        self.side = (paper_width(PAGE) - MARGIN) / self.columns
+        every = [(one, kind) for kind, schemes in found.items() for one in schemes]
+        lines = [self.title(one, kind).count("\n") + 1 for one, kind in every]
+        shape = max(np.divide(*one.maps.shape[1:]) for one, _ in every)
+        self.high = self.side * shape + TITLE * max(lines)
+
+    def heads(self, scheme: Scheme, kind: str) -> list[int]:
+        """Return the places of the heads that are drawn, evenly spaced."""
+        count = min(self.slots[kind], len(scheme.heads))
+        return np.linspace(0, len(scheme.heads) - 1, count).round().astype(int).tolist()
+
+    def title(self, scheme: Scheme, kind: str) -> str:
+        """Return the name of a scheme, and heads, in lines as wide as its maps."""
+        heads = ", ".join(scheme.heads[i] for i in self.heads(scheme, kind))
+        words = {"": "", "all": ", all heads"}.get(
+            heads, f", head\N{NO-BREAK SPACE}{heads}"
+        )
+        width = int(21 * self.side) * self.slots[kind]
+        return textwrap.fill(scheme.name + words, width)
 
 
 def draw_maps(
@@ -244,13 +247,13 @@ def draw_maps(
     for name, schemes in found.items():
         kind, down = kinds[name], layout.rows[name]
         for i, scheme in enumerate(schemes):
-            y, x = divmod(i, layout.per_row)
-            for j, head in enumerate(scheme.kept(layout.slots)):
-                place = grid[top + y, x * layout.slots + j]
+            y, x = divmod(i, layout.per_row[name])
+            for j, head in enumerate(layout.heads(scheme, name)):
+                place = grid[top + y, x * layout.slots[name] + j]
                 axes = figure.add_subplot(place, facecolor=kind.ground)
                 draw_heat(axes, scheme.maps[head], kind.ends, ticks=3)
                 if j == 0:
-                    _name(axes, scheme.title(layout.slots, layout.letters))
+                    _name(axes, layout.title(scheme, name))
                 left, below = x + j == 0, y == down - 1
                 axes.tick_params(labelleft=left, labelbottom=below)
                 axes.set_ylabel(kind.sides[0] if left else "")
