@@ -185,6 +185,7 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
     assert list(pages) == ["copy", "sort"]
     assert pages["copy"][0].title.startswith("copy: accuracy ↑ by test length")
     assert pages["copy"][0].body[-1][0] == "constant"
+    assert pages["copy"][1].caption.startswith("Copy: Measures with training: mean")
     written = {
         str(path.relative_to(tmp_path)) for path in write_tables(found, tmp_path)
     }

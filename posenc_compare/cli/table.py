@@ -74,11 +74,8 @@ def table(
         elif baseline:
             tables = baseline_tables(records, baseline, columns)
         else:
-            frame, tables = _shown(records, columns)
-    if frame is not None and format in NUMBERS:
-        show_numbers(frame, format)
-    else:
-        show_parts(tables, format)
+            frame, tables = _shown(records, columns, format, written=bool(out))
+    _show(frame, tables, format)
     for path in write_tables(records, out, tables) if out else ():
         say(f"wrote {path}")
 
@@ -106,18 +103,26 @@ def _check(
         )
 
 
-def _shown(records: "list[Record]", columns: str) -> "tuple[DataFrame, list[Table]]":
+def _shown(
+    records: "list[Record]", columns: str, format: str, *, written: bool = False
+) -> "tuple[DataFrame | None, list[Table]]":
+    """Return the numbers and tables of records, as far as they are shown or written."""
     from posenc_compare.analysis.show.numbers import summary
     from posenc_compare.analysis.show.tables import display_tables, without_result
 
-    tables = display_tables(records, columns) + without_result(records)
+    if format not in NUMBERS:
+        return None, display_tables(records, columns) + without_result(records)
+    tables = display_tables(records) + without_result(records) if written else []
     return summary(records), tables
 
 
 def show_tables(records: "list[Record]", format: str) -> None:
     """Print the tables of records; as JSON or CSV, the means and intervals of all."""
-    frame, tables = _shown(records, "")
-    if format in NUMBERS:
+    _show(*_shown(records, "", format), format)
+
+
+def _show(frame: "DataFrame | None", tables: "list[Table]", format: str) -> None:
+    if frame is not None and format in NUMBERS:
         show_numbers(frame, format)
     else:
         show_parts(tables, format)

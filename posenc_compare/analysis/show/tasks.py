@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.means import Frame, Mean
+from posenc_compare.analysis.show.means import Frame, Mean, means_of
 from posenc_compare.analysis.show.ranking import alike_throughout
-from posenc_compare.stats.intervals import half_width
 
 FIRST = "language"  # of several tasks
 ACROSS = ("accuracy_area", "mastered_length")
@@ -110,20 +109,14 @@ def _score(record: Record) -> float:
 
 def _mean(records: list[Record], values: dict[int, float], lost: int) -> Mean:
     """Return the mean over seeds of what a scheme has."""
-    first = records[0]
-    return Mean(
-        first.label,
-        first.family,
-        first.source,
-        first.measure,
+    rank = replace(
+        means_of(records)[0],
         task="",
         quantity="reciprocal_rank",
         case="",
         x=math.nan,
         unit="share",
-        values=values,
-        half_width=half_width([*values.values()]),
-        documents=0,
         note=f"{lost} cells without a result" if lost else "",
         records=_keys(records),
     )
+    return rank.with_values(values)
