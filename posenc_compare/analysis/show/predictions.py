@@ -67,24 +67,23 @@ class Trained:
 
     Attributes:
         heading: of its task and quantity.
-        schemes: labels; of schemes alike the one published first.
-        absolute: 1 for an absolute scheme, else 0.
-        families: of the schemes.
-        lengths: from the training length up.
-        values: `(schemes, lengths)`; NaN where a scheme has none.
+        families: of the schemes; of schemes alike the one published first is there.
+        scores: schemes by lengths from the training length up; NaN where one has none.
     """
 
     heading: str
-    schemes: list[str]
-    absolute: Floats
-    families: list[str]
-    lengths: list[float]
-    values: Floats
+    families: dict[str, str]
+    scores: Frame
+
+    @property
+    def absolute(self) -> Floats:
+        """Return 1 for an absolute scheme, else 0."""
+        return np.array([float(one == "absolute") for one in self.families.values()])
 
     def outcomes(self) -> Iterator[tuple[str, str, Floats]]:
         """Yield every outcome for every scheme, with its name and one of `WHENS`."""
-        first, last = self.values[:, 0], self.values[:, -1]
-        short, long = (f"{self.lengths[i]:g}" for i in (0, -1))
+        first, last = (self.scores.iloc[:, i].to_numpy() for i in (0, -1))
+        short, long = (f"{self.scores.columns[i]:g}" for i in (0, -1))
         names = f"at {long}", f"at {long} minus at {short}", f"at {short}"
         for name, when, values in zip(
             names, WHENS, (last, last - first, first), strict=True
@@ -115,7 +114,7 @@ def predictions(records: Iterable[Record]) -> Frame:
             heading = f"{prefix(task)}{quantity.heading}"
             trained = _trained(heading, quantity, measure, means)
             if trained is not None:
-                measures = dict(_measures(probed, trained.schemes))
+                measures = dict(_measures(probed, [*trained.families]))
                 for outcome, when, values in trained.outcomes():
                     shared = {"curve": heading, "when": when}
                     rows = _of_outcome(outcome, values, measures, trained)
@@ -127,15 +126,16 @@ def _of_outcome(
     outcome: str, values: Floats, measures: dict[str, Floats], trained: Trained
 ) -> Iterator[dict[str, object]]:
     """Yield what measures and controls say of one outcome."""
-    start = f"{trained.heading} at {trained.lengths[0]:g}"
+    start = f"{trained.heading} at {trained.scores.columns[0]:g}"
     controls = {ABSOLUTE: trained.absolute}
     if outcome != start:
-        controls[start] = trained.values[:, 0]
+        controls[start] = trained.scores.iloc[:, 0].to_numpy()
+    families = [*trained.families.values()]
     found = {
         (name, control): one
         for control, some in ((False, measures), (True, controls))
         for name, x in some.items()
-        if (one := correlation(x, values, trained.absolute, trained.families))
+        if (one := correlation(x, values, trained.absolute, families))
     }
     adjusted = holm([math.nan if key[1] else one.p for key, one in found.items()])
     for ((name, control), one), p in zip(found.items(), adjusted, strict=True):
@@ -158,24 +158,20 @@ def _trained(
     heading: str, quantity: Quantity, measure: str, means: list[Mean]
 ) -> Trained | None:
     """Return the curve of a quantity, or None if it has fewer than two lengths."""
-    mine = [m for m in of_quantity(means, measure, quantity.name) if not m.case]
-    lengths = sorted({mean.x for mean in mine if mean.values})
+    found = [m for m in of_quantity(means, measure, quantity.name) if not m.case]
+    known = [mean for mean in found if mean.values]
+    lengths = sorted({mean.x for mean in known})
     if len(lengths) < 2:
         return None
-    at = {(mean.scheme, mean.x): mean for mean in mine if mean.values}
-    labels = sorted({scheme for scheme, _ in at})
+    at = {(mean.scheme, mean.x): mean for mean in known}
+    labels = sorted({mean.scheme for mean in known})
     rows = {label: [at.get((label, x)) for x in lengths] for label in labels}
-    same = alike(rows)
-    labels = [label for label in labels if label not in same]
-    family = {mean.scheme: mean.family for mean in mine}
-    return Trained(
-        heading,
-        labels,
-        np.array([float(family[label] == "absolute") for label in labels]),
-        [family[label] for label in labels],
-        lengths,
-        np.array([[m.mean if m else math.nan for m in rows[k]] for k in labels]),
-    )
+    for same in alike(rows):
+        del rows[same]
+    family = {mean.scheme: mean.family for mean in known}
+    scores = {k: [m.mean if m else math.nan for m in row] for k, row in rows.items()}
+    frame = pd.DataFrame.from_dict(scores, orient="index", columns=lengths)
+    return Trained(heading, {label: family[label] for label in rows}, frame)
 
 
 def _measures(probed: list[Record], schemes: list[str]) -> Iterator[tuple[str, Floats]]:
