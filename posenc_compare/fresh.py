@@ -19,8 +19,11 @@ spec.loader.exec_module(package)
 
 
 def python(code: str, *arguments: str) -> list[str]:
-    """Return a command that runs `code`, which can import `posenc_compare`."""
-    return [sys.executable, "-P", "-c", BOOT + code, *arguments]
+    """Return a command that runs `code`, which can import `posenc_compare`.
+
+    It leaves no bytecode of source that a user may edit.
+    """
+    return [sys.executable, "-P", "-B", "-c", BOOT + code, *arguments]
 
 
 def search_path() -> list[str]:

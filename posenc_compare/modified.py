@@ -9,7 +9,6 @@ and places of files make no difference.
 
 import ast
 import base64
-import functools
 import hashlib
 import importlib.metadata
 import json
@@ -28,7 +27,7 @@ from posenc_compare.own_code import (
     is_silent,
     nameless,
 )
-from posenc_compare.sources import OURS
+from posenc_compare.sources import OURS, remembered, tree_of
 
 PACKAGE = Path(__file__).parent
 ROUNDS = 3  # of replacing a name by the hash of what it stands for
@@ -48,7 +47,7 @@ def own_edits(files: Iterable[Path]) -> str:
     return _hash(edited.keys() - sum(before.code.values(), Code()).keys())
 
 
-@functools.cache
+@remembered
 def shared_edits() -> str:
     """Return the hash of what was edited in shared files; "" for nothing."""
     before, after = (side.shared() for side in _edits())
@@ -74,7 +73,7 @@ class Side:
         return sum(shared, Code())
 
 
-@functools.cache
+@remembered
 def _edits() -> tuple[Side, Side]:
     before, after = _since_commit() or _since_install()
     return _side(before), _side(after)
@@ -130,7 +129,7 @@ def _texts(paths: Iterable[Path]) -> Texts:
 
 
 def _side(texts: Texts) -> Side:
-    trees = {path: _tree(text) for path, text in texts.items()}
+    trees = {path: tree_of(text) for path, text in texts.items()}
     bodies = {
         path: [statement for statement in tree.body if not is_silent(statement)]
         for path, tree in trees.items()
@@ -159,14 +158,6 @@ def _hashes(statements: list[ast.stmt], words: dict[str, str]) -> list[str]:
 
     forms = (form(nameless(statement), word) for statement in statements)
     return [hashlib.sha256(json.dumps(one).encode()).hexdigest() for one in forms]
-
-
-def _tree(text: bytes) -> ast.Module:
-    """Return the syntax tree of a text, or the text itself if it is not Python."""
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([ast.Assert(ast.Constant(text))], [])
 
 
 def _hash(hashes: Iterable[str]) -> str:

@@ -3,9 +3,8 @@
 It is the definition under its decorator, with every definition that this one names in
 its own module and in files of other schemes, measures or tasks. A plugin counts with
 all modules of its own package that it imports. What this package shares (attention,
-trainer, helpers) counts by `NUMBERS` alone. All is read with `ast`; nothing is
-imported. Layout, docstrings, error messages, names of definitions and places of files
-do not count.
+trainer, helpers) counts by `NUMBERS` alone. All is read with `ast`. Layout, docstrings,
+error messages, names of definitions and places of files do not count.
 """
 
 import ast
@@ -17,17 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from posenc_compare.errors import ConfigError
-from posenc_compare.registry import Entry, declared
+from posenc_compare.registry import Entry
 from posenc_compare.sources import (
     OURS,
     PLUGIN,
     file_of,
     imported_from,
-    parse,
-    place_in,
     read,
     remembered,
+    tree_of,
 )
 
 NUMBERS = 1
@@ -62,7 +59,7 @@ class Module:
         self.imports: dict[str, list[tuple[str, str]]] = {}
         self.imported: list[str] = []
         self.effects: list[ast.stmt] = []
-        tree = parse(path)
+        tree = tree_of(read(path))
         for statement in tree.body:
             if names := defines(statement):
                 for one in names:
@@ -141,8 +138,13 @@ class Reader:
         self._seen: dict[object, int] = {}
 
     def read(self, module: str, name: str) -> list[Form]:
-        """Return what counts of a definition and of all that it leads to."""
-        self._refer(module, name)
+        """Return what counts of a definition and of all that it leads to.
+
+        One that stands in a function counts with all that its module defines.
+        """
+        place = self._modules[module]
+        at_top = place is not None and name in place.definitions
+        self._refer(module, name if at_top else "")
         # The list grows while it is read.
         return [
             form(nameless(statement), functools.partial(self._word, place))
@@ -231,8 +233,7 @@ class Reader:
     def _found(self, name: str) -> Module | None:
         """Return a module of its own package, or one that declares built-in things."""
         top = name.split(".")[0]
-        above = self._modules.get(name.rpartition(".")[0])
-        path = place_in(above.path, name) if above else file_of(name)
+        path = file_of(name)
         if path is None or path.suffix != ".py":
             return None
         if top == OURS:
@@ -260,55 +261,39 @@ class OwnCode(NamedTuple):
 
 
 def own_code(entry: Entry) -> OwnCode:
-    """Return what a registered thing counts by; nothing if it is from no file.
-
-    Raises:
-        ConfigError: if its file cannot be read.
-    """
-    return _own_code(entry.name, entry.module, entry.path) if entry.path else OwnCode()
+    """Return what a registered thing counts by; nothing if it is from no file."""
+    if entry.path is None:
+        return OwnCode()
+    return _own_code(entry.module, entry.path, entry.definition)
 
 
 @remembered
-def _own_code(name: str, module: str, path: Path) -> OwnCode:
-    defined = next(
-        node.name
-        for decorator in DECORATORS
-        for found, node, _ in declared(parse(path), decorator)
-        if found == name
-    )
+def _own_code(module: str, path: Path, definition: str) -> OwnCode:
     reader = Reader(module, path)
-    text = json.dumps(reader.read(module, defined), sort_keys=True)
+    text = json.dumps(reader.read(module, definition), sort_keys=True)
     statements = tuple(statement for statement, _ in reader.statements)
     return OwnCode(
         hashlib.sha256(text.encode()).hexdigest(), (*reader.files,), statements
     )
 
 
-@remembered
-def _module(name: str, path: Path) -> Module:
-    try:
-        return Module(name, path)
-    except ConfigError:
-        broken = Module.__new__(Module)
-        broken.name, broken.path, broken.package = name, path, ""
-        broken.definitions, broken.imports, broken.imported = {}, {}, []
-        broken.effects = [ast.Expr(ast.Constant(read(path)))]
-        return broken
+_module = remembered(Module)
 
 
 @remembered
 def registers(path: Path) -> bool:
     """Return whether a file declares a scheme, a measure or a task."""
-    try:
-        return any(map(is_registered, parse(path).body))
-    except ConfigError:
-        return False
+    return any(map(is_registered, tree_of(read(path)).body))
 
 
 def is_registered(statement: ast.stmt) -> bool:
     """Return whether a statement declares a scheme, a measure or a task."""
-    tree = ast.Module([statement], [])
-    return any(found for one in DECORATORS for found in declared(tree, one))
+    calls = [
+        one.func
+        for one in getattr(statement, "decorator_list", [])
+        if isinstance(one, ast.Call)
+    ]
+    return any(ast.unparse(call).split(".")[-1] in DECORATORS for call in calls)
 
 
 def form(node: object, word: Words) -> Form:

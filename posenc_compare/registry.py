@@ -1,102 +1,68 @@
-"""Names, facts and origins of schemes, measures, tasks and plots, read without import.
+"""Names, facts and origins of schemes, measures, tasks and plots.
 
-Each states its name and facts as literal arguments of its decorator, and its summary
-as the first line of its docstring. This module reads both from the source text, so
-that listing imports nothing, neither torch nor a plugin. The file is imported when its
-entry is first asked for.
+A decorator files each thing under its name, with its facts and the first line of its
+docstring. What this package holds is imported when its kind is first listed, or alone
+when it is asked for by its name, which is the name of its file. So are installed
+plugins, by the names of their entry points. A plugin given as a file or a module is
+imported when it is given.
 """
 
-import ast
 import contextlib
 import fnmatch
+import functools
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
+import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import CodeType
 from typing import Any, Generic, TypeVar
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
-from posenc_compare.sources import PLUGIN, forget, module_path, parse
+from posenc_compare.sources import PLUGIN, file_of, forget, parse, read
 from posenc_compare.validate import check_text, hint
 
 T = TypeVar("T")
 
 WORDLESS = re.compile(r"\W")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_ORIGINS: list[str] = []  # of the plugins that are being imported
+_EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
+
+
+class DuplicateError(ConfigError):
+    """A name that two modules declare."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one registered thing without importing it.
+    """One registered thing.
 
     Attributes:
         name: what the user types.
+        item: what is registered.
         summary: first line of the docstring.
-        facts: literal keyword arguments of the decorator.
+        facts: keyword arguments of the decorator.
         module: module that declares it.
+        definition: name of the class or function under the decorator.
         origin: where the module comes from, as shown to the user.
-        path: source file of the module.
+        path: source file of the module; None in a notebook.
     """
 
     name: str
+    item: Any
     summary: str
     facts: dict[str, Any]
     module: str
+    definition: str
     origin: str
     path: Path | None
-
-
-def declared(
-    tree: ast.Module, decorator: str
-) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef, ast.Call]]:
-    """Yield name, definition and call of all that `@decorator(...)` marks in a file."""
-    for node in tree.body:
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
-            continue
-        for call in node.decorator_list:
-            if (
-                isinstance(call, ast.Call)
-                and ast.unparse(call.func).split(".")[-1] == decorator
-                and call.args
-                and isinstance(call.args[0], ast.Constant)
-            ):
-                yield str(call.args[0].value), node, call
-
-
-def read_declarations(
-    path: Path, decorator: str, kind: str, typed: Mapping[str, type]
-) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Yield name, summary and facts of all that `@decorator(...)` marks in a file.
-
-    Args:
-        path: of the file.
-        decorator: its name.
-        kind: what it declares, for messages.
-        typed: facts that are relied on before the file is imported, with their types.
-
-    Raises:
-        ConfigError: if one of them is given and not written out.
-    """
-    for name, node, call in declared(parse(path), decorator):
-        summary = (ast.get_docstring(node) or "").partition("\n")[0]
-        facts: dict[str, object] = {}
-        for word in call.keywords:
-            with contextlib.suppress(ValueError, TypeError, SyntaxError):
-                value = ast.literal_eval(word.value)
-                if word.arg and isinstance(value, str | int | float | None):
-                    facts[word.arg] = value
-            if word.arg not in facts and (word.arg is None or word.arg in typed):
-                wanted = f" as {typed[word.arg].__name__}" if word.arg else ""
-                raise ConfigError(
-                    f"{kind} {name!r} of {path.name}: {word.arg or 'every fact'} must "
-                    f"be written out{wanted}, got {ast.unparse(word.value)[:80]}"
-                )
-        yield name, summary, facts
 
 
 class Registry(Generic[T]):
@@ -104,14 +70,12 @@ class Registry(Generic[T]):
 
     Args:
         kind: what one thing is called in messages, such as `"scheme"`.
-        package: package whose files each declare built-in things.
+        package: package whose modules each declare built-in things.
         decorator: name of the decorator that declares one.
         group: entry-point group of installed plugins.
         groups: words that `select` accepts beside names; each stands for the
             entries that have one of these values for this fact.
-        literal: facts that every declaration must write out, with their types.
-        optional: other facts, which must be written out where they are given, with
-            their types.
+        types: of facts, by their names.
 
     Attributes:
         broken: for each installed plugin that cannot be used, the reason.
@@ -124,98 +88,109 @@ class Registry(Generic[T]):
         decorator: str,
         group: str = "",
         groups: dict[str, tuple[str, tuple[object, ...]]] | None = None,
-        literal: dict[str, type] | None = None,
-        optional: dict[str, type] | None = None,
+        types: dict[str, type] | None = None,
     ) -> None:
         self.kind = kind
         self.package = package
         self.decorator = decorator
         self.group = group
         self.groups = groups or {}
-        self.literal = literal or {}
-        self.optional = optional or {}
+        self.types = types or {}
         self.broken: dict[str, str] = {}
-        self._lost: dict[str, str] = {}  # names of those, with their origin
         self._known: dict[str, Entry] = {}
-        self._items: dict[str, T] = {}
-        self._searched = False
+        self._folder = Path(__file__).parent.joinpath(*package.split(".")[1:])
+        self._listed = False
 
     def entries(self) -> dict[str, Entry]:
-        """Return every known entry by name, sorted; imports nothing."""
-        if not self._searched:
-            folder = Path(__file__).parent.joinpath(*self.package.split(".")[1:])
-            for path in sorted(folder.glob("[!_]*.py")):
-                module = f"{self.package}.{path.stem}"
-                self.declare(path, module, origin=module)
-            for point in importlib.metadata.entry_points(group=self.group):
-                self._declare_installed(point)
-            self._searched = True
+        """Return every known entry by name, sorted; the first call imports all.
+
+        Raises:
+            ConfigError: if an installed plugin takes a name of another module.
+        """
+        self.built_in()
+        for name in self._points:
+            self._find(name)
         return dict(sorted(self._known.items()))
 
+    def built_in(self) -> list[Entry]:
+        """Return the entries of this package, sorted by name."""
+        if not self._listed:
+            for path in sorted(self._folder.glob("[!_]*.py")):
+                importlib.import_module(f"{self.package}.{path.stem}")
+            self._listed = True
+        own = (entry for entry in self._known.values() if self.owns(entry.module))
+        return sorted(own, key=lambda entry: entry.name)
+
+    def owns(self, module: str) -> bool:
+        """Return whether a module lies in the package of built-in things."""
+        return module.startswith(f"{self.package}.")
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether something has this name; imports what may declare it."""
+        return self._find(name) is not None
+
     def entry(self, name: str) -> Entry:
-        """Return the facts of `name`.
+        """Return what is known of `name`.
 
         Raises:
             ConfigError: if no such name is known; the nearest are suggested.
         """
-        entries = self.entries()
-        check_text(f"name of a {self.kind}", name, next(iter(entries), "all"))
-        if name in self._lost and name not in entries:
-            origin = self._lost[name]
+        check_text(f"name of a {self.kind}", name, next(iter(self._known), "all"))
+        if found := self._find(name) or self.entries().get(name):
+            return found
+        if points := self._points.get(name):
+            origin = _origin_of(points[0])
             raise ConfigError(
                 f"{self.kind} {name!r} of {origin} cannot be used: "
                 f"{self.broken[origin]}"
             )
-        if name not in entries:
-            raise ConfigError(
-                f"unknown {self.kind} {name[:80]!r}{hint(name, entries)} "
-                f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a "
-                f"file)",
-                field=f"{self.kind}s",
-            )
-        return entries[name]
+        raise ConfigError(
+            f"unknown {self.kind} {name[:80]!r}{hint(name, self.entries())} "
+            f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)",
+            field=f"{self.kind}s",
+        )
 
     def get(self, name: str) -> T:
-        """Return the thing called `name`, importing its module on first use.
+        """Return the thing called `name`.
 
         Raises:
             ConfigError: if no such name is known.
-            PluginError: if its module cannot be imported.
         """
-        entry = self.entry(name)
-        if name not in self._items:
-            try:
-                _import(entry)
-            except PosencError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise PluginError(
-                    f"{self.kind} {name!r}: {entry.origin} must import cleanly, got "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-        if name not in self._items:
-            raise PluginError(
-                f"{self.kind} {name!r}: {entry.origin} must declare it with this "
-                f"package's @{self.decorator}, and does not"
-            )
-        return self._items[name]
+        return self.entry(name).item
 
-    def add(
-        self, name: str, item: T, module: str, summary: str, facts: dict[str, object]
-    ) -> None:
-        """File `item` under `name`; called by the decorator that stands in `module`.
+    def add(self, name: str, item: T, made: Any, facts: dict[str, object]) -> None:
+        """File `item` under `name`; decorators call it.
+
+        Args:
+            name: what users type.
+            item: what is registered.
+            made: the class or function under the decorator.
+            facts: arguments of the decorator.
 
         Raises:
-            ConfigError: if the name is not valid, or another module declares it.
+            ConfigError: if the name or a fact is not valid, or the name is taken.
         """
-        self._check_name(name, module)
-        self._check_facts(name, module, facts)
-        if name not in self.entries():
-            self._known[name] = Entry(name, summary, facts, module, module, None)
-        if self._known[name].module != module:
-            raise self._twice(self._known[name], module)
-        self._known[name] = replace(self._known[name], facts=facts)
-        self._items[name] = item
+        module = made.__module__
+        own = self.owns(module)
+        origin = module if own or not _ORIGINS else _ORIGINS[-1]
+        self._check_name(name, origin)
+        self._check_facts(name, origin, facts)
+        if not own:
+            self._import_built_in(name)
+        known = self._known.get(name)
+        place = module, made.__name__
+        # What a notebook declares may be declared again, there or in a file.
+        if known and known.module != "__main__":
+            if place != (known.module, known.definition):
+                raise self._twice(known, origin)
+        summary = inspect.cleandoc(made.__doc__ or "").partition("\n")[0]
+        file = getattr(sys.modules.get(module), "__file__", None)
+        path = Path(file) if file and module != "__main__" else None
+        self._known[name] = Entry(name, item, summary, facts, *place, origin, path)
+
+    def drop(self, module: str) -> None:
+        """Forget what a module declares."""
+        self._known = {n: e for n, e in self._known.items() if e.module != module}
 
     def select(self, pattern: str) -> list[str]:
         """Return the names that a pattern stands for.
@@ -223,18 +198,17 @@ class Registry(Generic[T]):
         A pattern is a name, a glob, a group such as a family, or `all`; what is
         registered as extra has to be named.
         """
-        entries = self.entries()
         if pattern == "all":
-            return [n for n, e in entries.items() if not e.facts.get("extra")]
+            return [n for n, e in self.entries().items() if not e.facts.get("extra")]
         if pattern in self.groups:
             fact, values = self.groups[pattern]
             return [
                 n
-                for n, e in entries.items()
+                for n, e in self.entries().items()
                 if e.facts.get(fact) in values and not e.facts.get("extra")
             ]
         if any(sign in pattern for sign in "*?["):
-            if names := fnmatch.filter(entries, pattern):
+            if names := fnmatch.filter(self.entries(), pattern):
                 return names
             raise ConfigError(
                 f"no {self.kind} matches {pattern[:80]!r} "
@@ -251,56 +225,51 @@ class Registry(Generic[T]):
             raise ConfigError(f"no {self.kind} named; try `all`", f"{self.kind}s")
         return list(dict.fromkeys(n for part in parts for n in self.select(part)))
 
-    def declare(self, path: Path, module: str, origin: str) -> list[str]:
-        """Enter what the file of a module declares, and return the names; run nothing.
+    def _find(self, name: str) -> Entry | None:
+        """Return the entry of a name; import only what declares it by that name.
 
         Raises:
-            ConfigError: if a name or a fact is not valid, or the name is taken.
+            ConfigError: if two modules declare it.
         """
-        names = []
-        for name, summary, facts in self._read(path):
-            self._check_name(name, origin)
-            self._check_facts(name, origin, facts)
-            if name in self._known and self._known[name].module == "__main__":
-                del self._known[name]  # the file takes the place of a notebook's
-                self._items.pop(name, None)
+        if name not in self._known:
+            self._import_built_in(name)
+        for point in self._points.get(name, []):
             known = self._known.get(name)
-            if known is not None and (known.module != module or name in names):
-                raise self._twice(known, origin)
-            self._known[name] = Entry(name, summary, facts, module, origin, path)
-            names.append(name)
-        return names
+            if known is None:
+                self._load(point)
+            elif known.module.split(".")[0] != point.module.split(".")[0]:
+                raise self._twice(known, _origin_of(point))
+        return self._known.get(name)
 
-    def _read(self, path: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
-        typed = {**self.literal, **self.optional}
-        return read_declarations(path, self.decorator, self.kind, typed)
+    def _import_built_in(self, name: str) -> None:
+        if NAME.fullmatch(name) and (self._folder / f"{name}.py").is_file():
+            importlib.import_module(f"{self.package}.{name}")
 
-    def _declare_installed(self, point: importlib.metadata.EntryPoint) -> None:
-        origin = f"{point.dist.name if point.dist else '?'} ({point.value})"
-        try:
-            if not point.pattern.match(point.value):
-                raise ConfigError("its entry point must read module:Class")
-            self._check_name(point.name, origin)
-            path = module_path(point.module)
-            found = {
-                name: (summary, facts) for name, summary, facts in self._read(path)
-            }
-            if point.name not in found:
-                raise ConfigError(
-                    f"{path.name} must declare {point.name!r} with @{self.decorator}"
-                )
-            self._check_facts(point.name, origin, found[point.name][1])
-        except ConfigError as error:
-            self.broken[origin] = str(error)
-            self._lost[point.name] = origin
+    @functools.cached_property
+    def _points(self) -> dict[str, list[EntryPoint]]:
+        """Return the entry points of installed plugins by name."""
+        found: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            found.setdefault(point.name, []).append(point)
+        return found
+
+    def _load(self, point: EntryPoint) -> None:
+        """Import an installed plugin; what is wrong with it is kept in `broken`."""
+        origin = _origin_of(point)
+        if origin in self.broken:
             return
-        known = self._known.get(point.name)
-        if known is not None and known.module != point.module:
-            raise self._twice(known, origin)
-        summary, facts = found[point.name]
-        self._known[point.name] = Entry(
-            point.name, summary, facts, point.module, origin, path
-        )
+        try:
+            self._check_name(point.name, origin)
+            with _importing(point.module, origin):
+                point.load()
+            if point.name not in self._known:
+                raise ConfigError(
+                    f"{point.module} must declare {point.name!r} with @{self.decorator}"
+                )
+        except DuplicateError:
+            raise
+        except PosencError as error:
+            self.broken[origin] = str(error).removeprefix(f"plugin {origin}: ")
 
     def _check_name(self, name: str, origin: str) -> None:
         if not NAME.fullmatch(name):
@@ -315,13 +284,12 @@ class Registry(Generic[T]):
             )
 
     def _check_facts(self, name: str, origin: str, facts: dict[str, object]) -> None:
-        """Refuse a value that no group of entries stands for, or none where needed."""
-        for fact, wanted in {**self.literal, **self.optional}.items():
-            needed = fact in facts or fact in self.literal
-            if needed and type(facts.get(fact)) is not wanted:
+        """Refuse a value of another type, or one that no group of entries has."""
+        for fact in facts.keys() & self.types.keys():
+            if type(facts[fact]) is not self.types[fact]:
                 raise ConfigError(
-                    f"{self.kind} {name!r} of {origin}: {fact} must be written out as "
-                    f"{wanted.__name__}, got {facts.get(fact)!r}"
+                    f"{self.kind} {name!r} of {origin}: {fact} must be "
+                    f"{self.types[fact].__name__}, got {facts[fact]!r:.80}"
                 )
         known: dict[str, dict[object, None]] = {}
         for fact, values in self.groups.values():
@@ -335,28 +303,15 @@ class Registry(Generic[T]):
                     f"{hint(str(facts[fact]), [*others, last])}"
                 )
 
-    def _twice(self, known: Entry, origin: str) -> ConfigError:
-        return ConfigError(
+    def _twice(self, known: Entry, origin: str) -> DuplicateError:
+        return DuplicateError(
             f"{self.kind} {known.name!r} is declared twice, by {known.origin} and by "
             f"{origin}; rename one of them"
         )
 
 
-def _import(entry: Entry) -> None:
-    if importlib.util.find_spec(entry.module.split(".")[0]) is not None:
-        importlib.import_module(entry.module)
-        return
-    assert entry.path is not None
-    spec = importlib.util.spec_from_file_location(entry.module, entry.path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[entry.module] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[entry.module]
-        raise
+def _origin_of(point: EntryPoint) -> str:
+    return f"{point.dist.name if point.dist else '?'} ({point.value})"
 
 
 SCORES = ("bits_per_byte", "accuracy")
@@ -373,7 +328,7 @@ SCHEMES: Registry[Any] = Registry(
         **{family: ("family", (family,)) for family in FAMILIES},
         "relative": ("family", RELATIVE),
     },
-    optional={"family": str, "source": str, "axes": int},
+    types={"family": str, "source": str, "axes": int},
 )
 """Classes of schemes."""
 
@@ -387,7 +342,7 @@ MEASURES: Registry[Any] = Registry(
         "untrained": ("setting", (None, "probe")),
         "checkpoints": ("setting", ("checkpoint",)),
     },
-    optional={
+    types={
         "version": int,
         "setting": str,
         "once": bool,
@@ -403,8 +358,15 @@ TASKS: Registry[Any] = Registry(
     decorator="register_task",
     group="posenc_compare.tasks",
     groups={score: ("score", (score,)) for score in SCORES},
-    literal={"vocabulary": int, "score": str, "chance": float},
-    optional={"corpus": bool, "needs_file": bool, "axes": int, **TASK_SIZES},
+    types={
+        "vocabulary": int,
+        "score": str,
+        "chance": float,
+        "corpus": bool,
+        "needs_file": bool,
+        "axes": int,
+        **TASK_SIZES,
+    },
 )
 """Classes of tasks, which networks are trained on."""
 
@@ -412,7 +374,7 @@ SETTINGS: Registry[Any] = Registry(
     kind="kind of setting",
     package="posenc_compare.analysis.settings",
     decorator="register_setting",
-    literal={"order": int, "heading": str},
+    types={"order": int, "heading": str},
 )
 """Classes of settings by kind; plugins take those that are here."""
 
@@ -421,45 +383,112 @@ PLOTS: Registry[Any] = Registry(
     package="posenc_compare.analysis.show.plots",
     decorator="register_plot",
     group="posenc_compare.plots",
-    literal={"caption": str},
-    optional={"order": int},
+    types={"caption": str, "order": int},
 )
 """Functions that draw plots."""
 
 REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, MEASURES, TASKS, PLOTS)
 
 
-def add_plugin(
-    source: str, registries: tuple[Registry[object], ...] = REGISTRIES
-) -> list[str]:
-    """Declare all that a plugin registers, given as `path.py` or as a module name.
+def add_plugin(source: str) -> list[str]:
+    """Import a plugin, given as `path.py` or as a module name.
 
-    Nothing of it runs until one of its things is used. Its file is read anew.
+    It is imported once, and a file again once it has changed.
 
     Returns:
         The names it declares.
 
     Raises:
         ConfigError: if it cannot be read, or declares nothing or a wrong thing.
+        PluginError: if it cannot be imported.
     """
-    for registry in registries:
-        registry.entries()
+    forget()  # what was read of it before
     if source.endswith(".py"):
-        forget(Path(source))
         parse(Path(source))  # says what is wrong with it as it was given
         path = Path(source).resolve()
-        forget(path)
         place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
         module = f"{PLUGIN}{place}_{re.sub(WORDLESS, '_', path.stem)}"
+        if _EXECUTED.get(module) != read(path):
+            for registry in REGISTRIES:
+                registry.drop(module)
+        if not _declared_by(module, source):
+            sys.modules.pop(module, None)
+            load(module, path, source)
+            _EXECUTED[module] = read(path)
     else:
-        path, module = module_path(source), source
-        forget(path)
-    found = [registry.declare(path, module, origin=source) for registry in registries]
-    names = [name for some in found for name in some]
-    if not names:
-        ways = [f"a {r.kind} with @{r.decorator}('name', ...)" for r in registries]
+        if (found := file_of(source)) is None:
+            raise ConfigError(
+                f"plugin {source!r}: must be a .py file or an importable module, and "
+                f"is neither"
+            )
+        load(source, found, source)
+        module = source
+    if not (names := _declared_by(module, source)):
+        ways = [f"a {r.kind} with @{r.decorator}('name', ...)" for r in REGISTRIES]
         raise ConfigError(
-            f"plugin {source}: must declare {' or '.join(ways)} at its top level, with "
-            f"the name written out, and declares none"
+            f"plugin {source}: must declare {' or '.join(ways)}, and declares none"
         )
     return names
+
+
+def load(module: str, path: Path, origin: str) -> None:
+    """Import a module of a plugin, so that its decorators run.
+
+    Args:
+        module: its name; one that Python cannot find is imported from its file.
+        path: of the file.
+        origin: what messages and records call it.
+
+    Raises:
+        ConfigError: if a name or a fact is not valid, or a name is taken.
+        PluginError: if it cannot be imported.
+    """
+    with _importing(module, origin):
+        if importlib.util.find_spec(module.split(".")[0]) is not None:
+            importlib.import_module(module)
+            return
+        loader = _Loader(module, str(path))
+        spec = importlib.util.spec_from_file_location(module, path, loader=loader)
+        assert spec is not None
+        sys.modules[module] = importlib.util.module_from_spec(spec)
+        try:
+            loader.exec_module(sys.modules[module])
+        except BaseException:
+            del sys.modules[module]
+            raise
+
+
+class _Loader(SourceFileLoader):
+    """Run the text of a file that keys are made from; no bytecode is read."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(read(Path(self.path)), self.path, "exec", dont_inherit=True)
+
+
+@contextlib.contextmanager
+def _importing(module: str, origin: str) -> Iterator[None]:
+    """Give what is declared meanwhile this origin; forget it if the import fails."""
+    _ORIGINS.append(origin)
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    except BaseException as error:
+        for registry in REGISTRIES:
+            registry.drop(module)
+        if isinstance(error, PosencError | KeyboardInterrupt):
+            raise
+        raise PluginError(
+            f"plugin {origin}: must import cleanly, got {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        sys.dont_write_bytecode = written
+        _ORIGINS.pop()
+
+
+def _declared_by(module: str, origin: str) -> list[str]:
+    return [
+        name
+        for registry in REGISTRIES
+        for name, entry in registry._known.items()
+        if entry.origin == origin or f"{entry.module}.".startswith(f"{module}.")
+    ]

@@ -2,8 +2,7 @@
 
 The command line writes a variant as `name` or `name:key=value;key=value`. Options
 are the keyword-only parameters of the scheme's constructor; their annotations say
-what may be given. They are read from the source text, as names and facts are, so
-that a list of variants is checked without importing a scheme.
+what may be given.
 
 An option annotated `Variant` takes a scheme. One with options of its own stands in
 brackets, as in `randomized:scheme=(rope:base=500)`; brackets hide `,`, `;` and `:`.
@@ -13,17 +12,15 @@ import ast
 import functools
 import inspect
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.own_code import own_code
-from posenc_compare.registry import SCHEMES, declared
-from posenc_compare.sources import parse, remembered
+from posenc_compare.registry import SCHEMES
 from posenc_compare.validate import check_text, hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -67,7 +64,7 @@ class Variant:
 
     @property
     def family(self) -> str:
-        """Return the scheme's family, without importing it."""
+        """Return the scheme's family."""
         return SCHEMES.entry(self.name).facts.get("family", "none")
 
     @property
@@ -87,8 +84,9 @@ class Variant:
                 if kind is Variant:
                     waiting += _inside(value)
                 elif kind is str:
-                    named = {value.partition(":")[0]} & SCHEMES.entries().keys()
-                    waiting += map(Variant, named - found)
+                    inside = value.partition(":")[0]
+                    if inside not in found and inside in SCHEMES:
+                        waiting.append(Variant(inside))
             waiting += map(Variant, _built_in(variant.name) - found)
         return sorted(found)
 
@@ -105,7 +103,7 @@ class Variant:
         return SCHEMES.get(self.name)(geometry, **given)
 
 
-KINDS = {"bool": bool, "int": int, "float": float, "str": str, "Variant": Variant}
+KINDS = (bool, int, float, str)
 
 
 def labelled(label: str) -> Variant:
@@ -127,37 +125,94 @@ def _inside(label: str) -> Iterator[Variant]:
 
 
 def option_types(name: str) -> dict[str, Known]:
-    """Return type and default of every option of a scheme, importing nothing.
-
-    A scheme that was registered from no file is asked itself.
+    """Return type and default of every option of a scheme.
 
     Raises:
-        PluginError: if an annotation or a default is not written out.
+        ConfigError: if there is no such scheme.
+        PluginError: if an option has no such type or no default.
     """
-    entry = SCHEMES.entry(name)
-    if entry.path is not None:
-        return _written_options(name, entry.module, entry.path)
+    return _options_of(SCHEMES.get(name))
+
+
+@functools.cache
+def _options_of(scheme: Any) -> dict[str, Known]:
+    """Read the constructor of a class, and that of a parent as far as it is passed on.
+
+    A constructor with `**options` is taken to pass them on to the next, but for what it
+    passes on by name: that is its own choice, and no option.
+    """
     options: dict[str, Known] = {}
-    for parent in SCHEMES.get(name).__mro__:
-        if "__init__" not in vars(parent):
+    chosen: set[str] = set()
+    for parent in scheme.__mro__:
+        if (constructor := vars(parent).get("__init__")) is None:
             continue
-        hints = get_type_hints(parent.__init__)
-        parameters = inspect.signature(parent.__init__).parameters.values()
-        own = {
-            parameter.name: (hints.get(parameter.name, str), parameter.default)
-            for parameter in parameters
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
-        options = {**own, **options}
-        if inspect.Parameter.VAR_KEYWORD not in [p.kind for p in parameters]:
+        types, rest = _types_of(scheme.name, constructor), ""
+        for option in inspect.signature(constructor).parameters.values():
+            if option.kind is option.VAR_KEYWORD:
+                rest = option.name
+            elif option.kind is option.KEYWORD_ONLY and option.name not in chosen:
+                found = _option(scheme.name, option, types.get(option.name))
+                options.setdefault(option.name, found)
+        if not rest:
             break
+        chosen |= _passed_on(scheme.name, constructor, rest)
     return options
+
+
+def _types_of(name: str, constructor: Any) -> dict[str, Any]:
+    """Return the types of the parameters of a constructor."""
+    try:
+        return get_type_hints(constructor)
+    except Exception as error:  # whatever an annotation raises
+        raise PluginError(
+            f"{name}: the annotations of its constructor must be types, got "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _option(name: str, option: inspect.Parameter, kind: Any) -> Known:
+    if kind is Variant and isinstance(option.default, Variant):
+        return Variant, option.default.label
+    fits = kind in KINDS or get_origin(kind) is Literal
+    if fits and option.default is not option.empty:
+        return kind, option.default
+    raise PluginError(
+        f"{name}: option {option.name} must be annotated as int, float, bool, str, "
+        f"Variant or Literal[...] and have a default"
+    )
+
+
+def _passed_on(name: str, constructor: Any, rest: str) -> set[str]:
+    """Return what a constructor passes to another by name, beside the rest of options.
+
+    Raises:
+        PluginError: if it does anything else with the rest than to pass it on.
+    """
+    lines, first = inspect.getsourcelines(constructor)
+    nodes = list(ast.walk(ast.parse(textwrap.dedent("".join(lines)))))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    words = [word for call in calls for word in call.keywords]
+    whole = {id(word.value) for word in words if word.arg is None}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id == rest and id(node) not in whole:
+            raise PluginError(
+                f"{name}: its constructor must pass **{rest} on as they came, and does "
+                f"more in line {node.lineno + first - 1}; an option of its own with a "
+                f"default, passed on by name, would work"
+            )
+    return {
+        word.arg
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+        for word in call.keywords
+        if word.arg
+    }
 
 
 def _built_in(name: str) -> set[str]:
     """Return the schemes that the code of a scheme builds by their names."""
     code = own_code(SCHEMES.entry(name)).statements
-    return {b for part in code for b in _builds(part)} & SCHEMES.entries().keys()
+    return {built for part in code for built in _builds(part) if built in SCHEMES}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -183,82 +238,6 @@ def _readable_options(name: str) -> dict[str, Known]:
         return option_types(name)
     except PluginError:
         return {}
-
-
-@remembered
-def _written_options(name: str, module: str, path: Path) -> dict[str, Known]:
-    """Read the constructor of a class, and that of a parent as far as it is passed on.
-
-    A constructor with `**options` is taken to pass them on to the next, but for what it
-    passes on by name: that is its own choice, and no option.
-    """
-    nodes = {n: node for n, node, _ in declared(parse(path), "register")}
-    scheme = nodes.get(name)
-    if not isinstance(scheme, ast.ClassDef):
-        return {}
-    options: dict[str, Known] = {}
-    chosen: set[str] = set()
-    for parent in resolution_order(scheme, path, module):
-        if isinstance(parent, str):
-            raise PluginError(
-                f"{name}: its options must be written out in its constructor or "
-                f"in that of a class that can be found, got {parent}"
-            )
-        written = [n for n in parent.body if isinstance(n, ast.FunctionDef)]
-        for node in (node for node in written if node.name == "__init__"):
-            given = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            own = {o.arg: _written_option(name, o, value) for o, value in given}
-            options = {**{n: o for n, o in own.items() if n not in chosen}, **options}
-            if node.args.kwarg is None:
-                return options
-            chosen |= _passed_on(name, node, node.args.kwarg.arg)
-    return options
-
-
-def _passed_on(name: str, constructor: ast.FunctionDef, rest: str) -> set[str]:
-    """Return what a constructor passes to another by name, beside the rest of options.
-
-    Raises:
-        PluginError: if it does anything else with the rest than to pass it on.
-    """
-    nodes = list(ast.walk(constructor))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    words = [word for call in calls for word in call.keywords]
-    whole = {id(word.value) for word in words if word.arg is None}
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id == rest and id(node) not in whole:
-            raise PluginError(
-                f"{name}: its constructor must pass **{rest} on as they came, and does "
-                f"more in line {node.lineno}; an option of its own with a default, "
-                f"passed on by name, would work"
-            )
-    return {
-        word.arg
-        for call in calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
-        for word in call.keywords
-        if word.arg
-    }
-
-
-def _written_option(
-    name: str, option: ast.arg, default: ast.expr | None
-) -> tuple[Any, object]:
-    try:
-        match option.annotation:
-            case ast.Name(id="Variant") if isinstance(default, ast.Call):
-                return Variant, Variant(*map(ast.literal_eval, default.args)).label
-            case ast.Name(id=kind):
-                return KINDS[kind], ast.literal_eval(default or "")
-            case ast.Subscript(value=ast.Name(id="Literal"), slice=choices):
-                kind = Literal[ast.literal_eval(choices)]  # type: ignore[misc]
-                return kind, ast.literal_eval(default or "")
-    except (KeyError, TypeError, ValueError, SyntaxError, RecursionError):
-        pass
-    raise PluginError(
-        f"{name}: option {option.arg} must be annotated as int, float, bool, str, "
-        f"Variant or Literal[...] and have a default, both written out"
-    )
 
 
 def parse_variants(text: str) -> list[Variant]:

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from posenc_compare.registry import REGISTRIES, add_plugin
-from posenc_compare.sources import PLUGIN
 
 ROOT = Path(__file__).parent.parent
 
-pytest.register_assert_rewrite("schemes.tools")
+pytest.register_assert_rewrite("schemes.tools", "schemes.reference")
 
 # Small tensors: a second thread costs more than it brings, here and in processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -95,16 +94,10 @@ def posenc_process() -> Command:
 @pytest.fixture
 def forgetful() -> Iterator[None]:
     """Forget after the test what plugins declare in it."""
-    known = [dict(registry.entries()) for registry in REGISTRIES]
-    modules = set(sys.modules)
+    known = [registry.entries() for registry in REGISTRIES]
     yield
     for registry, before in zip(REGISTRIES, known, strict=True):
         registry._known = before
-        for name in registry._items.keys() - before.keys():
-            del registry._items[name]
-    for name in sys.modules.keys() - modules:
-        if name.startswith(PLUGIN):
-            del sys.modules[name]
 
 
 @pytest.fixture

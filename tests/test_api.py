@@ -20,8 +20,7 @@ from posenc_compare.analysis.engine.scheduler import Event, Scheduler
 from posenc_compare.analysis.show.results import Results
 from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, SCHEMES
-from posenc_compare.sources import closure
+from posenc_compare.registry import MEASURES
 
 SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
 compare: Any = pc.compare  # for arguments that type checkers refuse
@@ -80,26 +79,6 @@ def test_type_checkers_are_told_the_same_names() -> None:
             own = node.module == "posenc_compare"
             told[alias.name] = f"{node.module}.{alias.name}" if own else node.module
     assert told == pc.EXPORTS
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("import posenc_compare as pc\nclass A(pc.Scheme): pass", True),
-        ("import posenc_compare\nposenc_compare.register('a')", True),
-        ("from posenc_compare import Scheme", True),
-        ("from posenc_compare import *", True),
-        ("import posenc_compare\nposenc_compare.__version__", False),
-        ("import posenc_compare.errors\nself.Scheme", False),
-    ],
-)
-def test_a_key_covers_what_is_taken_from_the_package_itself(
-    tmp_path: Path, text: str, wanted: bool
-) -> None:
-    path = tmp_path / "plugin.py"
-    path.write_text(text)
-    found = closure("posenc_plugin_x", path)
-    assert ("posenc_compare.schemes.scheme" in found) == wanted
 
 
 # --- a comparison -----------------------------------------------------------------
@@ -263,11 +242,8 @@ def test_a_scheme_in_a_notebook_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_file_takes_the_place_of_a_scheme_in_a_notebook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, forgetful: None
 ) -> None:
-    SCHEMES.entries()
-    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
-    monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
     source = INLINE.partition("try:")[0]
     exec(source, {"__name__": "__main__"})
     path = tmp_path / "my_scheme.py"

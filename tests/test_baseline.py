@@ -11,7 +11,8 @@ from scipy import stats
 from support.records import curve, fact, row, stored
 
 from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.show.baseline import baseline_tables
 from posenc_compare.analysis.show.format import Table, number
 from posenc_compare.analysis.show.latex import as_latex, latex
@@ -43,7 +44,7 @@ def made(seeds: int = 6, task: str = "language") -> list[dict[str, Any]]:
 
 
 def tables(records: list[dict[str, Any]], baseline: str = "rope") -> list[Table]:
-    return baseline_tables(tell_apart(sound(records), print), baseline)
+    return baseline_tables(label_settings(sound(records), print), baseline)
 
 
 def test_a_cell_has_difference_interval_wins_and_p() -> None:
@@ -68,7 +69,7 @@ def test_a_cell_has_difference_interval_wins_and_p() -> None:
 
 
 def test_columns_are_chosen_and_latex_has_the_differences() -> None:
-    records = tell_apart(sound(made()), print)
+    records = label_settings(sound(made()), print)
     (curve,) = baseline_tables(records, "rope", "16")
     assert curve.head == ["scheme", "16"]
     (headline,) = baseline_tables(records, "rope", "reach")

@@ -7,7 +7,8 @@ import pytest
 from support.browser import Browser, browser, found
 from support.records import PORTRAIT, curve, record
 
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.show.report import write_report
 
 pytestmark = pytest.mark.skipif(found() is None, reason="Chromium is not installed")
@@ -39,7 +40,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for one in made:
         one["family"] = FAMILIES.get(one["label"], "bias")
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(tell_apart(sound(made), print), "A report", path)
+    write_report(label_settings(sound(made), print), "A report", path)
     return path
 
 

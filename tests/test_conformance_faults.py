@@ -108,7 +108,8 @@ def test_an_import_that_changes_the_process_is_found(tmp_path: Path) -> None:
         "class OnImport(Scheme):\n"
         "    '''Change the process when it is imported.'''\n"
     )
-    add_plugin(str(path))
+    with preserve_state():
+        add_plugin(str(path))
     found = outcome("faulty_on_import", "C24", str(path))
     said = "no change of the process by its import, got default dtype"
     assert (found.state, found.detail) == ("failed", f"expected {said}")

@@ -19,7 +19,8 @@ from posenc_compare.analysis.engine.plan import in_shard, plan
 from posenc_compare.analysis.measures.measure import Result, Row
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.diff import difference, paired
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.selection import Selection, newest
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -259,7 +260,7 @@ def of_gaps() -> list[Record]:
             ]
             one["rows"].append(row(99 - gap, quantity="bits_per_byte", x=8, case="z"))
             bodies.append(one)
-    return tell_apart(sound(bodies), print)
+    return label_settings(sound(bodies), print)
 
 
 def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
@@ -296,7 +297,7 @@ def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
     here, there = (Score("a", "accuracy_area", 0, task=task) for task in areas)
     claims = Claim(one, other), Claim(here, there)
     order = PublishedOrder("", "", "a,b", claims)
-    found = outcomes(order, tell_apart(sound(bodies), print))
+    found = outcomes(order, label_settings(sound(bodies), print))
     # Ranks of b are 1 and 2, those of a 3 and 1.
     for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
         assert outcome.differences == pytest.approx([gap] * 6)

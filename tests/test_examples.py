@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
+from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Geometry, Scheme, create
 
 ROOT = Path(__file__).parent.parent
@@ -175,17 +175,10 @@ def test_notebook_compares_without_a_guard():
 
 
 @pytest.fixture
-def log_bias(monkeypatch):
+def log_bias(registered):
     """Declare the example scheme, and forget it afterwards."""
-    SCHEMES.entries()
-    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
-    monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
-    before = set(sys.modules)
-    assert add_plugin(str(EXAMPLES / "my_scheme.py")) == ["log_bias"]
-    yield "log_bias"
-    for module in set(sys.modules) - before:
-        if module.startswith("posenc_plugin_"):
-            del sys.modules[module]
+    assert registered(EXAMPLES / "my_scheme.py") == ["log_bias"]
+    return "log_bias"
 
 
 def test_own_scheme_is_listed_with_its_facts(log_bias):
@@ -277,8 +270,8 @@ def test_sketch_decodes_what_it_reads_as_a_whole(name):
     torch.testing.assert_close(torch.cat(parts, dim=2), whole)
 
 
-def test_readings_of_fire_change_only_what_they_say() -> None:
-    add_plugin(str(EXAMPLES / "fire_readings.py"))
+def test_readings_of_fire_change_only_what_they_say(registered) -> None:
+    registered(EXAMPLES / "fire_readings.py")
     torch.manual_seed(0)
     length = 16
     scheme: Any = create("fire_read", length=length, heads=2)

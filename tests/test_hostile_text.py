@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.records import HOSTILE, PORTRAIT, hostile, record
 
 from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import as_markdown
 from posenc_compare.analysis.show.latex import PACKAGE, as_latex
@@ -42,7 +43,7 @@ def records() -> list[Record]:
         one.update(status="failed", rows=[])
     found = sound(made)
     assert len(found) == len(HOSTILE)
-    return tell_apart(found, print)
+    return label_settings(found, print)
 
 
 def every_text(value: Any) -> list[str]:
@@ -57,7 +58,7 @@ def every_text(value: Any) -> list[str]:
 def test_names_never_become_paths(tmp_path: Path) -> None:
     made = [hostile(text) for text in PATHS]
     made += [{**record(text, "portrait"), "arrays": PORTRAIT} for text in PATHS[:4]]
-    found = tell_apart(sound(made), print)
+    found = label_settings(sound(made), print)
     folder = tmp_path / "outer" / "run"
     folder.mkdir(parents=True)
     write_tables(found, folder)

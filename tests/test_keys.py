@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,21 @@ ALL = {
 Edit = Callable[[Path], object]
 
 
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    """Return the keys of the package without edits, by the names of cells."""
+    with tempfile.TemporaryDirectory() as folder:
+        return keys_of(committed_in(Path(folder)))
+
+
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a package in a repository of its own, all of it committed."""
-    place = tmp_path / "clone" / "posenc_compare"
+    return committed_in(tmp_path)
+
+
+def committed_in(folder: Path) -> Path:
+    place = folder / "clone" / "posenc_compare"
     shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
     git(place, "init", "-q")
     commit(place)
@@ -155,10 +167,9 @@ MOVES = {
 
 @pytest.mark.parametrize("name", MOVES)
 def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
-    name: str, clone: Path
+    name: str, before: dict[str, str], clone: Path
 ) -> None:
     edit, at_once, committed = MOVES[name]
-    before = keys_of(clone)
     edit(clone)
     assert {n for n, key in keys_of(clone).items() if key != before[n]} == at_once
     commit(clone)
@@ -166,7 +177,7 @@ def test_an_edit_of_the_package_moves_the_keys_of_what_it_changes(
 
 
 def test_an_installed_package_counts_what_its_record_does_not_hold(
-    tmp_path: Path,
+    before: dict[str, str], tmp_path: Path
 ) -> None:
     place, facts = tmp_path / "posenc_compare", tmp_path / "posenc_compare-1.dist-info"
     shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
@@ -178,7 +189,6 @@ def test_an_installed_package_counts_what_its_record_does_not_hold(
         name = path.relative_to(tmp_path)
         lines.append(f"{name},sha256={digest.decode().rstrip('=')},1\n")
     (facts / "RECORD").write_text("".join(lines))
-    before = keys_of(place)
     trainer = place / "analysis" / "training" / "trainer.py"
     text = trainer.read_text()
     trainer.write_text(text.replace("backward()", "backward(None)"))
@@ -222,6 +232,7 @@ class Two(pc.Scheme):
     \"\"\"Two, which builds one.\"\"\"
 
     inner = ["posenc_test_one:x=1"]
+    reads = pc.Mask
 """
 MEASURE = """
 from posenc_compare.analysis.measures.measure import *
@@ -246,9 +257,13 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "a constant": ("STEEP = 2", "STEEP = 3", BOTH),
     "a constant, later": ("UNUSED = 3", "STEEP = 3", BOTH),
     "a second assignment": ("UNUSED = 3", "UNUSED = 3\nif 1:\n    STEEP = 3", BOTH),
-    "a statement": ("UNUSED = 3", "torch.set_default_dtype(torch.float64)", BOTH),
-    "another built-in parent": ("alibi import Alibi", "cape import Alibi", BOTH),
-    "another shared thing": ("(pc.Scheme)", "(pc.Geometry)", {TWO}),
+    "a statement": ("UNUSED = 3", "torch.get_default_dtype()", BOTH),
+    "another built-in parent": (
+        "alibi import Alibi",
+        "rope import Rope as Alibi",
+        BOTH,
+    ),
+    "another shared thing": ("pc.Mask", "pc.Session", {TWO}),
     "another error": ("ValueError(", "KeyError(", BOTH),
     "what is not named": ("UNUSED = 3", "UNUSED = 4", set()),
     "an error message": ("must be there", "have to be there", set()),
@@ -260,7 +275,8 @@ PLUGIN_EDITS = {  # old and new text of the plugin, and the schemes whose keys m
     "the code of another scheme": (":x=1", ":x=2", {TWO}),
     "a third scheme": (
         "",
-        "\n@pc.register('posenc_test_third')\nclass Third(pc.Scheme):\n    'Third.'\n",
+        "\n@pc.register('posenc_test_third', family='bias')\n"
+        "class Third(pc.Scheme):\n    'Third.'\n",
         set(),
     ),
 }
@@ -272,11 +288,11 @@ def plugin(
 ) -> Callable[[str, str], Path]:
     """Return a function that writes files and adds the first as a plugin."""
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "posenc_test_helper", raising=False)
 
     def add(text: str, helper: str = HELPER, name: str = "plugin.py") -> Path:
         for file, whole in ((name, text), ("posenc_test_helper.py", helper)):
             (tmp_path / file).write_text(whole)
-            sources.forget(tmp_path / file)
         registered(tmp_path / name)
         return tmp_path / name
 

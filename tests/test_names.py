@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES, NAME, SCHEMES, Registry, add_plugin
+from posenc_compare.registry import MEASURES, NAME, SCHEMES
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.rope import Rope
 from posenc_compare.validate import (
@@ -61,11 +61,9 @@ def slip(draw: random.Random, word: str) -> str:
 
 def test_of_slips_of_one_or_two_letters_95_in_100_are_understood() -> None:
     draw, among, first = random.Random(0), 0, 0
-    # Of their own: other tests declare plugins in the shared ones.
-    fresh: list[Registry[Any]] = [
-        Registry(r.kind, r.package, r.decorator) for r in (SCHEMES, MEASURES)
+    kinds = [
+        (one.name, kind) for kind in (SCHEMES, MEASURES) for one in kind.built_in()
     ]
-    kinds = [(name, registry) for registry in fresh for name in registry.entries()]
     for _ in range(2000):
         name, registry = draw.choice(kinds)
         typed = name
@@ -130,25 +128,22 @@ def test_suggestions_for_presets_devices_and_statuses() -> None:
 # --- registration -----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def registry() -> Registry[object]:
-    return Registry("scheme", "posenc_compare.schemes", "register")
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_cannot_be_declared(
-    name: str, tmp_path: Path, registry: Registry[object]
+    name: str, tmp_path: Path, registered: Any
 ) -> None:
     path = tmp_path / "plugin.py"
-    path.write_text(f"@register({name!a}, family='bias')\nclass Mine: 'Mine.'\n")
+    head = "from posenc_compare.schemes import Scheme, register\n"
+    made = f"@register({name!a}, family='bias')\nclass Mine(Scheme): 'Mine.'\n"
+    path.write_text(head + made)
     with pytest.raises(ConfigError, match="a name must be 1 to 64 of the characters"):
-        add_plugin(str(path), (registry,))
-    assert name not in registry.entries()
+        registered(path)
+    assert name not in SCHEMES.entries()
 
 
 @given(st.text(max_size=70) | st.text(LETTERS + "ABC.-é/\\\0\n", max_size=70))
 @settings(max_examples=1000)
-def test_names_are_plain_or_refused(registry: Registry[object], name: str) -> None:
+def test_names_are_plain_or_refused(name: str) -> None:
     plain = name.isascii() and name == name.lower() and 0 < len(name) <= 64
     plain = plain and set(name) <= set(LETTERS + ".-") and name[0] not in "_.-"
     assert bool(NAME.fullmatch(name)) == plain
@@ -157,7 +152,7 @@ def test_names_are_plain_or_refused(registry: Registry[object], name: str) -> No
         assert unicodedata.normalize("NFC", name) == name.casefold() == name
         return
     with pytest.raises(ConfigError, match="a name must be 1 to 64") as caught:
-        registry.add(name, object(), "module", "", {})
+        SCHEMES.add(name, Rope, Rope, {})
     assert len(str(caught.value)) < 500
 
 

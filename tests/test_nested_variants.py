@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
-from posenc_compare.analysis.records.record import Fields, Spec
+from posenc_compare.analysis.records.record import Spec, parse
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Geometry, Variant, parse_variants
 from posenc_compare.variants import option_types
 
@@ -42,7 +42,7 @@ def test_a_label_reads_as_what_it_came_from(text: str, label: str) -> None:
     assert Variant(variant.name, options) == variant
     cell = Cell(variant, "smoothness", ProbeSetting(), 1)
     spec = json.loads(json.dumps(cell.spec().to_json()))
-    assert cell_of(Spec.from_json(Fields(spec, "spec")), ()).variant == variant
+    assert cell_of(parse(spec, Spec, "spec"), ()).variant == variant
 
 
 def test_of_a_list_brackets_hide_commas_semicolons_and_colons() -> None:
@@ -118,12 +118,12 @@ def test_a_value_that_stands_for_no_scheme(given: object) -> None:
         Variant("randomized", {"scheme": given})
 
 
-def test_options_that_are_schemes_are_read_from_the_text() -> None:
+def test_options_that_are_schemes() -> None:
     assert option_types("randomized")["scheme"] == (Variant, "sinusoidal")
     assert option_types("dape")["base"] == (Variant, "alibi")
 
 
-def test_a_default_may_have_options(tmp_path: Path) -> None:
+def test_a_default_may_have_options(tmp_path: Path, registered: Any) -> None:
     path = tmp_path / "around.py"
     path.write_text(
         "from posenc_compare.schemes import Scheme, Variant, register\n"
@@ -134,16 +134,12 @@ def test_a_default_may_have_options(tmp_path: Path) -> None:
         "        super().__init__(geometry)\n"
         "        self.inner = scheme.build(geometry)\n"
     )
-    add_plugin(str(path))
-    try:
-        assert option_types("posenc_test_around") == {
-            "scheme": (Variant, "rope:base=500.0")
-        }
-        assert Variant("posenc_test_around").schemes == ["posenc_test_around", "rope"]
-        assert parse_variants("posenc_test_around:scheme=(rope:base=500)") == [
-            Variant("posenc_test_around")
-        ]
-        assert Variant("posenc_test_around").build(Geometry()).inner.base == 500.0
-    finally:
-        SCHEMES._known.pop("posenc_test_around")
-        SCHEMES._items.pop("posenc_test_around", None)
+    registered(path)
+    assert option_types("posenc_test_around") == {
+        "scheme": (Variant, "rope:base=500.0")
+    }
+    assert Variant("posenc_test_around").schemes == ["posenc_test_around", "rope"]
+    assert parse_variants("posenc_test_around:scheme=(rope:base=500)") == [
+        Variant("posenc_test_around")
+    ]
+    assert Variant("posenc_test_around").build(Geometry()).inner.base == 500.0

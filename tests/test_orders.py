@@ -10,7 +10,8 @@ from conftest import Command
 from support.records import curve, record, row, stored
 
 from posenc_compare.analysis.engine.compute import rounded
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.results import Tables
@@ -23,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 def table(records: list[dict[str, Any]]) -> Table:
-    (found,) = display_tables(tell_apart(sound(records, arrays=False), print))
+    (found,) = display_tables(label_settings(sound(records, arrays=False), print))
     return found
 
 
@@ -177,10 +178,10 @@ def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
     records = with_windows(scores, [[0, 1, 2, 3]] * 3)
     for one in records:
-        read = {**one["quantities"]["gain"], "headline": "cases"}
+        read = {**one["quantities"]["gain"], "headline": {"cases_of": "gain"}}
         one["quantities"]["read"] = {**read, "name": "read"}
         one["rows"].append(row(3.5, quantity="read", case="pi", x=8))
-    tables = display_tables(tell_apart(sound(records, arrays=False), print))
+    tables = display_tables(label_settings(sound(records, arrays=False), print))
     (cell,) = [cells for first, cells in tables[1].rows if first == "rope, as trained"]
     assert isinstance(cell, Cell)
     assert cell.half_width == pytest.approx(half_width(scores[:, 0].mean(1)))
@@ -243,7 +244,7 @@ def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
             row(value, quantity="beyond", x=x)
             for x, value in zip((8, 16), values, strict=True)
         ]
-    titles = [t.title for t in display_tables(tell_apart(sound(records), print))]
+    titles = [t.title for t in display_tables(label_settings(sound(records), print))]
     assert ["documents" in title for title in titles] == [False, True]
     assert titles[0].startswith("beyond")
 
@@ -281,7 +282,7 @@ def test_readings_alike_are_named_once() -> None:
     for one in trained("rope", [3.0, 4.0], 2):
         one["quantities"]["read"] = {
             **one["quantities"]["gain"],
-            **{"name": "read", "headline": "cases"},
+            **{"name": "read", "headline": {"cases_of": "gain"}},
         }
         one["rows"] += [
             row(value, quantity="read", case=case, x=x)
@@ -289,7 +290,7 @@ def test_readings_alike_are_named_once() -> None:
             for case in ("ntk", "ntk_dynamic", "ntk_other")
         ]
         records.append(one)
-    _, read = display_tables(tell_apart(sound(records), print))
+    _, read = display_tables(label_settings(sound(records), print))
     assert labels(read) == ["rope + ntk", "rope, as trained"]
     assert read.lines == (
         "no order: 2 seeds, 6 are needed",
@@ -315,7 +316,7 @@ def test_the_best_group_is_bold_in_every_format() -> None:
 
 
 def test_chosen_columns_decide_order_and_lines() -> None:
-    records = tell_apart(
+    records = label_settings(
         sound(trained("a", [1.0, 4.0]) + trained("b", [2.0, 3.0])), print
     )
     (whole,) = display_tables(records)

@@ -12,7 +12,8 @@ from conftest import Command
 from scipy import stats
 from support.records import curve, fact, record, row, stored
 
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots import prediction
 from posenc_compare.analysis.show.predictions import WHENS, predictions
@@ -57,7 +58,7 @@ def made(labels: list[str] = LABELS) -> list[dict[str, Any]]:
 
 
 def read(records: list[dict[str, Any]]) -> list[Record]:
-    return tell_apart(sound(records), print)
+    return label_settings(sound(records), print)
 
 
 NAN = "the rounding"  # nothing but rounding: it has no correlation

@@ -1,13 +1,15 @@
 """Published orders: verdicts of claims, and the command that trains what they take."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from conftest import Command
 from support.records import curve, fact, row
 
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.reproduce.orders import (
@@ -50,7 +52,7 @@ def records(seeds: int = 6) -> list[Record]:
                     row(value, quantity="accuracy", x=8 * times, case="sparse"),
                 ]
             made.append(one)
-    return tell_apart(sound(made), print)
+    return label_settings(sound(made), print)
 
 
 def order(*claims: Claim) -> PublishedOrder:
@@ -144,6 +146,57 @@ def test_the_table_says_source_and_verdict() -> None:
         "p": 0.03125,
         "verdict": "agrees",
     }
+
+
+# What the papers state: the score, and the schemes from the best to the worst.
+BEYOND = "kerple_log, alibi, t5_bias, rope, sinusoidal"
+SMALL = "nope, t5_bias, alibi, rope:fraction=0.25, sinusoidal"
+CHAINS = [
+    ("beyond", "bits per byte at 2 L", "t5_bias, rope, sinusoidal"),
+    ("beyond", "bits per byte at 16 L", BEYOND),
+    ("algorithmic", "reciprocal rank", SMALL),
+    ("flip_flop", "flip_flop read accuracy at 1 L", "path + sparse, rope + sparse"),
+    ("flip_flop", "flip_flop read accuracy at 16 L", "path + sparse, rope + sparse"),
+    ("scalings", "read bits per byte at 2 L", "rope + yarn, rope + ntk, rope + pi"),
+    ("scalings", "read bits per byte at 16 L", "rope + yarn, rope + ntk, rope + pi"),
+    ("randomized", "copy accuracy at 4 L", "randomized, sinusoidal"),
+    ("randomized", "copy accuracy at 4 L", "randomized:scheme=rope, rope"),
+    ("randomized", "reverse accuracy at 4 L", "randomized, sinusoidal"),
+    ("randomized", "reverse accuracy at 4 L", "randomized:scheme=rope, rope"),
+    *(
+        ("after_rope", "bits per byte at 16 L", f"{better}, rope")
+        for better in ("hope", "fope", "pope", "rope_pp")
+    ),
+]
+AT_L = "bits per byte at 1 L"
+OTHERS = [
+    ("learned", f"learned: {AT_L} is like sinusoidal: {AT_L} (up to 0.02)"),
+    ("sliding", "alibi: full bits per byte is better than alibi: fresh bits per byte"),
+    (
+        "sliding",
+        "alibi: full bits per byte is like alibi: sliding bits per byte (up to 0.02)",
+    ),
+    ("p_rope", f"p_rope: {AT_L} is no worse than rope: {AT_L} (up to 0.02)"),
+    (
+        "p_rope",
+        f"p_rope:fraction=0.25: {AT_L} is no worse than rope: {AT_L} (up to 0.02)",
+    ),
+]
+TASKS_OF = {
+    "algorithmic": "addition,copy,counting,parity,reverse,sort",
+    "flip_flop": "flip_flop",
+    "randomized": "copy,reverse",
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_claims_are_what_the_papers_state(name: str) -> None:
+    stated = [statement for order, statement in OTHERS if order == name]
+    for order, what, schemes in CHAINS:
+        for first, second in pairwise(schemes.split(", ") if order == name else ()):
+            stated.append(f"{first}: {what} is better than {second}: {what}")
+    assert sorted(map(str, ORDERS[name].claims)) == sorted(stated)
+    assert ORDERS[name].choices.get("tasks") == TASKS_OF.get(name)
 
 
 @pytest.mark.parametrize("name", ORDERS)

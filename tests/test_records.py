@@ -1,7 +1,6 @@
 """Cells, keys, records and tables."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import compute, rounded
 from posenc_compare.analysis.engine.plan import missing, plan
 from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.load import load_records, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import load_records
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -25,7 +25,7 @@ from posenc_compare.analysis.show.format import as_markdown, number
 from posenc_compare.analysis.show.latex import as_latex
 from posenc_compare.analysis.show.numbers import long_table, summary
 from posenc_compare.analysis.show.tables import display_tables
-from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
 
@@ -94,34 +94,6 @@ def test_a_finished_cell_is_not_missing(tmp_path: Path) -> None:
     fill(tmp_path, [CELL])
     assert [c.measure for c in missing(cells, store).values()] == ["smoothness"]
     assert [path.name for path in store.cells.iterdir()] == [f"{CELL.key()}.json"]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace(b'"value":', b'"value":1', 1),
-        lambda text: b"",
-        lambda text: b"[1]",
-        lambda text: text.replace(b"rope", b"nope", 1),
-    ],
-)
-def test_a_damaged_record_is_noticed_and_computed_again(tmp_path: Path, damage) -> None:
-    store = Store(tmp_path)
-    fill(tmp_path, [CELL])
-    path = store.cells / f"{CELL.key()}.json"
-    path.write_bytes(damage(path.read_bytes()))
-    assert store.read(CELL.key()) is None
-    assert missing([CELL], store) == {CELL.key(): CELL}
-
-
-def test_a_record_under_another_key_is_not_read(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    fill(tmp_path, [CELL])
-    other = replace(CELL, threads=2).key()
-    (store.cells / f"{CELL.key()}.json").rename(store.cells / f"{other}.json")
-    assert store.read(other) is None
-    assert list(store.records()) == []
 
 
 def test_two_computations_of_a_cell_differ_in_times_alone(tmp_path: Path) -> None:
@@ -322,11 +294,11 @@ def test_labels_name_the_text(names: tuple[str, str], said: set[str]) -> None:
         read(body | {"corpus": {"name": name}})
         for body, name in zip(bodies, names, strict=True)
     ]
-    labels = {one.label for one in tell_apart(found)}
+    labels = {one.label for one in label_settings(found)}
     assert labels == {f"rope [{text}]" for text in said}
     # The same text by another name is no other text.
     again = read(made(corpus_sha256="1" * 64, seed=1) | {"corpus": {"name": "copy"}})
-    assert {one.label for one in tell_apart([*found, again])} == labels
+    assert {one.label for one in label_settings([*found, again])} == labels
 
 
 def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:
@@ -378,14 +350,6 @@ def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
         )
 
 
-def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds none"):
-        load_records(tmp_path)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="must be a folder"):
-        load_records(tmp_path / "file")
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -404,15 +368,3 @@ def test_numbers_are_written_short(value: float, text: str) -> None:
 
 def test_arrays_keep_five_digits() -> None:
     assert rounded([[1.2345678, float("inf")], []]) == [[1.2346, None], []]
-
-
-def test_records_of_the_first_schema_are_read(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / "tests" / "records_of_schema_1", tmp_path / "cells")
-    records = load_records(tmp_path)
-    assert len(records) == 2
-    for record in records:
-        assert record.provenance.text("processor")
-        assert record.provenance.seconds > 0
-        assert record.spec.kind == {"extrapolation": "training"}.get(
-            record.measure, "probe"
-        )

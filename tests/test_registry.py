@@ -1,4 +1,4 @@
-"""Names, facts and origins: read without importing, imported when first used."""
+"""Names, facts and origins: filed by decorators, imported when they are needed."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ from posenc_compare.registry import (
     Registry,
     add_plugin,
 )
-from posenc_compare.schemes import Geometry, register, scheme
+from posenc_compare.schemes import Geometry, Scheme, register
 from posenc_compare.schemes.nope import Nope
 
 GROUP = "posenc_compare.tests.schemes"
@@ -66,21 +66,16 @@ class Other(Scheme):
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[Any]]:
-    """Return a fresh registry into which `@register` files until the test ends."""
-    fresh: Registry[Any] = Registry(
-        kind="scheme",
-        package="posenc_compare.schemes",
-        decorator="register",
-        group=GROUP,
-        groups=SCHEMES.groups,
-    )
-    monkeypatch.setattr(scheme, "SCHEMES", fresh)
-    modules = set(sys.modules)
-    yield fresh
-    for name in set(sys.modules) - modules:
-        if name.startswith(("posenc_plugin_", "installed_")):
-            del sys.modules[name]
+def registry(
+    monkeypatch: pytest.MonkeyPatch, forgetful: None
+) -> Iterator[Registry[Any]]:
+    """Return the registry of schemes, with entry points of these tests alone."""
+    monkeypatch.setattr(SCHEMES, "group", GROUP)
+    monkeypatch.setattr(SCHEMES, "broken", {})
+    monkeypatch.delitem(vars(SCHEMES), "_points", raising=False)
+    yield SCHEMES
+    for name in [name for name in sys.modules if name.startswith("installed_")]:
+        del sys.modules[name]
 
 
 def write(path: Path, text: str) -> str:
@@ -99,21 +94,8 @@ def install(folder: Path, entry_points: dict[str, str], name: str = "demo") -> N
     (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *lines, ""]))
 
 
-def run(code: str, *paths: Path) -> str:
-    """Run code in a fresh interpreter, with folders on its path."""
-    lines = [f"import sys; sys.path[:0] = {[str(path) for path in paths]}", code]
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_built_in_entries_and_their_facts(registry: Registry[Any]) -> None:
-    entries = registry.entries()
+def test_built_in_entries_and_their_facts() -> None:
+    entries = {entry.name: entry for entry in SCHEMES.built_in()}
     assert list(entries) == list(BUILT_IN)
     assert KNOWN.items() <= BUILT_IN.items()
     assert {name: entry.facts["family"] for name, entry in entries.items()} == BUILT_IN
@@ -129,51 +111,36 @@ def test_built_in_entries_and_their_facts(registry: Registry[Any]) -> None:
     assert entries["rope_2d"].facts["axes"] == 2
 
 
-def test_facts_read_from_text_are_those_of_the_class() -> None:
-    for name in built_in():  # other tests may have declared more
+def test_facts_are_those_of_the_class() -> None:
+    for name in built_in():
         entry, scheme = SCHEMES.entry(name), SCHEMES.get(name)
         assert scheme.name == name
         assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]
         axes = {} if scheme.facts.axes == 1 else {"axes": scheme.facts.axes}
-        facts = {"family": scheme.family, "source": scheme.source, **axes}
-        assert entry.facts == SCHEMES.entry(name).facts == facts
+        assert entry.facts == {
+            "family": scheme.family,
+            "source": scheme.source,
+            **axes,
+        }
 
 
-def test_listing_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
-    install(tmp_path, {"mine": "installed_plugin:Mine"})
-    write(tmp_path / "installed_plugin.py", PLUGIN + "\nraise SystemExit('ran')\n")
-    plugin = write(
-        tmp_path / "given.py",
-        PLUGIN.replace("mine", "given") + "\nraise SystemExit('ran')\n",
-    )
-    code = f"""
-from posenc_compare.registry import SCHEMES as registry, add_plugin
-registry.group = {GROUP!r}
-add_plugin({plugin!r}, (registry,))
-names = list(registry.entries())
-print(names)
-print([registry.entries()[name].facts["family"] for name in ("mine", "given")])
-heavy = {{"torch", "numpy", "einops", "installed_plugin", "given"}} & set(sys.modules)
-print(sorted(heavy), [m for m in sys.modules if m.startswith("posenc_plugin")])
-"""
-    names, families, heavy = run(code, tmp_path).splitlines()
-    assert names == str(sorted([*BUILT_IN, "mine", "given", "given.other-2"]))
-    assert families == "['bias', 'bias']"
-    assert heavy == "[] []"
-
-
-def test_a_scheme_is_imported_when_first_asked_for(tmp_path: Path) -> None:
+def test_a_scheme_is_imported_when_it_is_asked_for_and_all_when_listed() -> None:
     code = """
-from posenc_compare.schemes import SCHEMES
+import sys
+def loaded():
+    names = ("torch", *(f"posenc_compare.schemes.{name}" for name in ("rope", "alibi")))
+    print(*(name.split(".")[-1] for name in names if name in sys.modules))
+from posenc_compare.registry import SCHEMES
+loaded()
+SCHEMES.get("rope")
+loaded()
 SCHEMES.entries()
-print([m for m in sys.modules if m.endswith((".rope", ".alibi"))])
-scheme = SCHEMES.get("rope")
-print(scheme.__name__, [m for m in sys.modules if m.endswith((".rope", ".alibi"))])
+loaded()
 """
-    assert run(code, tmp_path).splitlines() == [
-        "[]",
-        "Rope ['posenc_compare.schemes.rope']",
-    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\ntorch rope\ntorch rope alibi\n"
 
 
 # --- names ------------------------------------------------------------------------
@@ -207,17 +174,16 @@ def test_a_name_like_no_other_suggests_none_and_is_cut() -> None:
 @pytest.mark.parametrize("name", ["", "A", "rope!", "../x", "a b", "_x", "x" * 65, "é"])
 def test_invalid_names_are_refused(name: str, registry: Registry[Any]) -> None:
     with pytest.raises(ConfigError, match=r"a name must be 1 to 64 of the characters"):
-        registry.add(name, Nope, "module", "", {})
-    assert name not in registry.entries()
+        registry.add(name, Nope, Nope, {})
+    assert name not in registry
 
 
-@pytest.mark.parametrize("name", ["a", "0", "t5_bias", "a.b-c_d", "x" * 64])
+@pytest.mark.parametrize("name", ["a", "0", "t5.bias", "a.b-c_d", "x" * 64])
 def test_valid_names_are_accepted(name: str, registry: Registry[Any]) -> None:
     assert NAME.fullmatch(name)
-    if name not in registry.entries():
-        registry.add(name, Nope, "module", "One.", {"family": "none"})
-        assert registry.get(name) is Nope
-        assert registry.entry(name).summary == "One."
+    registry.add(name, Nope, Nope, {"family": "none"})
+    assert registry.get(name) is Nope
+    assert registry.entry(name).summary == (Nope.__doc__ or "").partition("\n")[0]
 
 
 def test_unknown_family(registry: Registry[Any]) -> None:
@@ -228,16 +194,14 @@ def test_unknown_family(registry: Registry[Any]) -> None:
             rf"or contextual, got '{family}'",
         ):
             register("mine", family=family)(Nope)
-    assert "mine" not in registry.entries()
+    assert "mine" not in registry
 
 
-def test_a_misspelt_family_is_seen_before_anything_runs(
-    tmp_path: Path, registry: Registry[Any]
-) -> None:
-    source = write(tmp_path / "odd.py", PLUGIN.replace('"bias"', '"rotery"'))
+def test_a_misspelt_family_of_a_plugin(tmp_path: Path, registry: Registry[Any]) -> None:
+    source = write(tmp_path / "odd.py", PLUGIN.replace('"rotary"', '"rotery"'))
     with pytest.raises(ConfigError, match=r"got 'rotery'; did you mean rotary\?"):
-        add_plugin(source, (registry,))
-    assert "mine" not in registry.entries()
+        add_plugin(source)
+    assert "mine" not in registry  # though it stands above
 
 
 # --- duplicates -------------------------------------------------------------------
@@ -252,7 +216,7 @@ def test_a_plugin_cannot_take_a_built_in_name(
         match=rf"scheme 'rope' is declared twice, by posenc_compare\.schemes\.rope and "
         rf"by {source}; rename one of them",
     ):
-        add_plugin(source, (registry,))
+        add_plugin(source)
     assert registry.entry("rope").module == "posenc_compare.schemes.rope"
 
 
@@ -261,11 +225,12 @@ def test_two_plugins_cannot_share_a_name(
 ) -> None:
     one = write(tmp_path / "one.py", PLUGIN)
     other = write(tmp_path / "other.py", PLUGIN)
-    add_plugin(one, (registry,))
+    add_plugin(one)
     with pytest.raises(
         ConfigError, match=f"scheme 'mine' is declared twice, by {one} and by {other}"
     ):
-        add_plugin(other, (registry,))
+        add_plugin(other)
+    assert registry.entry("mine").origin == one
 
 
 def test_an_installed_plugin_cannot_take_a_built_in_name(
@@ -274,20 +239,32 @@ def test_an_installed_plugin_cannot_take_a_built_in_name(
     install(tmp_path, {"rope": "installed_thief:Mine"})
     write(tmp_path / "installed_thief.py", PLUGIN.replace('"mine"', '"rope"'))
     monkeypatch.syspath_prepend(tmp_path)
-    for _ in range(2):  # the second look must not hide what the first one said
+    asked: list[Callable[[], object]] = [
+        registry.entries,
+        registry.entries,  # the second look must not hide what the first one said
+        lambda: registry.entry("rope"),
+    ]
+    for ask in asked:
         with pytest.raises(
             ConfigError,
             match=r"'rope' is declared twice, by posenc_compare\.schemes\.rope and by "
             r"demo \(installed_thief:Mine\)",
         ):
-            registry.entries()
+            ask()
 
 
 def test_two_modules_cannot_file_one_name(registry: Registry[Any]) -> None:
-    registry.add("mine", Nope, "here", "", {})
-    with pytest.raises(ConfigError, match="declared twice, by here and by there"):
-        registry.add("mine", Nope, "there", "", {})
-    registry.add("mine", Nope, "here", "", {})  # a module may be loaded again
+    def made(module: str, name: str = "Mine") -> type[Scheme]:
+        return type(name, (Scheme,), {"__module__": module})
+
+    registry.add("mine", Nope, made("__main__"), {})
+    registry.add("mine", Nope, made("__main__", "Renamed"), {})  # of a notebook
+    registry.add("mine", Nope, made("here"), {})
+    registry.add("mine", Nope, made("here"), {})  # a module may be loaded again
+    for other, origin in ((made("there"), "there"), (made("here", "Other"), "here")):
+        message = f"declared twice, by here and by {origin}"
+        with pytest.raises(ConfigError, match=message):
+            registry.add("mine", Nope, other, {})
 
 
 def test_a_file_cannot_declare_one_name_twice(
@@ -296,7 +273,8 @@ def test_a_file_cannot_declare_one_name_twice(
     text = PLUGIN.replace("mine.other-2", "mine")
     source = write(tmp_path / "double.py", text)
     with pytest.raises(ConfigError, match="scheme 'mine' is declared twice"):
-        add_plugin(source, (registry,))
+        add_plugin(source)
+    assert "mine" not in registry
 
 
 # --- plugins ----------------------------------------------------------------------
@@ -304,18 +282,39 @@ def test_a_file_cannot_declare_one_name_twice(
 
 def test_plugin_file(tmp_path: Path, registry: Registry[Any]) -> None:
     source = write(tmp_path / "my scheme.py", PLUGIN)
-    assert add_plugin(source, (registry,)) == ["mine", "mine.other-2"]
+    assert add_plugin(source) == ["mine", "mine.other-2"]
     entry = registry.entry("mine")
     assert (entry.summary, entry.origin) == ("Mine alone.", source)
     assert entry.facts == {"family": "bias", "source": "Me 2026"}
-    assert entry.module not in sys.modules
+    assert entry.path == tmp_path / "my scheme.py"
     scheme = registry.get("mine")
     assert scheme.__module__ == entry.module
-    assert entry.module in sys.modules
     assert scheme(Geometry()).scale(4) == 0.5
-    assert registry.get("mine") is scheme
-    assert add_plugin(source, (registry,)) == ["mine", "mine.other-2"]  # harmless
-    assert "mine" not in SCHEMES.entries()
+    assert add_plugin(source) == ["mine", "mine.other-2"]
+    assert registry.get("mine") is scheme  # it was not run again
+    write(tmp_path / "my scheme.py", PLUGIN.replace("mine.other-2", "mine.3"))
+    assert add_plugin(source) == ["mine", "mine.3"]
+    assert registry.get("mine") is not scheme
+    assert "mine.other-2" not in registry
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_a_plugin_may_compute_names_and_facts(
+    tmp_path: Path, registry: Registry[Any]
+) -> None:
+    text = """
+from posenc_compare.schemes import Scheme, register
+def declare(name, **facts):
+    @register(name, **facts)
+    class Inside(Scheme):
+        ""
+for name in "ab":
+    declare(f"mine_{name}", family="bi" + "as")
+"""
+    source = write(tmp_path / "loop.py", text)
+    assert add_plugin(source) == ["mine_a", "mine_b"]
+    assert registry.entry("mine_b").facts["family"] == "bias"
+    assert registry.entry("mine_b").summary == ""
 
 
 def test_plugin_module(
@@ -324,13 +323,13 @@ def test_plugin_module(
     package = tmp_path / "installed_package"
     (package / "deep").mkdir(parents=True)
     write(package / "__init__.py", "")
-    write(package / "deep" / "__init__.py", "")
+    write(package / "deep" / "__init__.py", "from . import schemes")
     write(package / "deep" / "schemes.py", PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
-    names = add_plugin("installed_package.deep.schemes", (registry,))
-    assert names == ["mine", "mine.other-2"]
-    assert "installed_package" not in sys.modules
+    for module in ("installed_package.deep", "installed_package.deep.schemes"):
+        assert add_plugin(module) == ["mine", "mine.other-2"]
     assert registry.get("mine").__module__ == "installed_package.deep.schemes"
+    assert registry.entry("mine").origin == "installed_package.deep"
 
 
 def test_installed_plugin(
@@ -343,8 +342,6 @@ def test_installed_plugin(
     assert entry.origin == "demo (installed_one:Mine)"
     assert entry.facts["family"] == "bias"
     assert registry.broken == {}
-    # Only what the entry point names counts.
-    assert "mine.other-2" not in registry.entries()
     assert registry.get("mine").__name__ == "Mine"
 
 
@@ -355,11 +352,13 @@ def test_broken_installed_plugins_are_told_and_others_work(
         "gone": "installed_gone:Gone",
         "torn": "installed_torn:Torn",
         "odd": "installed_odd:Mine",
+        "quits": "installed_quits:Mine",
         "other": "installed_good:Mine",
         "mine": "installed_good:Mine",
     }
     install(tmp_path, points)
     write(tmp_path / "installed_torn.py", "class Torn(:\n")
+    write(tmp_path / "installed_quits.py", "raise SystemExit(3)\n")
     write(tmp_path / "installed_good.py", PLUGIN)
     odd = PLUGIN.replace('"bias"', '"rotery"').replace('"mine"', '"odd"')
     write(tmp_path / "installed_odd.py", odd)
@@ -371,14 +370,18 @@ def test_broken_installed_plugins_are_told_and_others_work(
         "demo (installed_gone:Gone)",
         "demo (installed_good:Mine)",
         "demo (installed_odd:Mine)",
+        "demo (installed_quits:Mine)",
         "demo (installed_torn:Torn)",
     ]
     assert "got 'rotery'" in broken["demo (installed_odd:Mine)"]
-    assert "is neither" in broken["demo (installed_gone:Gone)"]
+    missing = "must import cleanly, got ModuleNotFoundError: No module named"
+    assert broken["demo (installed_gone:Gone)"].startswith(missing)
     assert "SyntaxError" in broken["demo (installed_torn:Torn)"]
+    assert "SystemExit: 3" in broken["demo (installed_quits:Mine)"]
     assert "must declare 'other'" in broken["demo (installed_good:Mine)"]
     assert registry.get("mine").__name__ == "Mine"
-    assert "gone" not in registry.entries()
+    with pytest.raises(ConfigError, match=r"'gone' of demo .* cannot be used: must i"):
+        registry.entry("gone")
 
 
 @pytest.mark.parametrize(
@@ -386,52 +389,35 @@ def test_broken_installed_plugins_are_told_and_others_work(
     [
         ("import no_such_module_here", "ModuleNotFoundError: No module named"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        ("raise type('Own', (BaseException,), {})('mine')", "Own: mine"),
     ],
 )
 def test_a_plugin_that_fails_to_import_says_so_in_one_line(
     line: str, reason: str, tmp_path: Path, registry: Registry[Any]
 ) -> None:
-    source = write(tmp_path / "bad.py", line + "\n" + PLUGIN)
+    source = write(tmp_path / "bad.py", f"{PLUGIN}\n{line}\n")
     good = write(tmp_path / "good.py", PLUGIN.replace("mine", "fine"))
-    add_plugin(source, (registry,))
-    add_plugin(good, (registry,))
     for _ in range(2):  # a failed import leaves nothing half made
         with pytest.raises(
             PluginError,
-            match=rf"^scheme 'mine': {source} must import cleanly, got {reason}",
+            match=rf"^plugin {source}: must import cleanly, got {reason}",
         ) as caught:
-            registry.get("mine")
+            add_plugin(source)
         assert "\n" not in str(caught.value)
-        assert not [m for m in sys.modules if m.endswith("_bad")]
+        assert "mine" not in registry
+    add_plugin(good)
     assert registry.get("fine").__name__ == "Mine"
+    write(tmp_path / "bad.py", PLUGIN)
+    assert add_plugin(source) == ["mine", "mine.other-2"]
 
 
 def test_our_own_errors_pass_through_a_plugin(
     tmp_path: Path, registry: Registry[Any]
 ) -> None:
     raising = "\nfrom posenc_compare.errors import ConfigError\nraise ConfigError('no')"
-    add_plugin(write(tmp_path / "odd.py", PLUGIN + raising), (registry,))
     with pytest.raises(ConfigError, match=r"^no$"):
-        registry.get("mine")
-
-
-def test_a_plugin_that_does_not_file_what_it_declares(
-    tmp_path: Path, registry: Registry[Any]
-) -> None:
-    text = "def register(name, **facts):\n    return lambda item: item\n"
-    text += PLUGIN.replace("import Scheme, register", "import Scheme")
-    add_plugin(write(tmp_path / "stranger.py", text), (registry,))
-    with pytest.raises(PluginError, match="scheme 'mine'"):
-        registry.get("mine")
-
-
-def test_a_plugin_that_exits_does_not_take_us_with_it(
-    tmp_path: Path, registry: Registry[Any]
-) -> None:
-    text = "raise SystemExit(0)\n" + PLUGIN
-    add_plugin(write(tmp_path / "quits.py", text), (registry,))
-    with pytest.raises(PluginError, match="SystemExit"):
-        registry.get("mine")
+        add_plugin(write(tmp_path / "odd.py", PLUGIN + raising))
 
 
 @pytest.mark.parametrize(
@@ -444,11 +430,9 @@ def test_a_plugin_that_exits_does_not_take_us_with_it(
         ("json", r"must declare a scheme with @register\('name', \.\.\.\)"),
     ],
 )
-def test_a_source_that_is_no_plugin(
-    source: str, message: str, registry: Registry[Any]
-) -> None:
+def test_a_source_that_is_no_plugin(source: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        add_plugin(source, (registry,))
+        add_plugin(source)
 
 
 @pytest.mark.parametrize("text", ["class (", "\0", "x = 1\n", ""])
@@ -456,31 +440,10 @@ def test_a_file_that_is_no_plugin(
     text: str, tmp_path: Path, registry: Registry[Any]
 ) -> None:
     source = write(tmp_path / "text.py", text)
+    before = set(registry.entries())
     with pytest.raises(PosencError, match=r"text\.py"):
-        add_plugin(source, (registry,))
-    assert set(registry.entries()) == set(BUILT_IN)
-
-
-def test_only_literal_declarations_at_the_top_level_count(
-    tmp_path: Path, registry: Registry[Any]
-) -> None:
-    text = '''
-name = "computed"
-@register(name, family="bias")
-class Computed: pass
-def inside():
-    @register("hidden", family="bias")
-    class Hidden: pass
-@something("else")
-class Else: pass
-@schemes.register("dotted", family="bi" "as", level=3, rule=[1])
-def dotted():
-    """Dotted.  """
-'''
-    assert add_plugin(write(tmp_path / "top.py", text), (registry,)) == ["dotted"]
-    entry = registry.entry("dotted")
-    assert entry.facts == {"family": "bias", "level": 3}
-    assert entry.summary.strip() == "Dotted."
+        add_plugin(source)
+    assert set(registry.entries()) == before
 
 
 NAMED = '''
@@ -505,16 +468,12 @@ def goes_first(records):
 @pytest.mark.parametrize(
     ("fact", "said"),
     [
-        ("exclusive=ALONE", "exclusive must be written out as bool, got ALONE"),
-        ("exclusive=not False", "exclusive must be written out as bool, got not False"),
-        ("version=1 + True", r"version must be written out as int, got 1 \+ True"),
-        ("setting=['probe']", "setting must be written out as str, got "),
-        ("**FACTS", "every fact must be written out, got FACTS"),
-        ("version='2'", "version must be written out as int, got '2'"),
-        ("once=1", "once must be written out as bool, got 1"),
+        ("exclusive=True, setting=['probe']", "setting must be str, got "),
+        ("exclusive=True, version='2'", "version must be int, got '2'"),
+        ("exclusive=True, once=1", "once must be bool, got 1"),
     ],
 )
-def test_facts_that_are_planned_with_are_written_out(
+def test_facts_have_their_types(
     fact: str, said: str, tmp_path: Path, registered: Any
 ) -> None:
     path = write(tmp_path / "named.py", NAMED.replace("FACT)", f"{fact})"))
@@ -523,14 +482,12 @@ def test_facts_that_are_planned_with_are_written_out(
     assert "\n" not in str(caught.value)
 
 
-def test_facts_that_are_written_out_are_those_of_the_measure(
-    tmp_path: Path, registered: Any
-) -> None:
-    fact = "exclusive=True, once=True, version=+2"
+def test_facts_are_those_of_the_measure(tmp_path: Path, registered: Any) -> None:
+    fact = "exclusive=ALONE, version=1 + 1, **FACTS"
     registered(write(tmp_path / "named.py", NAMED.replace("FACT)", f"{fact})")))
     planned = MEASURES.entry("named_facts").facts
     measure = MEASURES.get("named_facts")
-    assert planned == {"exclusive": True, "once": True, "version": 2}
+    assert planned.items() >= {"exclusive": True, "once": True, "version": 2}.items()
     assert (measure.exclusive, measure.once, measure.version) == (True, True, 2)
 
 
@@ -566,13 +523,13 @@ def test_select(
     assert registry.select(pattern) == names
 
 
-def test_a_family_may_be_empty(registry: Registry[Any]) -> None:
-    registry.groups |= {"lone": ("family", ("nobody's",))}
-    assert registry.select("lone") == []
+def test_a_family_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCHEMES.groups, "lone", ("family", ("nobody's",)))
+    assert SCHEMES.select("lone") == []
 
 
 def test_a_plugin_joins_its_family(tmp_path: Path, registry: Registry[Any]) -> None:
-    add_plugin(write(tmp_path / "mine.py", PLUGIN), (registry,))
+    add_plugin(write(tmp_path / "mine.py", PLUGIN))
     own = [name for name, family in BUILT_IN.items() if family == "bias"]
     assert registry.select("bias") == sorted([*own, "mine"])
     assert registry.select("mine*") == ["mine", "mine.other-2"]
@@ -603,8 +560,3 @@ def test_select_nothing(registry: Registry[Any]) -> None:
         registry.select("zz*")
     with pytest.raises(ConfigError, match=r"unknown scheme 'rotery'"):
         registry.select("rotery")
-
-
-def test_the_global_registry_was_not_touched() -> None:
-    assert set(SCHEMES.entries()) >= set(BUILT_IN)
-    assert not {"mine", "fine", "given"} & set(SCHEMES.entries())

@@ -3,8 +3,6 @@
 import base64
 import io
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ from support.pages import Page
 from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record
 
 from posenc_compare.analysis.core.sanitize import SHORT, clean
-from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import load_records, sound
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show import report
@@ -36,7 +35,7 @@ PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript
 
 
 def page(records: list[dict[str, Any]], title: str = "title") -> Page:
-    return Page(report_html(tell_apart(sound(records), print), title))
+    return Page(report_html(label_settings(sound(records), print), title))
 
 
 def some_records(texts: list[str]) -> list[dict[str, Any]]:
@@ -246,19 +245,3 @@ def test_every_plot_has_a_caption() -> None:
     facts = [entry.facts for entry in PLOTS.entries().values()]
     assert all(fact["caption"].endswith(".") for fact in facts)
     assert len({fact["order"] for fact in facts}) == len(facts)
-
-
-def test_a_report_runs_no_scheme_and_needs_no_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from support.records import record\n"
-        "from posenc_compare.analysis.records.load import sound\n"
-        "from posenc_compare.analysis.show.report import write_report\n"
-        "write_report(sound([record()]), 'title', Path(sys.argv[1]))\n"
-        "ours = [m for m in sys.modules if m.startswith('posenc_compare.schemes.')]\n"
-        "assert 'torch' not in sys.modules, 'torch'\n"
-        "assert not ours, ours\n"
-    )
-    path = tmp_path / "report.html"
-    here = Path(__file__).parent
-    subprocess.run([sys.executable, "-c", code, path], check=True, cwd=here)
-    assert path.exists()

@@ -1,6 +1,5 @@
 """Who computes beside whom: the policy of the scheduler, without processes."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from posenc_compare.analysis.engine.workers import (
     Pool,
     Start,
     Worker,
-    start_of,
 )
 from posenc_compare.analysis.measures.measure import (
     Quantity,
@@ -33,7 +31,7 @@ CELL = Cell(Variant("rope"), "smoothness", ProbeSetting(), threads=1)
 
 
 @pytest.fixture
-def timed() -> Iterator[str]:
+def timed(forgetful: None) -> str:
     """Register a measure that times something; take it away again."""
 
     @register_measure("timed", quantities=(SECONDS,), exclusive=True)
@@ -41,9 +39,7 @@ def timed() -> Iterator[str]:
         """Seconds of one pass."""
         return Result([])
 
-    yield "timed"
-    MEASURES._known.pop("timed")
-    MEASURES._items.pop("timed")
+    return "timed"
 
 
 class Sink:
@@ -71,7 +67,7 @@ def test_a_measure_that_times_runs_alone(
     store = Store(tmp_path / "run")
     store.create()
     todo = {cell.key(): cell for cell in cells}
-    run = Scheduler(todo, store, Pool(3), [], Limits(workers=3))
+    run = Scheduler(todo, store, Pool(3), Limits(workers=3))
     seen = []
     while run._assign():
         jobs = [job for job in run.workers.values() if job]
@@ -82,7 +78,7 @@ def test_a_measure_that_times_runs_alone(
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_a_measure_says_by_a_literal_whether_it_runs_alone(said: bool) -> None:
+def test_a_measure_says_whether_it_runs_alone(said: bool) -> None:
     quantity = replace(SECONDS, repeatable=said)
     with pytest.raises(ConfigError, match=f"exclusive must be {not said}, got {said}"):
         register_measure("odd", quantities=(quantity,), exclusive=said)(
@@ -99,10 +95,8 @@ def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
     monkeypatch.delenv(name, raising=False)
     if own:
         monkeypatch.setenv(name, own)
-    worker = Worker(start_of([], [], Limits(1)))
+    worker = Worker(Start(Limits(1)))
     try:
-        # The environment can be read only once the interpreter runs: it answers then.
-        worker.connection.poll(60)
         environ = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
     finally:
         worker.close()

@@ -8,12 +8,8 @@ import pytest
 from conftest import Command
 from support.records import HOSTILE, curve, fact, record, row, stored
 
-from posenc_compare.analysis.records.load import (
-    load_by,
-    load_records,
-    sound,
-    tell_apart,
-)
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import load_by, sound
 from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.seconds import seconds_tables
@@ -90,29 +86,6 @@ def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -
     assert lines[2] == "no pair is undecided, of 1 that differ under some value"
     few = tables(stored(tmp_path / "few", made(5)))["bits at 8"].lines
     assert few == ("no order: 5 seeds, 6 are needed",)
-
-
-def test_a_label_says_what_a_record_from_before_a_setting_had(tmp_path: Path) -> None:
-    old = trained("a", 0, 2.0)
-    dropped = trained("a", 0, 2.0, convolution="none", captured=False, drop=0.25)
-    labels = {r.label for r in load_records(stored(tmp_path / "run", [old, dropped]))}
-    assert labels == {"a [drop=0.0]", "a [drop=0.25]"}
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "head"),
-    [("convolution", "canon", ["none", "canon"]), ("drop", 0.25, ["0", "0.25"])],
-)
-def test_a_record_from_before_a_setting_has_its_default(
-    name: str, value: Any, head: list[str], tmp_path: Path
-) -> None:
-    records = [
-        trained("a", seed, 2.0 + seed / 10, **given)
-        for seed in range(6)
-        for given in ({}, {name: value})
-    ]
-    table = tables(stored(tmp_path / "run", records), name)["bits at 8"]
-    assert table.head == ["scheme", *head, "change"]
 
 
 def test_of_many_values_the_best_of_each_scheme_is_shown(tmp_path: Path) -> None:
@@ -209,14 +182,14 @@ def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
         for multiple in ((0.0, 3.0) if label == "a" else (0.0,))
         for seed in range(2)
     ]
-    figure = PLOTS.get("sensitivity")(tell_apart(sound(records), print))
+    figure = PLOTS.get("sensitivity")(label_settings(sound(records), print))
     assert figure is not None
     figure.draw_without_rendering()
     assert [axes.get_title(loc="right") for axes in figure.axes] == ["a", "b"]
     assert [len(axes.lines) for axes in figure.axes] == [2, 1]
     assert figure.axes[1].lines[0].get_ydata() == pytest.approx([0, 1])
     one = [r for r in records if r["spec"]["setting"]["learning_rate"] == 1.0]
-    assert PLOTS.get("sensitivity")(tell_apart(sound(one), print)) is None
+    assert PLOTS.get("sensitivity")(label_settings(sound(one), print)) is None
     assert PLOTS.get("sensitivity")([]) is None
 
 
@@ -229,7 +202,9 @@ def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
     undefined = trained("b", 0, 2.0, learning_rate=1.0, scheme_rate=0.0, steps=10)
     for point in undefined["rows"]:
         point |= {"value": None, "note": "not defined beyond 4"}
-    figure = PLOTS.get("sensitivity")(tell_apart(sound([*records, undefined]), print))
+    figure = PLOTS.get("sensitivity")(
+        label_settings(sound([*records, undefined]), print)
+    )
     assert figure is not None
     figure.draw_without_rendering()
     assert [axes.get_title(loc="right") for axes in figure.axes] == [
@@ -257,7 +232,7 @@ def costed(label: str, seconds: float, losses: list[float]) -> list[dict[str, An
 def test_trainings_are_compared_after_the_same_time() -> None:
     quick = costed("quick", 0.5, [4.0, 3.0, 2.0, 1.5])
     slow = costed("slow", 1.0, [3.9, 2.5, 1.4, 1.0])
-    records = tell_apart(sound(quick + slow), print)
+    records = label_settings(sound(quick + slow), print)
     (table,) = seconds_tables(records, Chosen())
     assert table.head[2:] == ["steps in 2 s", "after all steps", "after 2 s"]
     rows = {str(cells[0]): cells for cells in table.rows}
@@ -270,12 +245,12 @@ def test_trainings_are_compared_after_the_same_time() -> None:
     (part,) = display_tables(records, "after 2 s, steps in *")
     assert part.head == ["scheme", "steps in 2 s", "after 2 s"]
     assert part.lines[0].startswith("after 2 s: quick < slow")
-    assert seconds_tables(tell_apart(sound(quick), print), Chosen()) == []
+    assert seconds_tables(label_settings(sound(quick), print), Chosen()) == []
 
 
 def test_a_scheme_that_has_not_done_a_step_has_no_number() -> None:
     records = costed("quick", 0.1, [4.0, 3.0]) + costed("slow", 1.0, [3.9, 2.5])
-    (table,) = seconds_tables(tell_apart(sound(records), print), Chosen())
+    (table,) = seconds_tables(label_settings(sound(records), print), Chosen())
     rows = {str(cells[0]): cells for cells in table.rows}
     after = rows["slow"][4]
     assert isinstance(after, Cell)
@@ -288,7 +263,7 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
         for i in range(len(HOSTILE))
         for rate in (1.0, 2.0)
     ]
-    figure = PLOTS.get("sensitivity")(tell_apart(sound(records, print), print))
+    figure = PLOTS.get("sensitivity")(label_settings(sound(records, print), print))
     assert figure is not None
     figure.draw_without_rendering()
 
@@ -397,11 +372,11 @@ def test_times_of_two_processors_are_not_compared() -> None:
         one["provenance"]["arithmetic"] = "X"
         for quantity in one["quantities"].values():
             quantity["repeatable"] = quantity["name"] != "step_seconds"
-    told = tell_apart(sound(records), print)
+    told = label_settings(sound(records), print)
     assert seconds_tables(told, Chosen())
     assert {one.label for one in told} == {"slow", "quick"}
     records[0]["provenance"]["arithmetic"] = "Y"  # the cost of one of them
-    told = tell_apart(sound(records), print)
+    told = label_settings(sound(records), print)
     assert {one.label for one in told if one.measure == "cost"} == {
         "slow [cpu=Y]",
         "quick [cpu=X]",

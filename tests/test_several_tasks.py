@@ -12,7 +12,8 @@ from support.records import HOSTILE, fact, record, row, stored
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.engine.choices import settle
 from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.records.load import load_records, sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import load_records, sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show.report import report_html
@@ -72,7 +73,7 @@ def records(seeds: int = 2) -> list[dict[str, Any]]:
 
 
 def vet(made: list[dict[str, Any]]) -> list[Record]:
-    return tell_apart(sound(made), print)
+    return label_settings(sound(made), print)
 
 
 def slow_ranks(label: str, seed: int) -> float:

@@ -1,21 +1,8 @@
-"""Source is read once: what is listed, counted and run is one text."""
+"""Source is read once, until it is forgotten."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from posenc_compare import sources
-
-
-@pytest.fixture(autouse=True)
-def text_of_files() -> Iterator[None]:
-    """Read all source anew after a test."""
-    yield
-    for path in list(sources._texts):
-        sources._kept.discard(path)
-        sources.forget(path)
 
 
 def test_a_file_is_read_once_until_it_is_forgotten(tmp_path: Path) -> None:
@@ -24,43 +11,21 @@ def test_a_file_is_read_once_until_it_is_forgotten(tmp_path: Path) -> None:
     assert sources.read(path) == b"x = 1\n"
     path.write_text("x = 2\n")
     assert sources.read(path) == b"x = 1\n"
-    sources.forget(path)
+    sources.forget()
     assert sources.read(path) == b"x = 2\n"
 
 
-def test_given_text_is_never_forgotten(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
+def test_what_was_found_in_files_is_forgotten_with_them(tmp_path: Path) -> None:
+    path, asked = tmp_path / "a.py", []
+
+    @sources.remembered
+    def length(place: Path) -> int:
+        asked.append(place)
+        return len(sources.parse(place).body)
+
     path.write_text("x = 1\n")
-    sources.keep({str(path): "x = 2\n"})
-    sources.forget(path)
-    assert sources.read(path) == b"x = 2\n"
-
-
-def test_given_text_is_what_runs(tmp_path: Path) -> None:
-    """Whatever the file holds, and though it is gone."""
-    path = tmp_path / "posenc_test_given.py"
-    path.write_text("x = 'file'\n")
-    finder = sources.PlannedFinder({"posenc_test_given": path})
-    sources.keep({str(path): "x = 'given'\n"})
-    path.unlink()
-    sys.meta_path.insert(0, finder)
-    try:
-        import posenc_test_given  # type: ignore[import-not-found]
-
-        assert posenc_test_given.x == "given"
-        assert finder.others() == []
-        del posenc_test_given.__loader__
-        assert finder.others() == ["posenc_test_given"]
-    finally:
-        sys.meta_path.remove(finder)
-        sys.modules.pop("posenc_test_given", None)
-
-
-def test_bytes_of_any_kind_travel(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
-    path.write_bytes(bytes(range(256)))
-    sources.read(path)
-    sent = {name: text for name, text in sources.texts().items() if name == str(path)}
-    sources.keep(sent)
-    path.unlink()
-    assert sources.read(path) == bytes(range(256))
+    assert (length(path), length(path)) == (1, 1)
+    path.write_text("x = 1\ny = 2\n")
+    sources.forget()
+    assert length(path) == 2
+    assert asked == [path, path]

@@ -13,7 +13,6 @@ from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES
 from posenc_compare.variants import parse_variants
 
 PLUGIN = '''
@@ -81,21 +80,19 @@ def test_options_that_can_be_used_at_one_size_are_left_to_their_cells() -> None:
         try_options(quarter, [narrow])
 
 
-def test_a_misspelt_door_is_named_and_its_code_does_not_run(tmp_path: Path) -> None:
+def test_a_misspelt_door_is_named_and_its_code_does_not_run(
+    tmp_path: Path, forgetful: None
+) -> None:
     path = tmp_path / "strange.py"
     path.write_text(PLUGIN)
-    try:
-        planned = plan_comparison(
-            "trial_wrong,trial_right,trial_heir,nope", "uniqueness", plugins=[path]
-        )
-        assert planned.remarks == (
-            "trial_wrong overrides no door, and so does nothing; `offset_bais` looks "
-            "like `offset_bias`",
-        )
-        assert not list(misspelt(parse_variants("nope,alibi")))
-    finally:
-        for name in ("trial_wrong", "trial_right", "trial_heir"):
-            SCHEMES._known.pop(name, None)
+    planned = plan_comparison(
+        "trial_wrong,trial_right,trial_heir,nope", "uniqueness", plugins=[path]
+    )
+    assert planned.remarks == (
+        "trial_wrong overrides no door, and so does nothing; `offset_bais` looks "
+        "like `offset_bias`",
+    )
+    assert not list(misspelt(parse_variants("nope,alibi")))
 
 
 def test_the_time_of_cells_follows_from_records_of_their_kind() -> None:

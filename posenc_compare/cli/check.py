@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,8 +10,7 @@ import typer
 from posenc_compare.cli.console import say, show, tell
 from posenc_compare.cli.options import Format, Formats, Plugins
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import SCHEMES, add_plugin, declared
-from posenc_compare.sources import parse
+from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.validate import hint
 from posenc_compare.variants import parse_variants
 
@@ -41,16 +39,15 @@ def check(
     """Check schemes against what every scheme must do."""
     from posenc_compare.conformance import CHECKS, Subject, run_check
 
-    text, plugins = scheme, plugin or []
+    text, plugins, names = scheme, plugin or [], list[str]()
     given = re.fullmatch(r"([^,]+\.py)(?::([^:]*)(:.*)?)?", text)
     if given:
-        add_plugin(given[1])
+        names = [name for name in add_plugin(given[1]) if name in SCHEMES]
+        names = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
         plugins = [*plugins, given[1]]
-    if given and given[2] is None:
-        entries = SCHEMES.entries().values()
-        text = ",".join(entry.name for entry in entries if entry.origin == given[1])
-    elif given:
-        text = _name_of(given[2], Path(given[1])) + (given[3] or "")
+        text = ",".join(names)
+    if given and given[2] is not None:
+        text = _name_of(given[2], names) + (given[3] or "")
     head, as_table = ["check", "what it checks", "outcome", "detail"], format == "table"
     bad, rows = 0, []
     for variant in parse_variants(text):
@@ -96,11 +93,11 @@ def _alike(outcomes: "Iterable[Outcome]") -> list[list[str]]:
     return list(rows.values())
 
 
-def _name_of(asked: str, path: Path) -> str:
-    """Return the registered name of a class in a file, or the name itself."""
-    names = {}
-    for name, node, _ in declared(parse(path), SCHEMES.decorator):
-        names |= {name: name, node.name: name}
+def _name_of(asked: str, schemes: list[str]) -> str:
+    """Return the registered name of the class of a scheme, or the name itself."""
+    names: dict[str, str] = {}
+    for name in schemes:
+        names |= {name: name, SCHEMES.entry(name).definition: name}
     if asked not in names:
         raise ConfigError(
             f"no scheme {asked[:80]!r} in that file{hint(asked, names)}; it declares "

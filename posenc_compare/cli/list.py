@@ -6,7 +6,7 @@ from posenc_compare.registry import REGISTRIES
 
 
 def list_(format: Formats = Format.table, plugin: Plugins = None) -> None:
-    """List schemes, measures, tasks and plots. Imports none of them."""
+    """List schemes, measures, tasks and plots."""
     body = []
     for registry in REGISTRIES:
         rows = [

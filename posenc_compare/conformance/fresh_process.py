@@ -100,9 +100,7 @@ def _elsewhere(
 
 def built_in() -> list[str]:
     """Return the names of this package's own schemes."""
-    package = f"{SCHEMES.package}."
-    entries = SCHEMES.entries()
-    return [name for name, e in entries.items() if e.module.startswith(package)]
+    return [entry.name for entry in SCHEMES.built_in()]
 
 
 def look_from_inside(request: Request) -> dict[str, Found]:
@@ -115,17 +113,15 @@ def look_from_inside(request: Request) -> dict[str, Found]:
             acts.append(event)
 
     sys.addaudithook(watch)
-    if request["plugin"]:
-        add_plugin(request["plugin"])
     found: dict[str, Found] = {}
     for label in request["labels"]:
-        (variant,) = parse_variants(label)
-        subject = Subject(variant, lengths=request["lengths"])
         with preserve_state():
             before = process_state()
             acts.clear()
             start = time.monotonic()
-            SCHEMES.get(variant.name)
+            if request["plugin"]:
+                add_plugin(request["plugin"])
+            SCHEMES.get(label.partition(":")[0])
             facts = Found(
                 seconds=time.monotonic() - start,
                 acts=list(acts),
@@ -134,6 +130,8 @@ def look_from_inside(request: Request) -> dict[str, Found]:
                 built=[],
                 digest="",
             )
+            (variant,) = parse_variants(label)
+            subject = Subject(variant, lengths=request["lengths"])
             before = process_state()
             with suppress(Exception):  # other checks report failures
                 subject.build()

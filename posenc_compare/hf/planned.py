@@ -80,7 +80,6 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
     return Comparison(
         cells,
         limits_of(how, cells),
-        [MEASURE],
         how.statuses(),
         name=f"checkpoint-{place.stem}",
         work=how,

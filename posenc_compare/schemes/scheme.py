@@ -285,11 +285,10 @@ def register(
             raise ConfigError(
                 f"scheme {name!r}: must be a class derived from Scheme, got {scheme!r}"
             )
-        summary = (scheme.__doc__ or "").partition("\n")[0]
         facts: dict[str, object] = {"family": family, "source": source}
         if axes != 1:
             facts["axes"] = axes
-        SCHEMES.add(name, scheme, scheme.__module__, summary, facts)
+        SCHEMES.add(name, scheme, scheme, facts)
         scheme.name, scheme.family, scheme.source = name, family, source
         relative = scheme.facts.relative
         if relative is None:

@@ -12,10 +12,13 @@ from support.records import record, stored
 HEAVY = ("torch", "pandas", "seaborn", "matplotlib", "numpy", "einops")
 
 
+RUN = str(Path(__file__).parents[2] / "results" / "language" / "1500")
+
+
 @pytest.mark.parametrize(
-    "words", [["--help"], ["run", "--help"], ["list"], ["--version"]]
+    "words", [["--help"], ["run", "--help"], ["--version"], ["status", RUN]]
 )
-def test_help_and_list_import_nothing_heavy(words: list[str]) -> None:
+def test_what_needs_no_scheme_imports_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\n"
         f"sys.argv = ['posenc-compare', *{words!r}]\n"

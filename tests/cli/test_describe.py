@@ -154,11 +154,8 @@ def test_defaults_by_training_length(
 
 
 def test_a_scheme_that_cannot_be_built_is_still_described(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    forgetful: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    SCHEMES.entries()
-    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
-    monkeypatch.setattr(SCHEMES, "_items", dict(SCHEMES._items))
 
     @register("refuses", family="bias", source="own test")
     class Refuses(Scheme):

@@ -11,7 +11,7 @@ from support.records import record
 
 from posenc_compare.analysis.engine.machine import check_machine
 from posenc_compare.analysis.engine.scheduler import PLANNED
-from posenc_compare.analysis.engine.workers import End, Limits, Worker, start_of
+from posenc_compare.analysis.engine.workers import End, Limits, Start, Worker
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.probe import ProbeSetting
@@ -104,7 +104,7 @@ def test_last_words_that_nobody_has_read_yet_are_read(
 ) -> None:
     (tmp_path / "einops.py").write_text("raise ImportError('no such library')\n")
     monkeypatch.syspath_prepend(tmp_path)  # which a worker takes over
-    worker = Worker(start_of([], [], Limits(1)))
+    worker = Worker(Start(Limits(1)))
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
     end = worker.receive()
     worker.close()

@@ -46,11 +46,9 @@ def cells(asked: dict[str, Any]) -> list[Cell]:
 
 def forget_plugins() -> None:
     """Remove all that plugins given as files have declared in this process."""
-    for name, entry in SCHEMES.entries().items():
+    for entry in SCHEMES.entries().values():
         if entry.module.startswith("posenc_plugin"):
-            SCHEMES._known.pop(name)
-            SCHEMES._items.pop(name, None)
-            sys.modules.pop(entry.module, None)
+            SCHEMES.drop(entry.module)
 
 
 def largest() -> int:
@@ -76,9 +74,8 @@ def main() -> None:
             times[event.record.label] = time.time()
 
     limits = Limits(**asked["limits"])
-    plugins = asked.get("plugins", [])
     with closing(Pool(limits.workers)) as pool:
-        run = Scheduler(todo, store, pool, plugins, limits, listen=listen)
+        run = Scheduler(todo, store, pool, limits, listen=listen)
         stopped_by = run.run()
     grown = largest() - before
     imported = sorted(set(sys.modules) - modules)

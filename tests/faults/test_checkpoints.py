@@ -4,8 +4,6 @@ import errno
 import hashlib
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,8 @@ from safetensors.torch import save as to_bytes
 from support.filesystem import KINDS, Crash, Seam, become, sealed, snapshot, within
 
 from posenc_compare.analysis.core.canonical import canonical
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
-from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import StoreError
-from posenc_compare.variants import Variant
 
 KEY = "0123456789abcdef" * 2
 WRITE = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
@@ -123,7 +115,7 @@ def test_a_crash_of_the_very_first_save_begins_from_zero(
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
 @pytest.mark.parametrize("when", ["before", "half"])
 @every_call
-def test_an_error_of_the_file_system_is_told_and_harms_nothing(
+def test_an_error_of_the_file_system_is_named_and_harms_nothing(
     folder: Path, at: int, number: int, when: str
 ) -> None:
     size = len(to_bytes(tensors(30)))
@@ -145,55 +137,12 @@ def test_short_writes_are_continued(folder: Path, most: int) -> None:
     assert resumed(folder) == (30, [])
 
 
-LIMITED = """
-import resource, sys
-from pathlib import Path
-import torch
-from posenc_compare.analysis.training.checkpoints import Checkpoints
-from posenc_compare.errors import StoreError
-
-folder = Path(sys.argv[1])
-Checkpoints(folder).save(1, {"weight": torch.ones(100)})
-free = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (8192, free[1]))
-try:
-    Checkpoints(folder).save(2, {"weight": torch.ones(10_000)})
-except StoreError as error:
-    print(error)
-print(Checkpoints(folder).load(lambda *_: None, 1 << 20)[0])
-resource.setrlimit(resource.RLIMIT_FSIZE, free)
-Checkpoints(folder).save(3, {"weight": torch.ones(10_000)})
-print(Checkpoints(folder).load(lambda *_: None, 1 << 20)[0])
-print(len(list(folder.iterdir())))
-"""
-
-
-def test_a_real_limit_of_file_size_is_as_a_full_disk(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path / KEY)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    error, before, after, files = done.stdout.splitlines()
-    assert error.startswith(f"{tmp_path / KEY}: must take a checkpoint of 40")
-    assert "File too large" in error
-    assert (before, after, files) == ("1", "3", "3")
-
-
-def test_a_run_that_vanishes_is_not_made_again(folder: Path) -> None:
-    run = folder.parent.parent
-    shutil.rmtree(run)
-    with pytest.raises(StoreError, match="run: must be there, and is gone"):
-        keep(folder, 30)
-    assert not run.exists()
-
-
-@every_call
-def test_a_run_that_vanishes_during_a_save_is_told(folder: Path, at: int) -> None:
+@pytest.mark.parametrize("at", range(len(CALLS) + 1))
+def test_a_run_that_vanishes_is_named_and_not_made_again(folder: Path, at: int) -> None:
     run = folder.parent.parent
     seam = Seam(at, lambda: shutil.rmtree(run))
+    if at == 0:
+        shutil.rmtree(run)
     if at > PUBLISHED + 1:  # it was complete
         keep(folder, 30, files=seam)
     else:
@@ -202,7 +151,7 @@ def test_a_run_that_vanishes_during_a_save_is_told(folder: Path, at: int) -> Non
     assert not run.exists()
 
 
-def test_a_file_in_place_of_the_folder_is_told(folder: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_named(folder: Path) -> None:
     shutil.rmtree(folder)
     folder.write_text("mine")
     assert resumed(folder)[0] == 0
@@ -220,11 +169,6 @@ def test_another_run_may_finish_the_cell_at_any_time(folder: Path, at: int) -> N
     assert resumed(folder)[0] == 0
     keep(folder, 40)
     assert resumed(folder) == (40, [])
-
-
-def test_another_run_may_remove_an_old_one_first(folder: Path) -> None:
-    keep(folder, 30, files=Seam(1, generation(folder, 10).unlink))
-    assert resumed(folder) == (30, [])
 
 
 @pytest.mark.parametrize("theirs", [10, 30, 50])
@@ -316,75 +260,50 @@ def test_a_manifest_made_by_hand_is_read(folder: Path) -> None:
 
 
 ENTRY = {"step": 20, "sha256": "0" * 64, "run": ""}
+# Changes of a manifest, whose checksum fits.
+CHANGES: list[dict[str, Any]] = [
+    {"format": 1},
+    {"key": "f" * 32},  # of another cell
+    {"checkpoints": None},
+    {"checkpoints": [5]},
+    {"checkpoints": [{}]},
+    {"checkpoints": [{**ENTRY, "step": "20"}]},
+    {"checkpoints": [{**ENTRY, "step": 20.0}]},
+    {"checkpoints": [{**ENTRY, "step": -20}]},
+    {"checkpoints": [{**ENTRY, "sha256": 5}]},
+    {"checkpoints": [{**ENTRY, "sha256": "../../../x"}]},
+    {"checkpoints": [{**ENTRY, "sha256": ""}]},
+    {"checkpoints": [{**ENTRY, "run": 5}]},
+    {"checkpoints": [{"step": 20, "sha256": "0" * 64}]},
+]
+OTHER_TEXTS = [
+    b"",
+    b"[]",
+    b"\xff",
+    b"[" * 30_000,
+    sealed(b'{"format":2,"format":2}'),
+    sealed(b"NaN"),
+    b" " * (1 << 17),
+]
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "manifest_of",
     [
-        {"format": 1},
-        {"format": None},
-        {"key": "f" * 32},
-        {"checkpoints": 5},
-        {"checkpoints": None},
-        {"checkpoints": [5]},
-        {"checkpoints": [{}]},
-        {"checkpoints": ["entry"]},
-        {"checkpoints": [{**ENTRY, "step": "20"}]},
-        {"checkpoints": [{**ENTRY, "step": 20.0}]},
-        {"checkpoints": [{**ENTRY, "step": -20}]},
-        {"checkpoints": [{**ENTRY, "step": None}]},
-        {"checkpoints": [{**ENTRY, "sha256": 5}]},
-        {"checkpoints": [{**ENTRY, "sha256": "/../../x"}]},
-        {"checkpoints": [{**ENTRY, "sha256": "../../../x"}]},
-        {"checkpoints": [{**ENTRY, "sha256": ""}]},
-        {"checkpoints": [{"step": 20}]},
-        {"checkpoints": [{**ENTRY, "run": 5}]},
-        {"checkpoints": [{"step": 20, "sha256": "0" * 64}]},
+        *(lambda folder, c=changes: manifest(folder, **c) for changes in CHANGES),
+        *(lambda folder, t=text: t for text in OTHER_TEXTS),
     ],
-    ids=str,
 )
-def test_a_malformed_manifest_is_refused_though_its_checksum_fits(
-    folder: Path, changes: dict[str, Any]
+def test_a_malformed_manifest_is_refused(
+    folder: Path, manifest_of: Callable[[Path], bytes]
 ) -> None:
-    (folder / "manifest.json").write_bytes(manifest(folder, **changes))
+    (folder / "manifest.json").write_bytes(manifest_of(folder))
     step, (reason,) = resumed(folder)
     assert step == 0
     assert reason.startswith("manifest of checkpoints: ")
     keep(folder, 30)
     assert resumed(folder) == (30, [])
     assert held(folder) == [30]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b"{}",
-        b"\xff",
-        b"[" * 30_000,
-        sealed(b"9" * 5000),
-        sealed(b'{"format":1,"format":1}'),
-        sealed(b"NaN"),
-        b" " * (1 << 17),
-    ],
-    ids=lambda text: repr(text[:20]),
-)
-def test_a_manifest_that_is_none_is_refused(folder: Path, text: bytes) -> None:
-    (folder / "manifest.json").write_bytes(text)
-    step, (reason,) = resumed(folder)
-    assert step == 0
-    assert reason.startswith("manifest of checkpoints: ")
-    keep(folder, 30)
-    assert resumed(folder) == (30, [])
-
-
-def test_a_key_that_is_given_twice_is_refused(folder: Path) -> None:
-    path = folder / "manifest.json"
-    text = path.read_bytes()
-    path.write_bytes(text.replace(b'"format":2', b'"format":2,"format":2'))
-    assert resumed(folder) == (0, ["manifest of checkpoints: a key is given twice"])
 
 
 def test_any_damage_of_a_manifest_is_noticed(folder: Path) -> None:
@@ -394,7 +313,7 @@ def test_any_damage_of_a_manifest_is_noticed(folder: Path) -> None:
     damaged += [
         text[:place] + bytes([text[place] ^ 1 << bit]) + text[place + 1 :]
         for place in range(len(text))
-        for bit in range(8)
+        for bit in (0, 5, 7)
     ]
     for one in damaged:
         path.write_bytes(one)
@@ -402,23 +321,13 @@ def test_any_damage_of_a_manifest_is_noticed(folder: Path) -> None:
         assert (step, len(reasons)) == (0, 1), one
 
 
-def test_checkpoints_of_another_cell_are_refused(folder: Path) -> None:
-    other = folder.with_name("f" * 32)
-    folder.rename(other)
-    says = "manifest of checkpoints: it belongs to another training or format"
-    assert resumed(other) == (0, [says])
-
-
 SMALL = to_bytes({"a": torch.zeros(8)})
 NOT_TENSORS = {
     "nothing": b"",
     "a pickle": b"\x80\x04\x8c\x05posix.",
     "a size beyond the file": b"\xff" * 100,
-    "a large size": (1 << 40).to_bytes(8, "little") + b"{}",
-    "a deep header": (200_000).to_bytes(8, "little") + b"[" * 200_000,
     "cut": SMALL[:-1],
     "a dtype of none": SMALL.replace(b'"F32"', b'"E99"'),
-    "a dtype of others": SMALL.replace(b'"F32",', b'"F4",').replace(b"[8]", b"[64]"),
 }
 
 
@@ -533,46 +442,3 @@ def test_one_step_that_is_kept_twice_is_listed_once(folder: Path) -> None:
     assert resumed(folder) == (30, [])
     generation(folder, 30).unlink()
     assert len(resumed(folder)[1]) == 1
-
-
-def test_a_record_says_what_was_refused_and_its_result_is_the_same(
-    tmp_path: Path,
-) -> None:
-    corpus = tmp_path / "corpus"
-    corpus.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 100)
-    setting = Training(
-        layers=1,
-        width=16,
-        heads=2,
-        length=8,
-        steps=4,
-        batch=2,
-        longest=2,
-        test_bytes=64,
-        corpus=str(corpus),
-        corpus_sha256=load_corpus(str(corpus)).sha256,
-    )
-    cell = Cell(Variant("rope"), "extrapolation", setting, threads=1)
-    whole = compute(cell, Progress()).to_json()
-    folder = tmp_path / cell.key()
-    steps = 0
-
-    def advance(units: int) -> None:
-        nonlocal steps
-        steps += units
-        if steps == 4:
-            raise Crash
-
-    trainer = Checkpoints(folder, interval=0, stop=lambda: steps == 3)
-    with pytest.raises(Stopped):
-        compute(cell, Progress(advance, trainer)).to_json()
-    path = generation(folder, 3)
-    path.write_bytes(path.read_bytes()[:-1])
-    again = compute(cell, Progress(checkpoints=Checkpoints(folder))).to_json()
-    facts = again.pop("provenance")
-    assert whole.pop("provenance")["resumed_from_step"] == 0
-    assert facts["resumed_from_step"] == 2
-    wanted = "checkpoint of step 3: its checksum does not match"
-    assert facts["checkpoints_refused"] == wanted
-    assert again == whole
-    assert again["status"] == "ok"

@@ -8,7 +8,6 @@ import pytest
 from support.filesystem import CELL, body
 
 from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.records.pack import pack
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
@@ -50,7 +49,7 @@ def test_a_copy_has_every_byte(tmp_path: Path, packed: bool) -> None:
     one, new = folder(tmp_path / "one", s0={}, s1={}), folder(tmp_path / "new")
     texts = {path.name: path.read_bytes() for path in one.cells.glob("*.json")}
     if packed:
-        pack(one.folder)
+        one.pack()
     copy_records(held_by(KEYS, [one.folder]), new)
     assert {path.name: path.read_bytes() for path in new.cells.glob("*")} == texts
 

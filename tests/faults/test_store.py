@@ -1,13 +1,9 @@
-"""Records: whole or absent, through crashes, full disks, and files of strangers."""
+"""Records: whole or absent, through crashes, full disks and damaged files."""
 
 import errno
 import json
 import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -15,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.filesystem import (
@@ -31,11 +27,9 @@ from support.filesystem import (
 )
 
 from posenc_compare.analysis.core.canonical import canonical, spec_key
-from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.engine.plan import missing
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.pack import pack
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.variants import Variant
@@ -103,10 +97,10 @@ def test_a_crash_leaves_the_old_record_or_the_new_one(
     assert value(store) == 3.0
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("when", ["before", "half"])
 @every_call
-def test_an_error_of_the_file_system_is_told_and_harms_nothing(
+def test_an_error_of_the_file_system_is_named_and_harms_nothing(
     store: Store, at: int, number: int, when: str
 ) -> None:
     store.write(body(1.0))
@@ -124,7 +118,7 @@ def test_an_error_of_the_file_system_is_told_and_harms_nothing(
     assert value(store) == 3.0
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 100, 4096])
+@pytest.mark.parametrize("most", [1, 100, 4096])
 def test_short_writes_are_continued(store: Store, most: int) -> None:
     store.files = Seam(most=most)
     store.write(body(2.0))
@@ -133,74 +127,10 @@ def test_short_writes_are_continued(store: Store, most: int) -> None:
     assert value(store) == 2.0
 
 
-def test_signals_do_not_interrupt_a_write(store: Store) -> None:
-    caught = 0
-
-    def handler(*_: object) -> None:
-        nonlocal caught
-        caught += 1
-
-    store.files = os
-    long = body(2.0, trace=["x" * 4_000_000])
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
-    try:
-        for _ in range(3):
-            store.write(long)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert caught > 10
-    assert value(store) == 2.0
-
-
-LIMITED = """
-import resource, sys
-from pathlib import Path
-from support.filesystem import body
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.errors import StoreError
-
-store = Store(Path(sys.argv[1]))
-store.create()
-key = store.write(body(1.0))
-free = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (8192, free[1]))
-try:
-    store.write(body(2.0, trace=["x" * 20_000]))
-except StoreError as error:
-    print(error)
-print(store.read(key)["rows"][0]["value"], len(list(store.cells.iterdir())))
-resource.setrlimit(resource.RLIMIT_FSIZE, free)
-store.write(body(3.0, trace=["x" * 20_000]))
-print(store.read(key)["rows"][0]["value"])
-"""
-
-
-def child(script: str, *arguments: str, **environment: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def test_a_real_limit_of_file_size_is_as_a_full_disk(tmp_path: Path) -> None:
-    error, held, after = child(LIMITED, str(tmp_path / "run"))
-    assert error.startswith(f"{tmp_path}/run: must take a record of 2")
-    assert "File too large" in error
-    assert (held, after) == ("1.0 1", "3.0")
-
-
 # Folders that cannot be used
 
 
-@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
 @pytest.mark.parametrize("at", [1, 3, 4, 5, 6])
 def test_a_folder_that_takes_no_files_is_refused_first(
     tmp_path: Path, number: int, at: int
@@ -214,36 +144,28 @@ def test_a_folder_that_takes_no_files_is_refused_first(
     assert store.write(body()) == KEY
 
 
-def test_a_place_where_no_folder_can_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(StoreError, match="must be a folder, and is a file"):
-        Store(tmp_path / "file")
-    for place in (tmp_path / "file" / "run", Path("/proc/none/run")):
-        with pytest.raises(StoreError, match="must be a folder to write to, got"):
-            Store(place).create()
-    assert snapshot(tmp_path).keys() == {".", "file"}
-
-
-def test_a_folder_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"must be a folder, got .*too long"):
-        Store(tmp_path / ("x" * 300))
-
-
-@pytest.mark.parametrize("name", ["thesis.tex", ".git", "ckpt"])
-def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
+@pytest.mark.parametrize(
+    ("made", "place", "says"),
+    [
+        ("run", "run", "must be a folder, and is a file"),
+        ("run", "run/inside", "must be a folder to write to, got"),
+        ("", "/proc/none/run", "must be a folder to write to, got"),
+        ("", "x" * 300, "must be a folder, got .*too long"),
+        ("run/thesis.tex", "run", "must be empty or the folder of a run"),
+        ("run/.git", "run", "must be empty or the folder of a run"),
+        ("run/cells", "run", "must be a folder to write to, got"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_left_alone(
+    tmp_path: Path, made: str, place: str, says: str
+) -> None:
+    if made:
+        (tmp_path / made).parent.mkdir(exist_ok=True)
+        (tmp_path / made).write_text("mine")
     before = snapshot(tmp_path)
-    with pytest.raises(StoreError, match="must be empty or the folder of a run"):
-        Store(tmp_path).create()
+    with pytest.raises(StoreError, match=says):
+        Store(tmp_path / place).create()
     assert snapshot(tmp_path) == before
-
-
-def test_where_records_lie_must_be_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "cells").write_text("")
-    with pytest.raises(StoreError, match="must be a folder to write to, got"):
-        Store(tmp_path).create()
-    with pytest.raises(ConfigError, match="holds none"):
-        load_records(tmp_path)
 
 
 @pytest.mark.parametrize("part", ["cells", "ckpt", "quarantine"])
@@ -263,11 +185,9 @@ def test_parts_of_a_run_that_lead_outside_are_refused(
     assert snapshot(outside) == before
 
 
-def test_reading_writes_nothing(store: Store) -> None:
+def test_reading_writes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.write(body())
     path_of(store, OTHER).write_text("damaged")
-    for path in [store.cells, store.folder]:
-        path.chmod(0o555)
     before = snapshot(store.folder)
     reader = Store(store.folder)
     with pytest.warns(UserWarning, match="1 damaged records left out"):
@@ -275,10 +195,6 @@ def test_reading_writes_nothing(store: Store) -> None:
     assert list(missing([CELL, OTHER], reader)) == [OTHER.key()]
     assert snapshot(store.folder) == before
 
-
-def test_a_folder_that_cannot_be_listed_is_named(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(path: Path) -> list[str]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
@@ -299,6 +215,8 @@ def test_a_folder_that_vanishes_is_not_made_again(store: Store) -> None:
     assert list(store.records()) == []
     assert store.read(KEY) is None
     assert not store.folder.exists()
+    with pytest.raises(ConfigError, match="holds none"):
+        load_records(store.folder)
 
 
 # Several runs in one folder
@@ -320,64 +238,32 @@ def test_two_runs_write_one_record(store: Store, at: int) -> None:
     assert litter(store) == []
 
 
-def test_two_runs_set_aside_one_file(store: Store) -> None:
-    path_of(store).write_text("damaged")
-    runs = [Store(store.folder), Store(store.folder)]
-    for run in runs:
-        assert run.read(KEY) is run.read(KEY) is None
-    for run in runs:
-        assert run.set_aside() == [path_of(store).name]
-    assert len(list(store.quarantine.iterdir())) == 1
-
-
-def test_what_was_set_aside_before_is_kept(store: Store) -> None:
+def test_two_runs_set_aside_one_file_and_keep_every_one(store: Store) -> None:
     for text in ("first", "second"):
         path_of(store).write_text(text)
-        assert store.read(KEY) is None
-        store.set_aside()
+        runs = [Store(store.folder), Store(store.folder)]
+        for run in runs:
+            assert run.read(KEY) is run.read(KEY) is None
+        for run in runs:
+            assert run.set_aside() == [path_of(store).name]
     aside = [path.read_text() for path in store.quarantine.iterdir()]
     assert sorted(aside) == ["first", "second"]
-
-
-def test_versions_of_shared_code_keep_their_own_records(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = set()
-    for version in (1, 2):
-        monkeypatch.setattr("posenc_compare.analysis.records.cells.NUMBERS", version)
-        assert CELL.key() in missing([CELL], store)
-        keys.add(store.write(body(float(version))))
-        assert missing([CELL], store) == {}
-    assert len(keys) == 2
-    path_of(store, OTHER).unlink(missing_ok=True)
-    with pytest.warns(UserWarning, match="several versions of the code that"):
-        records = load_records(store.folder)
-    shown = [record for record in records if record.key in keys]
-    assert {record.rows[0].value for record in shown} == {1.0, 2.0}
-    assert all("numbers=" in record.label for record in shown)
 
 
 # Listings, and files that are not records
 
 
-def test_a_record_that_a_listing_hides_is_found(
+def test_a_listing_that_is_late_costs_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stale = os.listdir(store.cells)  # noqa: PTH208
+    before = os.listdir(store.cells)  # noqa: PTH208
     store.write(body())
-    monkeypatch.setattr("os.listdir", lambda path: stale)
-    reader = Store(store.folder)
-    assert [record["key"] for record in reader.records()] == [OTHER.key()]
-    assert missing([CELL, OTHER], reader) == {}
-
-
-def test_a_record_that_a_listing_shows_too_long_is_passed_over(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.write(body())
-    stale = os.listdir(store.cells)  # noqa: PTH208
+    after = os.listdir(store.cells)  # noqa: PTH208
+    monkeypatch.setattr("os.listdir", lambda path: before)
+    assert [record["key"] for record in store.records()] == [OTHER.key()]
+    assert missing([CELL, OTHER], store) == {}
+    monkeypatch.setattr("os.listdir", lambda path: after)
     path_of(store).unlink()
-    monkeypatch.setattr("os.listdir", lambda path: stale)
     assert len(list(store.records())) == 1
     assert store.damaged == []
 
@@ -389,14 +275,10 @@ def test_a_record_that_a_listing_shows_too_long_is_passed_over(
         ".nfs000000000123456700000001",
         f"{KEY}.json.tmp",
         f"{KEY}.json\n",
-        f"{KEY}.json.json",
-        f"{KEY}.JSON",
         f"{KEY[:-1]}.json",
         f"{KEY}0.json",
         f"{KEY.upper()}.json",
-        f" {KEY}.json",
         "results.json",
-        "cells.pt",
     ],
 )
 def test_other_files_are_no_records(store: Store, name: str) -> None:
@@ -419,7 +301,6 @@ def test_unfinished_files_are_swept_after_a_day_of_the_folders_own_clock(
         f".{KEY}{TOKEN}": DAY + 60,
         f".{KEY}.13.0123456789abcdef": DAY - 60,
         f"..probe.1{TOKEN}": DAY + 60,
-        f".probe{TOKEN}": DAY + 60,
         ".nfs000000000123456700000001": 9 * DAY,
         ".gitignore": 9 * DAY,
         ".folder.1.0123456789abcdef": 9 * DAY,
@@ -442,37 +323,7 @@ def test_unfinished_files_are_swept_after_a_day_of_the_folders_own_clock(
     }
 
 
-def test_an_unfinished_file_that_another_run_finishes_is_no_error(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lstat = Path.lstat
-
-    def late(path: Path) -> os.stat_result:
-        if path.name.startswith(f".{KEY}"):
-            path.replace(path_of(store))
-        return lstat(path)
-
-    monkeypatch.setattr(Path, "lstat", late)
-    for process in (1, 2):
-        (store.cells / f".{KEY}.{process}.0123456789abcdef").write_text("")
-    store.create()
-    monkeypatch.undo()
-    assert litter(store) == []
-    assert path_of(store).exists()
-
-
 # Damaged records
-
-
-def unnoticed(store: Store, texts: list[bytes]) -> list[bytes]:
-    """Return those files of `CELL` that a new run takes for intact."""
-    path, passed = path_of(store), []
-    for text in texts:
-        path.write_bytes(text)
-        reader = Store(store.folder)
-        if reader.read(KEY) is not None or reader.damaged != [path.name]:
-            passed.append(text)
-    return passed
 
 
 def assert_computed_again(store: Store) -> None:
@@ -499,26 +350,24 @@ def assert_computed_again(store: Store) -> None:
     assert value(store) == 4.0
 
 
-def test_a_record_cut_anywhere_is_noticed(store: Store) -> None:
+def test_any_cut_and_any_flipped_bit_of_a_record_is_noticed(store: Store) -> None:
     store.write(body())
-    text = path_of(store).read_bytes()
-    assert len(text) > 200
-    assert unnoticed(store, [text[:length] for length in range(len(text))]) == []
-    assert_computed_again(store)
-
-
-def test_any_flipped_bit_of_a_record_is_noticed(store: Store) -> None:
-    store.write(body())
-    text = path_of(store).read_bytes()
+    path = path_of(store)
+    text = path.read_bytes()
     assert b"1e-05" in text
     assert b"\\u00e9" in text
-    flipped = [
-        text[:place] + bytes([text[place] ^ 1 << bit]) + text[place + 1 :]
-        for place in range(len(text))
-        for bit in range(8)
+    damaged = [text[:length] for length in range(len(text))]
+    damaged += [
+        text[:index] + bytes([text[index] ^ 1 << bit]) + text[index + 1 :]
+        for index in range(len(text))
+        for bit in (0, 5, 7)
     ]
-    assert len(flipped) > 500
-    assert unnoticed(store, flipped) == []
+    assert len(damaged) > 2000
+    for one in damaged:
+        path.write_bytes(one)
+        reader = Store(store.folder)
+        assert reader.read(KEY) is None, one
+        assert reader.damaged == [path.name], one
     assert_computed_again(store)
 
 
@@ -528,9 +377,8 @@ def with_schema(**changes: Any) -> bytes:
 
 FINE = with_schema()
 DEEP = b"[" * 100_000 + b"]" * 100_000
+# Bodies with a checksum that fits.
 MALFORMED = {
-    "schema of before": with_schema(schema=1),
-    "schema to come": with_schema(schema=4),
     "no schema": canonical(body()),
     "no spec": canonical({"schema": 3}),
     "spec that is text": with_schema(spec="rope"),
@@ -538,13 +386,9 @@ MALFORMED = {
     "no status": canonical({"schema": 3, "spec": CELL.spec().to_json()}),
     "status that is a list": with_schema(status=[]),
     "list": b"[]",
-    "text": b'"body"',
     "number": b"5",
-    "null": b"null",
     "nothing": b"",
-    "deep": DEEP,
     "deep inside": FINE[:-1] + b',"zzz":' + DEEP + b"}",
-    "digits": FINE[:-1] + b',"zzz":' + b"9" * 5000 + b"}",
     "keys twice": FINE[:-1] + b',"status":"failed"}',
     "NaN": FINE[:-1] + b',"zzz":NaN}',
     "infinity": FINE[:-1] + b',"zzz":[-Infinity]}',
@@ -552,38 +396,24 @@ MALFORMED = {
     "order": b'{"zzz":1,' + FINE[1:],
     "space": FINE[:-1] + b" }",
     "no text": FINE[:-1] + b',"zzz":"\xff"}',
-    "two values": FINE + b"," + FINE,
 }
+# Whole files.
+OTHER_FILES = [
+    b"",
+    FINE,
+    b'{"body":{}}',
+    b"\x80\x04pickle",
+    sealed(FINE).replace(b'"sha256":"', b'"sha256":"0', 1),
+    sealed(FINE)[:-2] + b',"zzz":1}\n',
+    sealed(FINE).decode().encode("utf-16"),
+    sealed(FINE) * 2,
+    json.dumps(json.loads(sealed(FINE)), indent=1).encode(),
+    sealed(FINE) + bytes(1 << 24),
+]
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_body_is_noticed_though_its_checksum_fits(
-    store: Store, name: str
-) -> None:
-    path_of(store).write_bytes(sealed(MALFORMED[name]))
-    assert_computed_again(store)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"\n",
-        FINE,
-        DEEP,
-        b"{}",
-        b'{"body":{}}',
-        b"[1,2]",
-        b"\x80\x04pickle",
-        sealed(FINE).replace(b'"sha256":"', b'"sha256":"0', 1),
-        sealed(FINE)[:-2] + b',"zzz":1}\n',
-        sealed(FINE).decode().encode("utf-16"),
-        b"\xef\xbb\xbf" + sealed(FINE),
-        sealed(FINE) * 2,
-        json.dumps(json.loads(sealed(FINE)), indent=1).encode(),
-    ],
-)
-def test_a_malformed_file_is_noticed(store: Store, text: bytes) -> None:
+@pytest.mark.parametrize("text", [*map(sealed, MALFORMED.values()), *OTHER_FILES])
+def test_a_malformed_record_is_noticed(store: Store, text: bytes) -> None:
     path_of(store).write_bytes(text)
     assert_computed_again(store)
 
@@ -594,37 +424,19 @@ def test_what_the_malformed_ones_are_made_of_is_sound(store: Store) -> None:
     assert len(load_records(store.folder)) == 2
 
 
-def test_a_record_of_two_gibibytes_is_not_read(store: Store) -> None:
-    with path_of(store).open("wb") as file:
-        file.write(sealed(FINE))
-        file.truncate(2 << 30)
-    with within(2):
-        assert Store(store.folder).read(KEY) is None
-    assert_computed_again(store)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rows": None},
-        {"rows": [5]},
-        {"quantities": []},
-        {"status": "fine"},
-        {"label": 5},
-        {"provenance": {"seconds": [1]}},
-        {"arrays": {"codes": [[["x"]]]}},
-        {"key": "x"},
-    ],
-)
-def test_a_sound_file_of_a_wrong_shape_is_left_out_of_what_is_shown(
-    store: Store, change: dict[str, Any]
+@pytest.mark.parametrize("schema", [1, 4])
+def test_a_record_of_another_schema_is_named_and_computed_again(
+    store: Store, schema: int
 ) -> None:
-    path_of(store).write_bytes(sealed(with_schema(**change)))
-    said: list[str] = []
-    shown = load_records(store.folder, said.append)
-    assert len(shown) == (2 if "key" in change else 1)
-    assert len(said) == 2 - len(shown)
-    assert {record.key for record in shown} <= {KEY, OTHER.key()}
+    path_of(store).write_bytes(sealed(with_schema(schema=schema)))
+    says = "1 records of another version, whose schema is not 3, left out: "
+    says += f"{KEY}.json; run again, or use the version that wrote them"
+    with pytest.warns(UserWarning, match=says):
+        assert len(load_records(store.folder)) == 1
+    reader = Store(store.folder)
+    assert list(missing([CELL, OTHER], reader)) == [KEY]
+    assert (reader.damaged, reader.set_aside()) == ([], [f"{KEY}.json"])
+    assert len(list(store.quarantine.iterdir())) == 1
 
 
 # Files that are not files
@@ -645,32 +457,15 @@ def test_only_regular_files_are_read_and_nothing_outside_is_written(
         assert read == 1.0
         store.write(body(2.0))
         assert value(store) == 2.0
-        assert not path_of(store).samefile(outside / "target")
     else:
         assert read is None
+        if kind == "folder":
+            with pytest.raises(StoreError, match="must take a record"):
+                store.write(body())
+            assert litter(store) == []
         assert_computed_again(store)
-    assert snapshot(outside) == before
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "folder"])
-def test_a_record_is_written_over_anything_but_a_folder(
-    store: Store, tmp_path: Path, kind: str
-) -> None:
-    store.write(body(1.0))
-    become(path_of(store), kind, tmp_path / "outside")
-    before = snapshot(tmp_path / "outside")
-    with within(5):
-        store.write(body(2.0))
-    assert value(store) == 2.0
     assert path_of(store).lstat().st_nlink == 1
-    assert snapshot(tmp_path / "outside") == before
-
-
-def test_a_folder_in_place_of_a_record_is_told(store: Store) -> None:
-    path_of(store).mkdir()
-    with pytest.raises(StoreError, match="must take a record"):
-        store.write(body())
-    assert litter(store) == []
+    assert snapshot(outside) == before
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -716,83 +511,30 @@ def at(spec: Any, path: tuple[str, ...]) -> Any:
     return spec
 
 
-def mixed(spec: Any, order: random.Random) -> Any:
-    """Return equal dicts whose fields are in another order."""
-    if not isinstance(spec, dict):
-        return spec
-    names = order.sample(sorted(spec), len(spec))
-    return {name: mixed(spec[name], order) for name in names}
-
-
-BASED = Cell(Variant("rope", {"base": 5.0}), "shift_error", CELL.setting, 1)
-SPEC = BASED.spec().to_json()
-FIELDS = leaves(SPEC)
-NEW = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
-    | st.lists(st.integers(), max_size=2)
-)
+SPEC = Cell(Variant("rope", {"base": 5.0}), "shift_error", CELL.setting, 1).spec()
+FIELDS = leaves(SPEC.to_json())
 
 
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
-@settings(max_examples=100, deadline=None)
-@given(new=NEW)
-def test_any_change_of_any_field_changes_the_key(
-    path: tuple[str, ...], new: Any
+def test_any_change_of_a_field_or_its_name_changes_the_key(
+    path: tuple[str, ...],
 ) -> None:
-    old = at(SPEC, path)
-    assume((type(new), new) != (type(old), old))
-    assert spec_key(changed(SPEC, path, new)) != spec_key(SPEC)
+    spec = SPEC.to_json()
+    above, old = at(spec, path[:-1]), at(spec, path)
+    less = {field: value for field, value in above.items() if field != path[-1]}
+    others = [None, True, 0, 1, 5, 0.5, "", "0", "x", [], [old], {"x": old}]
+    values = [v for v in others if (type(v), v) != (type(old), old)]
+    keys = [spec_key(changed(spec, path, new)) for new in (old, *values)]
+    keys += [
+        spec_key(changed(spec, path[:-1], fields))
+        for fields in (less, {**less, f"{path[-1]}_": old}, {**above, "": 0})
+    ]
+    assert len(set(keys)) == len(values) + 4
 
 
 def test_the_fields_of_a_key_are_these() -> None:
-    assert len(FIELDS) == 18
+    assert len(FIELDS) == 18 + bool(SPEC.modified)
     assert ("scheme", "options", "base") in FIELDS
-
-
-@pytest.mark.parametrize("path", FIELDS, ids=".".join)
-def test_a_field_more_or_less_or_renamed_changes_the_key(path: tuple[str, ...]) -> None:
-    above, name = at(SPEC, path[:-1]), path[-1]
-    less = {field: value for field, value in above.items() if field != name}
-    keys = {
-        spec_key(changed(SPEC, path[:-1], fields))
-        for fields in (above, less, {**less, f"{name}_": above[name]}, {**above, "": 0})
-    }
-    assert len(keys) == 4
-
-
-@given(st.randoms(use_true_random=False))
-def test_the_order_of_fields_does_not_change_the_key(order: random.Random) -> None:
-    assert spec_key(mixed(SPEC, order)) == spec_key(SPEC)
-
-
-def test_no_two_cells_have_one_key() -> None:
-    keys = {
-        replace(CELL, setting=replace(CELL.setting, seed=seed), threads=threads).key()
-        for seed in range(100)
-        for threads in range(1, 11)
-    }
-    assert len(keys) == 1000
-
-
-SAY_KEYS = """
-from support.filesystem import CELL
-from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.variants import parse_variants
-print(CELL.key(), spec_key({name: hash for hash, name in enumerate("abc")}))
-print(*sorted({"a", "b", "c", "d"}, key=hash))
-"""
-
-
-def test_keys_are_those_of_every_process() -> None:
-    seeds = ("0", "1", "2")
-    said = [child(SAY_KEYS, PYTHONHASHSEED=seed, TZ="Asia/Tokyo") for seed in seeds]
-    wanted = f"{KEY} {spec_key({'a': 0, 'b': 1, 'c': 2})}"
-    assert [keys for keys, _ in said] == [wanted] * 3
-    assert len({order for _, order in said}) > 1  # the seeds were taken
 
 
 # All of it in any order
@@ -847,22 +589,17 @@ class StoreMachine(RuleBasedStateMachine):
         cell=cells,
         number=values,
         call=calls,
+        act=st.sampled_from([None, errno.ENOSPC]),
         when=st.sampled_from(["before", "half", "after"]),
     )
-    def crash(self, cell: Cell, number: int, call: int, when: str) -> None:
-        self.store.files = Seam(call, when=when)
-        with pytest.raises(Crash):
+    def crash_or_fill_the_disk(
+        self, cell: Cell, number: int, call: int, act: int | None, when: str
+    ) -> None:
+        self.store.files = Seam(call, act, when=when)
+        with pytest.raises((Crash, StoreError)):
             self.store.write(body(number, cell))
         self.settle(cell, self.model.get(cell.key()), number)
         self.restart()
-
-    @rule(cell=cells, number=values, call=calls)
-    def fill_the_disk(self, cell: Cell, number: int, call: int) -> None:
-        self.store.files = Seam(call, errno.ENOSPC)
-        with pytest.raises(StoreError):
-            self.store.write(body(number, cell))
-        self.store.files = Seam()
-        self.settle(cell, self.model.get(cell.key()), number)
 
     @rule(cell=cells, ours=values, theirs=values, call=calls)
     def write_as_another_run_does(
@@ -874,12 +611,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.files = Seam()
         self.settle(cell, ours, theirs)
 
-    @rule(cell=cells, place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-    def damage(self, cell: Cell, place: float, bit: int) -> None:
+    @rule(cell=cells, part=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+    def damage(self, cell: Cell, part: float, bit: int) -> None:
         if cell.key() in self.model:
             path = path_of(self.store, cell)
             text = bytearray(path.read_bytes())
-            text[int(place * len(text))] ^= 1 << bit
+            text[int(part * len(text))] ^= 1 << bit
             path.write_bytes(text)
             del self.model[cell.key()]
             self.broken.add(cell.key())
@@ -891,13 +628,6 @@ class StoreMachine(RuleBasedStateMachine):
         assert set(moved) == {f"{key}.json" for key in self.broken}
         self.aside += len(self.broken)
         self.broken.clear()
-
-    @rule()
-    def grow_old(self) -> None:
-        for path in self.store.cells.glob(".*"):
-            os.utime(path, (0, 0))
-        self.restart()
-        assert litter(self.store) == []
 
     @invariant()
     def holds_what_the_dict_holds(self) -> None:
@@ -916,40 +646,20 @@ TestStoreMachine.settings = settings(
 )
 
 
-def test_write_file_takes_any_content_and_leaves_no_trace(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    for content in (b"", b"x" * 100_000):
-        write_file(path, content)
-        assert path.read_bytes() == content
-    with pytest.raises(FileNotFoundError):
-        write_file(tmp_path / "none" / "file", b"")
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_file_is_older_than_a_record_that_came_later(tmp_path: Path) -> None:
-    store = Store(tmp_path / "run")
-    store.create()
-    shown = tmp_path / "run" / "table.tex"
-
-    def show() -> None:
-        before = time.time_ns()
-        while not shown.exists() or shown.stat().st_ctime_ns <= before:
-            shown.write_text("shown")
-
+def test_a_file_is_older_than_a_record_that_came_later(store: Store) -> None:
+    shown = store.folder / "table.tex"
     assert store.newer(shown)  # there is none
-    key = store.write(body())
     time.sleep(0.05)
-    show()
+    shown.write_text("shown")
     assert not store.newer(shown)
     # A part of the run that was computed elsewhere, last year.
-    other = tmp_path / f"{key}.json"
-    shutil.copy2(store.cells / f"{key}.json", other)
+    other, copy = store.folder / "other", store.cells / f"{'0' * 32}.json"
+    shutil.copy2(path_of(store, OTHER), other)
     os.utime(other, (1, 1))
     time.sleep(0.05)
-    shutil.copy2(other, store.cells / f"{'0' * 32}.json")
+    shutil.copy2(other, copy)
     assert store.newer(shown)
-    (store.cells / f"{'0' * 32}.json").unlink()
+    copy.unlink()
     assert not store.newer(shown)
-    time.sleep(0.05)
-    pack(store.folder)
+    store.pack()
     assert store.newer(shown)

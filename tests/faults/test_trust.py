@@ -6,11 +6,11 @@ Each test is an attack that once worked. Those on the scheduler run in real work
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +25,7 @@ from support.filesystem import result
 
 from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.core.progress import Progress
+from posenc_compare.analysis.engine.comparison import compare
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.engine.scheduler import Scheduler
 from posenc_compare.analysis.engine.workers import (
@@ -170,31 +171,25 @@ class Idle(Scheduler):
         return ""
 
 
-def raising(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the record of a scheme that raises while it adds its code."""
-
+@pytest.mark.parametrize(
+    ("problem", "error"),
+    [
+        (StoreError("mine"), "mine"),  # as if it were a store
+        (Stopped("mine"), "Stopped: mine"),
+        (ConfigError("mine"), "mine"),  # a refusal, but it is built
+        (ShapeError("mine"), "mine"),
+    ],
+)
+def test_what_a_scheme_raises_is_a_failure(
+    problem: BaseException, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def embed(*_: object) -> None:
         raise problem
 
     door = "posenc_compare.schemes.sinusoidal.Sinusoidal.embed"
     monkeypatch.setattr(door, embed)
-    return compute(replace(CELL, variant=Variant("sinusoidal")), Progress()).to_json()
-
-
-@pytest.mark.parametrize("problem", [StoreError("mine"), Stopped("mine")], ids=repr)
-def test_what_a_scheme_raises_as_if_it_were_a_store_is_a_failure(
-    problem: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = raising(problem, monkeypatch)
-    assert (record["status"], "mine" in record["error"]) == ("failed", True)
-
-
-@pytest.mark.parametrize("problem", [ConfigError("mine"), ShapeError("mine")], ids=repr)
-def test_what_a_scheme_refuses_once_it_is_built_is_a_failure(
-    problem: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = raising(problem, monkeypatch)
-    assert (record["status"], record["error"]) == ("failed", "mine")
+    record = compute(replace(CELL, variant=Variant("sinusoidal")), Progress())
+    assert (record.status, record.error) == ("failed", error)
 
 
 # --- H5: what is changed in the process --------------------------------------------
@@ -244,82 +239,118 @@ def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
 # --- C1: source that changes while it runs -----------------------------------------
 
 EDITED = '''
-"""A scheme that is edited while it runs."""
-import time
-import torch
+"""A scheme."""
 from posenc_compare.schemes import Scheme, register
-
-GAIN = 0.01
 
 @register("edited", family="absolute")
 class Edited(Scheme):
     "Add the position."
 
     def embed(self, x, positions):
-        time.sleep(0.02)
+        return x + positions[..., None].to(x.dtype)
+'''
+# The file is changed by the first cell, which has imported it.
+EDITS = '''
+"""A scheme that changes its own file."""
+from pathlib import Path
+from posenc_compare.schemes import Scheme, register
+
+GAIN = 1
+FILE = Path(__file__)
+
+@register("edits", family="absolute")
+class Edits(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):
+        DEED
+        return x + positions[..., None].to(x.dtype) * GAIN
+'''
+DEEDS = {
+    "FILE.write_text(FILE.read_text().replace('GAIN = ' + '1', 'GAIN = 2'))": (
+        r"plug.py changed since the run was planned; run the command again"
+    ),
+    "FILE.write_text('(((')": r"plugin \S*plug.py: must import cleanly, got SyntaxErr",
+    "FILE.unlink(missing_ok=True)": r"plugin \S*plug.py: must import .* got FileNotFo",
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("scheme", ["edits", "shape:scheme=edits"])
+def test_a_plugin_that_changes_while_it_runs_is_not_believed(
+    posenc, tmp_path: Path, deed: str, scheme: str
+) -> None:
+    path, out = tmp_path / "plug.py", tmp_path / "run"
+    path.write_text(EDITS.replace("DEED", deed))
+    words = ["measure", "--schemes", f"{scheme},rope", "--plugin", path, "--out", out]
+    words += [
+        "--measures=perturbation,shift_error",
+        "--set=width=16,heads=2,positions=64",
+    ]
+    done = posenc(*words, "--workers=1")
+    assert done.returncode == 1
+    assert "of 4 cells: 3 ok, 1 without a record" in done.stderr
+    said = [line for line in done.stderr.splitlines() if re.match(DEEDS[deed], line)]
+    assert len(said) == 1
+    kept = {record["key"]: result(record) for record in Store(out).records()}
+    (first,) = [r for r in Store(out).records() if r["label"] == scheme]
+    path.write_text(EDITS.replace("DEED", deed))
+    again = posenc(*words, "--workers=1")  # of the same code, the first cell is there
+    assert "4 cells, 1 to compute" in again.stderr
+    assert again.returncode == 0, again.stderr
+    found = {record["key"]: result(record) for record in Store(out).records()}
+    assert {key: found[key] for key in kept} == kept
+    assert len(found) == 4
+    path.write_text(EDITS.replace("DEED", "pass").replace("GAIN = 1", "GAIN = 3"))
+    other = posenc(*words, "--dry-run", "--format=json")
+    rows = json.loads(other.stdout)
+    assert [r["scheme"] for r in rows if r["state"] != "done"] == [scheme] * 2
+    assert first["key"] not in {row["record"] for row in rows}
+
+
+LATE = '''
+"""A scheme that imports a module late, which has changed by then."""
+import sys
+from pathlib import Path
+from posenc_compare.schemes import Scheme, register
+
+HELPER = Path(__file__).with_name("posenc_test_late.py")
+sys.path.insert(0, str(HELPER.parent))
+
+@register("late", family="absolute")
+class Late(Scheme):
+    "Add the position."
+
+    def embed(self, x, positions):
+        HELPER.write_text("GAIN = 22\\n")
+        from posenc_test_late import GAIN
         return x + positions[..., None].to(x.dtype) * GAIN
 '''
 
 
-def values(folder: Path) -> dict[int, Any]:
-    return {
-        record["spec"]["setting"]["seed"]: (record["status"], record["rows"])
-        for record in Store(folder).records()
-    }
-
-
-def test_a_plugin_that_is_edited_runs_as_it_was_planned(tmp_path: Path) -> None:
-    path = tmp_path / "plug.py"
-    asked = {"plugins": [str(path)], "seeds": 30, "limits": {"workers": 2}}
-    path.write_text(EDITED)
-    assert run(tmp_path / "still", "edited", ["perturbation"], **asked)[:2] == (0, "")
-    moving = tmp_path / "moving"
-    over = threading.Event()
-
-    def edit() -> None:
-        while len(list((moving / "run" / "cells").glob("[!.]*.json"))) < 3:
-            if over.wait(0.01):
-                return
-        path.write_text(EDITED.replace("0.01", "100"))
-
-    editor = threading.Thread(target=edit)
-    editor.start()
-    found = run(moving, "edited", ["perturbation"], **asked)
-    over.set()
-    editor.join()
-    assert found[:2] == (0, "")
-    assert "100" in path.read_text()
-    assert values(moving / "run") == values(tmp_path / "still" / "run")
-    # What is planned now is the new code, and none of it is there yet.
-    assert run(moving, "edited", ["perturbation"], **asked)[:2] == (0, "")
-    assert len(list(Store(moving / "run").records())) == 60
-
-
-def test_a_file_that_breaks_or_goes_while_it_runs_harms_nothing(
-    tmp_path: Path, corpus: str
+def test_code_that_changes_before_it_is_imported_is_no_result(
+    tmp_path: Path,
 ) -> None:
-    path, out = tmp_path / "plug.py", tmp_path / "run"
-    path.write_text(EDITED)
-    asked = {"plugins": [str(path)], "corpus": corpus, "steps": 40, "seeds": 2}
-    limits = {"workers": 1, "interval": 0.0}
-    over = threading.Event()
+    (tmp_path / "plug.py").write_text(LATE)
+    (tmp_path / "posenc_test_late.py").write_text("GAIN = 1\n")
+    asked = {"plugins": [str(tmp_path / "plug.py")], "limits": {"workers": 1}}
+    code, said, records = run(tmp_path, "late,nope", ["smoothness"], **asked)
+    assert (code, said, [*records]) == (0, "", ["nope"])
+    code, said, records = run(tmp_path, "late,nope", ["smoothness"], **asked)
+    assert (code, said, sorted(records)) == (0, "", ["late", "nope"])
 
-    def spoil() -> None:
-        while not list(out.glob("ckpt/*/manifest.json")):
-            if over.wait(0.01):
-                return
-        path.write_text("(((")
-        time.sleep(0.2)
-        path.unlink()
 
-    spoiler = threading.Thread(target=spoil)
-    spoiler.start()
-    found = run(tmp_path, "edited", ["extrapolation"], limits=limits, **asked)
-    over.set()
-    spoiler.join()
-    assert found[:2] == (0, "")
-    kept = [record["status"] for record in Store(out).records()]
-    assert kept == ["ok", "ok"]
+def test_a_listener_less_comparison_warns_of_a_changed_plugin(
+    tmp_path: Path, forgetful: None
+) -> None:
+    path = tmp_path / "plug.py"
+    path.write_text(EDITS.replace("DEED", next(iter(DEEDS))))
+    sizes: dict[str, Any] = {"width": 16, "heads": 2, "positions": 64, "seeds": 2}
+    with pytest.warns(
+        UserWarning, match=r"^plug\.py changed since the run was planned"
+    ):
+        found = compare("edits", "shift_error", plugins=[path], workers=1, **sizes)
+    assert repr(found) == "Results(1 of 1 cells ok)"
 
 
 AT_IMPORT = '''
@@ -398,8 +429,10 @@ class Warm(Scheme):
 
 
 def test_a_scheme_around_a_plugin_runs_apart_and_has_its_code_in_the_key(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch, "softmax", torch.softmax)  # which the plugin replaces
+    monkeypatch.setattr(torch.Tensor, "softmax", torch.Tensor.softmax)
     path = tmp_path / "warm.py"
     path.write_text(WARM)
     asked = {"plugins": [str(path)], "seeds": 2, "limits": {"workers": 1}}
@@ -433,24 +466,6 @@ def test_an_answer_is_filed_under_the_cell_that_was_planned(tmp_path: Path) -> N
         **body,
         "provenance": {**body["provenance"], "attempts": 0},
     }
-
-
-def test_code_that_was_imported_before_it_was_handed_over_is_no_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "posenc_early").mkdir()
-    (tmp_path / "posenc_early" / "__init__.py").touch()
-    (tmp_path / "posenc_early" / "scheme.py").write_text(EDITED)
-    (tmp_path / "sitecustomize.py").write_text("import posenc_early\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    asked = {"plugins": ["posenc_early.scheme"], "limits": {"workers": 1}}
-    code, said, records = run(tmp_path, "edited,nope", ["smoothness"], **asked)
-    assert (code, said) == (0, "")
-    assert records["nope"]["status"] == "ok"
-    assert (records["edited"]["status"], records["edited"]["error"]) == (
-        "failed",
-        "other code than planned was imported: posenc_early",
-    )
 
 
 # --- C3: the folder that a command is called in ------------------------------------
@@ -520,7 +535,7 @@ def test_python_m_leaves_the_current_folder_too(tmp_path: Path, root: Path) -> N
     assert not sentinel.exists()
 
 
-# --- H3: checkpoints of strangers --------------------------------------------------
+# --- H3: planted checkpoints --------------------------------------------------
 
 
 @pytest.fixture
@@ -556,89 +571,72 @@ def interrupted(cell: Cell, folder: Path, steps: int) -> dict[str, torch.Tensor]
 
 
 def plant(folder: Path, step: int, tensors: dict[str, torch.Tensor]) -> None:
-    """Leave a checkpoint as a stranger would, with checksums that fit."""
+    """Leave a checkpoint as anyone could, with checksums that fit."""
     shutil.rmtree(folder)
     folder.mkdir()
     Checkpoints(folder, run="theirs").save(step, tensors)
 
 
-FORGED: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
-    "more losses than steps": lambda t: t.update(losses=torch.zeros(60)),
-    "fewer losses than steps": lambda t: t.update(losses=torch.zeros(2)),
-    "no losses": lambda t: t.pop("losses"),
-    "losses of another kind": lambda t: t.update(losses=t["losses"].double()),
-    "no weights": lambda t: t.pop("model.final_norm.weight"),
-    "another shape": lambda t: t.update({"model.final_norm.weight": torch.ones(3)}),
-    "another dtype": lambda t: t.update(
-        {"model.final_norm.bias": torch.ones(16).half()}
+Tensors = dict[str, torch.Tensor]
+# Of a checkpoint of step 4 of 6: how it is changed, and the step that it claims.
+FORGED: dict[str, tuple[int, Callable[[Tensors], Any]]] = {
+    "more losses than steps": (4, lambda t: t.update(losses=torch.zeros(60))),
+    "fewer losses than steps": (4, lambda t: t.update(losses=torch.zeros(2))),
+    "no losses": (4, lambda t: t.pop("losses")),
+    "losses of another kind": (4, lambda t: t.update(losses=t["losses"].double())),
+    "no weights": (4, lambda t: t.pop("model.final_norm.weight")),
+    "another shape": (
+        4,
+        lambda t: t.update({"model.final_norm.weight": torch.ones(3)}),
     ),
-    "more tensors": lambda t: t.update({"model.mine": torch.ones(3)}),
-    "one moment": lambda t: t.pop("optimiser.exp_avg.final_norm.bias"),
-    "a step of the optimiser to come": lambda t: t.update(
-        {"optimiser.step.final_norm.bias": torch.tensor(7.0)}
+    "another dtype": (
+        4,
+        lambda t: t.update({"model.final_norm.bias": torch.ones(16).half()}),
     ),
-    "not finite": lambda t: t["model.final_norm.weight"].fill_(torch.nan),
-    "results before the end": lambda t: t.update({"tested.8.": torch.zeros(2, 8)}),
+    "more tensors": (4, lambda t: t.update({"model.mine": torch.ones(3)})),
+    "larger": (4, lambda t: t.update({"model.mine": torch.zeros(1 << 20)})),
+    "one moment": (4, lambda t: t.pop("optimiser.exp_avg.final_norm.bias")),
+    "a step of the optimiser to come": (
+        4,
+        lambda t: t.update({"optimiser.step.final_norm.bias": torch.tensor(7.0)}),
+    ),
+    "not finite": (4, lambda t: t["model.final_norm.weight"].fill_(torch.nan)),
+    "results before the end": (
+        4,
+        lambda t: t.update({"tested.8.": torch.zeros(2, 8)}),
+    ),
+    "no step": (0, lambda t: t.update(losses=torch.zeros(0))),
+    "a step beyond the end": (7, lambda t: t.update(losses=torch.zeros(7))),
+    "a step far beyond": (10**9, lambda t: None),
+}
+# Of a checkpoint of the last step: a result of a test.
+FORGED_RESULTS = {
+    "length": ("tested.8.", torch.zeros(2, 9)),
+    "kind": ("tested.8.", torch.zeros(2, 8).double()),
+    "sign": ("tested.8.", -torch.ones(2, 8)),
+    "unknown": ("tested.7.", torch.zeros(2, 7)),
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("name", [*FORGED, *FORGED_RESULTS])
 def test_a_checkpoint_that_does_not_fit_is_not_used(
     training: Cell, tmp_path: Path, name: str
 ) -> None:
-    whole = compute(training, Progress()).to_json()
+    whole = compute(training, Progress())
     folder = tmp_path / "ckpt" / training.key()
-    tensors = interrupted(training, folder, 4)
-    FORGED[name](tensors)
-    plant(folder, 4, tensors)
-    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
-    assert again["rows"] == whole["rows"]
-    assert again["provenance"]["resumed_from_step"] == 0
-    assert again["provenance"]["checkpoints_refused"].startswith("checkpoint of step 4")
-
-
-@pytest.mark.parametrize("step", [0, 7])
-def test_a_checkpoint_of_no_step_of_the_training_is_not_used(
-    training: Cell, tmp_path: Path, step: int
-) -> None:
-    folder = tmp_path / "ckpt" / training.key()
-    whole = interrupted(training, folder, 4)
-    weights = {name: t for name, t in whole.items() if name.startswith("model.")}
-    plant(folder, step, {**weights, "losses": torch.zeros(step)})
-    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
-    facts = again["provenance"]
+    if name in FORGED:
+        tensors = interrupted(training, folder, 4)
+        step, forge = FORGED[name]
+        forge(tensors)
+    else:
+        tensors = interrupted(training, folder, step := 6)
+        tensors.update([FORGED_RESULTS[name]])
+    plant(folder, step, tensors)
+    again = compute(training, Progress(checkpoints=Checkpoints(folder)))
+    assert again.rows == whole.rows
+    facts = again.provenance.facts
     assert facts["resumed_from_step"] == 0
-    assert "its step must be up to 6" in facts["checkpoints_refused"]
-
-
-@pytest.mark.parametrize("step", [0, 7, 10**9])
-def test_a_checkpoint_of_another_step_than_its_own_is_not_used(
-    training: Cell, tmp_path: Path, step: int
-) -> None:
-    folder = tmp_path / "ckpt" / training.key()
-    plant(folder, step, interrupted(training, folder, 4))
-    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
-    assert again["provenance"]["resumed_from_step"] == 0
-
-
-@pytest.mark.parametrize("bits", ["length", "kind", "sign", "unknown"])
-def test_results_of_tests_that_are_none_are_not_used(
-    training: Cell, tmp_path: Path, bits: str
-) -> None:
-    whole = compute(training, Progress()).to_json()
-    folder = tmp_path / "ckpt" / training.key()
-    tensors = interrupted(training, folder, 6)
-    forged = {
-        "length": ("tested.8.", torch.zeros(2, 9)),
-        "kind": ("tested.8.", torch.zeros(2, 8).double()),
-        "sign": ("tested.8.", -torch.ones(2, 8)),
-        "unknown": ("tested.7.", torch.zeros(2, 7)),
-    }
-    tensors.update([forged[bits]])
-    plant(folder, 6, tensors)
-    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
-    assert again["rows"] == whole["rows"]
-    assert again["provenance"]["resumed_from_step"] == 0
+    assert str(facts["checkpoints_refused"]).startswith(f"checkpoint of step {step}")
 
 
 @pytest.mark.parametrize("run", ["theirs", "mine"])
@@ -647,9 +645,8 @@ def test_a_record_says_whose_checkpoint_it_went_on_from(
 ) -> None:
     folder = tmp_path / "ckpt" / training.key()
     interrupted(training, folder, 4)
-    again = compute(
-        training, Progress(checkpoints=Checkpoints(folder, run=run))
-    ).to_json()
+    checkpoints = Checkpoints(folder, run=run)
+    again = compute(training, Progress(checkpoints=checkpoints)).to_json()
     facts = again["provenance"]
     assert facts["resumed_from_step"] == 4
     assert facts["resumed_elsewhere"] is (run == "mine")
@@ -660,16 +657,6 @@ def test_a_record_says_whose_checkpoint_it_went_on_from(
     assert ("1 records went on from checkpoints that another run had" in said) is (
         run == "mine"
     )
-
-
-def test_a_checkpoint_larger_than_the_training_is_not_read(
-    training: Cell, tmp_path: Path
-) -> None:
-    folder = tmp_path / "ckpt" / training.key()
-    tensors = interrupted(training, folder, 4)
-    plant(folder, 4, {**tensors, "model.mine": torch.zeros(1 << 20)})
-    again = compute(training, Progress(checkpoints=Checkpoints(folder))).to_json()
-    assert "regular file of at most" in again["provenance"]["checkpoints_refused"]
 
 
 # --- H4, M5, M6: records -----------------------------------------------------------
@@ -698,56 +685,6 @@ def test_every_command_says_that_records_are_damaged(
     done = posenc(command, *folders)
     assert done.returncode == 0
     assert "1 damaged records left out: " in done.stderr
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        ("quantities", "largest_step", "headline"),
-        ("corpus",),
-        ("provenance",),
-        ("rows", 0, "x"),
-        ("rows", 0, "value"),
-        ("error",),
-    ],
-    ids=str,
-)
-def test_a_field_that_is_missing_is_no_none(
-    tmp_path: Path, posenc, path: tuple[Any, ...]
-) -> None:
-    store = Store(tmp_path / "run")
-    store.create()
-    body = compute(Cell(Variant("rope"), "smoothness", PROBE, 1), Progress()).to_json()
-    store.write(body)
-    at: Any = json.loads(canonical(body))
-    whole = at
-    for name in path[:-1]:
-        at = next(iter(at.values())) if name == "largest_step" else at[name]
-    del at[path[-1]]
-    whole["spec"]["setting"]["seed"] = 5
-    store.write(whole)
-    done = posenc("table", store.folder)
-    assert done.returncode == 0
-    assert "left out: record." in done.stderr
-
-
-def test_a_record_of_many_lists_is_not_read(tmp_path: Path, posenc) -> None:
-    store = Store(tmp_path / "run")
-    store.create()
-    body = compute(CELL, Progress()).to_json()
-    store.write(body)
-    body["arrays"] = {"a": [[] for _ in range(300_000)]}
-    body["spec"] = {**body["spec"], "threads": 2}
-    store.write(body)
-    done = posenc("status", store.folder)
-    assert done.stdout.startswith("1 records")
-    assert "1 damaged records left out" in done.stderr
-
-
-@pytest.mark.parametrize("text", [b"1e999", b"-1e400", b"[1, 2e308]"])
-def test_a_number_beyond_all_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="too large"):
-        parse_strictly(text)
 
 
 # --- M7: rerun ---------------------------------------------------------------------
@@ -782,38 +719,7 @@ def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
     store = Store(folder)
     store.create()
     limits = Limits(workers=1)
-    return Scheduler(wanted, store, Pool(1), [EVIL], limits)
-
-
-def test_a_signal_does_nothing_but_tell_the_loop(tmp_path: Path) -> None:
-    """A handler that wrote to a pipe met itself, and ended the run."""
-    run = scheduler(tmp_path, {CELL.key(): CELL})
-    sent = 0
-
-    class Pipe:
-        def send(self, request: Any) -> None:
-            nonlocal sent
-            sent += 1
-
-    run.workers[Pipe()] = None
-    with run._signals():
-        for _ in range(500):
-            for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
-                os.kill(os.getpid(), number)
-        assert sent == 0
-        assert run.stopped_by == ""
-        run._obey()
-    assert run.stopped_by in ("SIGHUP", "SIGTERM", "SIGUSR1")
-    assert sent > 0
-
-
-def test_a_folder_that_goes_is_looked_after(tmp_path: Path) -> None:
-    run = scheduler(tmp_path / "run", {})
-    run._look_after()
-    shutil.rmtree(tmp_path / "run")
-    run._looked = float("-inf")
-    with pytest.raises(StoreError, match="cells: must be there, and is gone"):
-        run._look_after()
+    return Scheduler(wanted, store, Pool(1), limits)
 
 
 def test_signal_storms_leave_a_checkpoint_and_no_traceback(

@@ -1,5 +1,6 @@
 """Inside a trained network: probes, token sizes, distances and rotary pairs."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,8 @@ from posenc_compare.analysis.measures.inside import (
     explained,
     inside,
 )
-from posenc_compare.analysis.records.load import sound, tell_apart
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.training.tasks.task import Batch
 from posenc_compare.analysis.training.trainer import trainer_of
@@ -106,7 +108,10 @@ def test_the_states_are_those_of_the_network() -> None:
 @pytest.mark.parametrize(
     ("scheme", "convolution"),
     [
-        *((name, "none") for name in ("alibi", "rope", "nope", "fox", "shaw")),
+        *(
+            (name, "none")
+            for name in ("alibi", "rope", "nope", "fox", "shaw", "t5_bias")
+        ),
         ("rope", "canon"),
         ("nope", "kv_shift"),
     ],
@@ -157,6 +162,25 @@ def test_pairs_stand_from_the_fastest_to_the_slowest(layout: str) -> None:
     assert use is not None
     assert use.shape == (2, 8)
     assert (use[:, 0] > 20 * use[:, 1:].max(dim=1).values).all()
+
+
+def test_use_of_pairs_is_the_product_of_two_mean_norms() -> None:
+    model, _, states = network("rope_learned")
+    turns = model.own[1].frequency  # the slowest pair comes first in this layer
+    turns.data = turns.data.flip(0)
+    with torch.no_grad():
+        use = _use(model, states)
+        assert use is not None
+        for number, layer in enumerate(model.layers):
+            q, k, _, _ = layer.projected(states[number])
+            for pair in range(8):
+                means = []
+                for part in (q, k):
+                    both = part[..., 2 * pair : 2 * pair + 2].double()
+                    norms = [math.hypot(*one) for one in both.flatten(0, 2).tolist()]
+                    means.append(math.fsum(norms) / len(norms))
+                column = 7 - pair if number else pair
+                assert use[number, column] == pytest.approx(means[0] * means[1])
 
 
 def test_numbers_of_a_scheme_that_has_none_give_a_reason() -> None:
@@ -227,7 +251,7 @@ def recorded(label: str, seed: int) -> dict[str, Any]:
 
 def test_plots_draw_what_was_found() -> None:
     made = [recorded(label, seed) for label in ("alibi", "rope") for seed in (0, 1)]
-    records = tell_apart(sound(made), print)
+    records = label_settings(sound(made), print)
     figure = PLOTS.get("inside")(records)
     assert figure is not None
     figure.draw_without_rendering()

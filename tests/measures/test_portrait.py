@@ -11,6 +11,7 @@ import torch
 from posenc_compare.analysis.core.canonical import canonical
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.engine.compute import rounded
+from posenc_compare.analysis.measures import portrait as measure
 from posenc_compare.analysis.measures.portrait import PARTS, portrait
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.conformance import built_in
@@ -101,6 +102,12 @@ def test_bias_map_keeps_heads_spread_over_all() -> None:
     )
 
 
+def test_bias_map_is_built_for_its_own_size() -> None:
+    small, own = (Probe(width=32, heads=4, positions=n) for n in (16, 48))
+    maps = [arrays_of("fire", probe)["bias_map"] for probe in (small, own)]
+    assert maps[0] == maps[1]
+
+
 def test_angles_of_rope_grow_with_the_position() -> None:
     angles = np.array(arrays_of("rope")["angles"])  # heads of 8 channels
     speeds = 10_000 ** -(np.arange(4) / 4)
@@ -126,6 +133,43 @@ def test_similarity_of_signed_bits_counts_bits_that_agree() -> None:
 
 def test_similarity_leaves_out_the_zero_code() -> None:
     assert arrays_of("integer")["similarity"] == pytest.approx([1.0] * 128)
+
+
+def test_similarity_is_the_mean_over_heads_and_positions_that_have_a_direction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # One head has 0, 1, 2, ... in a channel, the other one 2, -2, 2, ...
+    place = torch.arange(256.0)
+    signs = 2 * (-1.0) ** place
+    codes = torch.stack([torch.stack([place, 0 * place], 1), signs.repeat(2, 1).T])
+    draw = lambda count: codes[:, :count].double()  # noqa: E731
+    monkeypatch.setattr(measure, "_coded", lambda *_: draw)
+    found = arrays_of("nope")["similarity"]
+    odd, even = (127 - 128) / 255, 1.0  # position 0 of the first head is zero
+    assert found[:3] == pytest.approx([even, odd, even], abs=1e-6)
+    assert found[126:] == pytest.approx([1.0, (128 - 1 - 128) / 255], abs=1e-6)
+
+
+def test_the_middle_cell_is_the_query_and_its_heads_are_spread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heads, cells = torch.arange(16.0)[:, None, None], torch.arange(6.0)
+    logits = 100 * heads + 10 * cells[:, None] + cells
+    monkeypatch.setattr(Probe, "zero_logits", lambda *_: logits)
+    arrays = arrays_of("alibi_2d", Probe(width=64, heads=16, positions=6, grid="2x3"))
+    assert arrays["bias_heads"] == [0, 2, 4, 6, 9, 11, 13, 15]
+    for head, plane in zip(arrays["bias_heads"], arrays["grid_bias"], strict=True):
+        first = 100 * head + 40  # the middle of 2 by 3 is the fifth cell
+        rows = [[first, first + 1, first + 2], [first + 3, first + 4, first + 5]]
+        assert plane == rows
+
+
+def test_arrays_are_those_of_float64_and_of_any_number_of_heads() -> None:
+    wide = arrays_of("sinusoidal", Probe(width=36, heads=3, positions=64))
+    assert wide.keys() == {"code", "code_small", "similarity"}
+    for name in ("sinusoidal", "alibi", "rope"):
+        half = Probe(width=32, heads=4, positions=64, dtype="bfloat16")
+        assert arrays_of(name, half) == arrays_of(name)
 
 
 def test_a_short_scheme_gives_the_positions_it_defines() -> None:

@@ -21,7 +21,7 @@ SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 
 
 def rows_of(
-    name: str, probe: Probe = PROBE, **options: str | float
+    name: str, probe: Probe = PROBE, **options: str | float | Variant
 ) -> dict[tuple[str, str, float], Row]:
     found = precision(Variant(name, options), probe, Progress()).rows
     return {(row.quantity, row.case, row.x or 0): row for row in found}
@@ -75,6 +75,21 @@ def test_phases_of_rope_are_those_of_rounded_ids(start: int) -> None:
     assert near <= rounding
 
 
+def test_phases_stand_to_that_of_the_first_token_and_err_on_either_side() -> None:
+    rows, below = rows_of("rope"), 0
+    theta = 10_000.0 ** (-np.arange(4) / 4)
+    for start in STARTS:
+        ids = np.arange(start, start + PROBE.tokens, dtype=np.float64)
+        right = (1 + 1j) * np.exp(1j * ids[:, None] * theta)  # a pair of ones
+        parts = [torch.tensor(part).bfloat16() for part in (right.real, right.imag)]
+        made = parts[0].double().numpy() + 1j * parts[1].double().numpy()
+        off = np.angle(made * made[0].conj() * (right * right[0].conj()).conj())
+        found = value(rows, "phase_error", "bfloat16", start)
+        assert found == pytest.approx(np.abs(off).max(), rel=1e-3)
+        below += off.max() < 0.99 * -off.min()
+    assert 0 < below < len(STARTS)
+
+
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_no_scheme_grows_wrong_with_the_position(name: str) -> None:
     rows = rows_of(name)
@@ -112,12 +127,24 @@ def test_nope_shows_the_rounding_of_a_product() -> None:
             assert value(rows, "logit_error", case, start) <= (8 + 2) * most * 2.0**-24
 
 
+@pytest.mark.parametrize("name", ["fox", "cope", "selective_rope"])
+def test_tokens_are_the_same_on_both_sides(name: str) -> None:
+    rows = rows_of(name)  # of schemes that look at them
+    assert 0 < value(rows, "logit_error", "float32", 0) < 1e-4
+
+
 def test_autocast_rounds_queries_and_keys_alone() -> None:
     rows = rows_of("rope")
     assert value(rows, "logit_error", "autocast", 256) > 1e-3
     assert value(rows, "phase_error", "autocast", 256) == value(
         rows, "phase_error", "float32", 256
     )
+
+
+def test_a_rotation_inside_another_scheme_has_its_phases() -> None:
+    inside, alone = rows_of("log_length", scheme=Variant("rope")), rows_of("rope")
+    at = "phase_error", "bfloat16 ids", 256
+    assert value(inside, *at) == value(alone, *at) > 0
 
 
 def test_codes_are_rounded_once() -> None:

@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from schemes.tools import build, close, content_plus, perturbed, vectors
+from schemes.reference import BiasTests, Inputs
+from schemes.tools import build, perturbed
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.bam import Bam
 from posenc_compare.schemes.shared.slopes import slopes
@@ -25,24 +24,21 @@ def slow(factor: float, exponent: float, middle: float, offset: int) -> float:
     return -math.exp(factor) * (abs(offset - peak) + 1e-5) ** exponent
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("location", [False, True])
-@pytest.mark.parametrize("noise", [0.0, 0.5])
-def test_equals_the_slow_reference(noise: float, location: bool, causal: bool) -> None:
-    scheme = make(noise=noise, location=location)
-    q, k, _ = vectors(2, 6, 6, 8)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
-    )
+class TestBam(BiasTests):
+    name = "bam"
+    sizes = {"heads": 6, "head_dim": 8, "model_dim": 48}
+    noise = 0.5
+    # The bias is up to 300 ** 2 and more, and the rounding error grows with it.
+    rtol, half_atol = 1e-13, 1e-4
+    cases = [{}, {"location": True}, {"exponent": 0.0}]
+    changes = [{"exponent": 0.5}, {"location": True}]
+    errors = [({"exponent": math.nan}, "exponent must be a finite number, got")]
 
-    def bias(_: int, h: int, i: int, j: int) -> float:
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        scheme = t.scheme
         middle = 0.0 if scheme.location is None else scheme.location[h].item()
         numbers = scheme.factor[h].item(), scheme.exponent[h].item(), middle
-        return slow(*numbers, PLACES[j] - PLACES[i])
-
-    # The bias is up to 3000 ** 2 and more, and the rounding error grows with it.
-    expected = content_plus(q, k, bias, causal)
-    torch.testing.assert_close(got, expected, rtol=1e-13, atol=1e-12)
+        return slow(*numbers, key - query)
 
 
 @pytest.mark.parametrize("heads", [1, 8, 12])
@@ -56,20 +52,6 @@ def test_starts_as_alibi_but_for_a_constant(heads: int) -> None:
     torch.testing.assert_close(got + constant, alibi, rtol=1e-6, atol=1e-10)
 
 
-def test_exponent_zero_is_no_position() -> None:
-    bias = make(exponent=0.0).offset_bias(torch.arange(-300, 301))
-    close(bias, bias[:, :1].expand_as(bias))
-
-
-def test_the_bias_is_largest_where_the_location_is() -> None:
-    scheme = make(location=True)
-    with torch.no_grad():
-        assert scheme.location is not None
-        scheme.location.fill_(-math.asinh(2.5))  # 5 tokens back
-    assert (make().offset_bias(torch.arange(-20, 1)).argmax(dim=1) == 20).all()
-    assert (scheme.offset_bias(torch.arange(-20, 1)).argmax(dim=1) == 15).all()
-
-
 def test_gradients_are_finite_at_distance_zero() -> None:
     scheme = make(heads=2)
     scheme.offset_bias(torch.arange(-9, 1)).sum().backward()
@@ -81,8 +63,3 @@ def test_gradients_are_finite_at_distance_zero() -> None:
         assert scheme.factor.grad is not None
         expected = -slope * sum(steps)
         assert scheme.factor.grad[h].item() == pytest.approx(expected, rel=1e-6)
-
-
-def test_exponent_must_be_finite() -> None:
-    with pytest.raises(ConfigError, match="bam: exponent must be a finite number, got"):
-        make(exponent=math.nan)

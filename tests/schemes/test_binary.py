@@ -1,11 +1,13 @@
 """Binary positions against Python's own binary digits."""
 
+from typing import Any
+
 import pytest
 import torch
-from schemes.tools import close, normal
+from schemes.reference import Case, EmbedTests
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, ShapeError, UndefinedPositionError
+from posenc_compare.errors import ShapeError, UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
 
@@ -30,17 +32,28 @@ def code_of(scheme: Scheme, positions: list[int], width: int) -> Tensor:
     return scheme.embed(zero, torch.tensor(positions))[0]
 
 
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(
-    ("bits", "width"), [(1, 1), (3, 3), (3, 8), (4, 9), (5, 16), (6, 11)]
-)
-def test_equals_the_slow_reference(bits: int, width: int, signed: bool) -> None:
-    positions = list(range(2**bits))
-    x = normal(2, len(positions), width)
-    got = make(width, bits=bits, signed=signed).embed(x, torch.tensor(positions))
-    rows = [slow_code(p, bits, width, signed) for p in positions]
-    expected = x + torch.tensor(rows, dtype=torch.float64)
-    close(got, expected)
+class TestBinary(EmbedTests):
+    name = "binary"
+    sizes = {"model_dim": 8, "heads": 1, "length": 8}
+    places = [[0, 1, 2, 3, 4, 5, 6, 7], [7, 3, 3, 2, 0, 1, 6, 5]]
+    cases = [
+        Case({"bits": bits, "signed": signed}, model_dim=width)
+        for bits, width in ((3, 3), (3, 8), (4, 9), (5, 16), (6, 11))
+        for signed in (False, True)
+    ]
+    half = Case(model_dim=16, length=16_384)
+    changes = [{"bits": 4}, {"signed": True}]
+    errors = [
+        *(
+            ({"bits": bits}, f"bits must be from 0 to 62, got {bits}")
+            for bits in (-1, 63)
+        ),
+        (Case(length=512), "the width must hold 9 bits, got 8 channels", ShapeError),
+    ]
+
+    def code(self, scheme: Any, case: Case, position: int) -> list[float]:
+        bits, signed = case.options.get("bits", 14), case.options.get("signed", False)
+        return slow_code(position, bits, scheme.geometry.model_dim, signed)
 
 
 def test_least_significant_bit_comes_first() -> None:
@@ -75,40 +88,3 @@ def test_default_bits_are_what_the_length_needs(length: int, bits: int) -> None:
 def test_negative_positions_are_an_error() -> None:
     with pytest.raises(UndefinedPositionError, match="from 0 to 7, got -1"):
         code_of(make(), [0, -1], 8)
-
-
-def test_every_position_has_its_own_code() -> None:
-    codes = code_of(make(9, 512), list(range(512)), 9)
-    assert codes.unique(dim=0).shape == (512, 9)
-
-
-def test_each_option_changes_the_output() -> None:
-    default = code_of(make(), [5], 8)
-    assert not torch.equal(default, code_of(make(bits=4), [5], 8))
-    assert not torch.equal(default, code_of(make(signed=True), [5], 8))
-
-
-def test_bfloat16_keeps_close_positions_apart() -> None:
-    positions = [15962, 15966, 15968]  # the first two are one number in bfloat16
-    scheme = make(16, 16384)
-    x = normal(1, 3, 16).bfloat16()
-    got = scheme.embed(x, torch.tensor(positions))
-    rows = [slow_code(p, 14, 16, False) for p in positions]
-    exact = x.double() + torch.tensor(rows, dtype=torch.float64)
-    assert torch.equal(got, exact.bfloat16())  # bits are exact: one rounding
-    assert code_of(scheme, positions, 16).unique(dim=0).shape[0] == 3
-
-
-def test_too_narrow_for_the_bits() -> None:
-    with pytest.raises(
-        ShapeError, match="binary: the width must hold 9 bits, got 8 channels"
-    ):
-        code_of(make(8, 512), [1], 8)
-
-
-@pytest.mark.parametrize("bits", [-1, 63])
-def test_bits_out_of_range(bits: int) -> None:
-    with pytest.raises(
-        ConfigError, match=f"binary: bits must be from 0 to 62, got {bits}"
-    ):
-        make(bits=bits)

@@ -1,13 +1,13 @@
 """CAPE against the paper's listing, written with loops."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, EmbedTests
 from schemes.tools import close, normal, seeded
-from torch import Tensor
 
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
 
@@ -117,37 +117,27 @@ def test_the_generator_alone_decides() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+class TestCape(EmbedTests):
+    name = "cape"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    places = ROWS
+    cases = [{}, {"layout": "concatenated", "base": 500.0}]
+    changes = [
         {"base": 9_000.0},
         {"layout": "concatenated"},
         {"global_shift": 6.0},
         {"local_shift": 0.4},
         {"scaling": 1.5},
         {"centred": True},
-    ],
-)
-def test_each_option_changes_the_output(options: dict[str, object]) -> None:
-    def code(scheme: Scheme) -> Tensor:
-        ids = scheme.positions(torch.tensor(ROWS), seeded())
-        return scheme.embed(torch.zeros(2, 6, 16, dtype=torch.float64), ids)
+    ]
+    errors = [
+        (options, "shifts must be at least 0")
+        for options in ({"global_shift": -1.0}, {"local_shift": -0.1}, {"scaling": 0.9})
+    ]
 
-    assert (code(make(**options)) - code(make())).abs().max() > 1e-4
-
-
-def test_close_positions_in_bfloat16_stay_apart() -> None:
-    zero = torch.zeros(1, 2, 16, dtype=torch.bfloat16)
-    code = make().embed(zero, torch.tensor([15962, 15966]))
-    assert not torch.equal(code[0, 0], code[0, 1])
-
-
-@pytest.mark.parametrize(
-    "options", [{"global_shift": -1.0}, {"local_shift": -0.1}, {"scaling": 0.9}]
-)
-def test_ranges_must_not_be_negative(options: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="cape: shifts must be at least 0"):
-        make(**options)
+    def code(self, scheme: Any, case: Case, position: int) -> list[float]:
+        options = {"base": 1e4, "layout": "interleaved", **case.options}
+        return slow_code(position, 16, options["base"], options["layout"])
 
 
 def test_positions_may_lie_anywhere() -> None:

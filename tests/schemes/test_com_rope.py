@@ -5,26 +5,21 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
-    CLOSE_POSITIONS,
     build,
-    check_gradients,
     check_rotation_keeps_close_positions_apart,
     close,
-    decoded,
+    close_positions,
     grid,
     normal,
-    on_paths,
     pair_by_pair,
-    perturbed,
     seeded,
-    vectors,
 )
 from scipy.linalg import expm
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.errors import ConfigError
+from posenc_compare.attention import Mask
 from posenc_compare.schemes import create
 from posenc_compare.schemes.com_rope import ComRope
 from posenc_compare.schemes.lie_re import LieRe
@@ -32,7 +27,7 @@ from posenc_compare.schemes.rope_2d import Rope2d
 from posenc_compare.schemes.shared.blocks import TurnedBlocks
 
 BOTH = Mask(causal=False)
-KINDS = ["ld", "ap"]
+KINDS, SIDES = ["ld", "ap"], ["height", "width"]
 
 
 def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> ComRope:
@@ -62,34 +57,61 @@ def slow_turn(
     return torch.cat(turned)
 
 
-CASES = [
-    ({}, (5, 5)),
-    ({"block": 4, "height": 3, "width": 9}, (3, 9)),
-    ({"block": 2}, (5, 5)),
-    ({"kind": "ap"}, (5, 5)),
-    ({"kind": "ap", "block": 4, "height": 1, "width": 9}, (1, 9)),
-    ({"kind": "ap", "block": 2}, (5, 5)),
-]
+class TestComRope(LogitTests):
+    name = "com_rope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 25}
+    places = ids().tolist()
+    cases = [
+        {},
+        {"block": 4, "height": 3, "width": 9},
+        {"block": 2},
+        {"kind": "ap"},
+        {"kind": "ap", "block": 4, "height": 1, "width": 9},
+        {"kind": "ap", "block": 2},
+    ]
+    gradients = [
+        Case({"kind": kind, "block": block}, head_dim=8)
+        for kind in KINDS
+        for block in (2, 4)
+    ]
+    changes = [{"kind": "ap"}, {"block": 4}, {"height": 6}, {"width": 6}]
+    errors = [
+        *(
+            (
+                {"block": block},
+                f"block must be at least 2 and divide head_dim, got {block} and 16",
+            )
+            for block in (0, 1, -2, 3, 32)
+        ),
+        (
+            {"kind": "ap", "block": 16},
+            "block must divide half of head_dim, got 16 and 16",
+        ),
+        *(({name: -1}, f"{name} must be at least 1, got -1") for name in SIDES),
+    ]
+
+    def trained(self, case: Case) -> ComRope:
+        return self.build(case).requires_grad_(False)
+
+    def logits(self, t: Inputs) -> Tensor:
+        sides = [t.option(name) or 5 for name in SIDES]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query = slow_turn(t.scheme, h, t.q[b, h, i], t.positions[b, i], sides)
+            key = slow_turn(t.scheme, h, t.k[b, h, j], t.positions[b, j], sides)
+            return (query @ key).item() / math.sqrt(16)
+
+        return pair_by_pair(t.q, logit)
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        for kind in KINDS:
+            scheme = make(kind=kind).requires_grad_(False)
+            places = close_positions(scheme)
+            check_rotation_keeps_close_positions_apart(scheme.query, places)
 
 
-@pytest.mark.parametrize(("options", "sides"), CASES, ids=str)
-def test_equals_the_slow_reference(
-    options: dict[str, Any], sides: tuple[int, int]
-) -> None:
-    q, k, v = vectors(2, 2, 5, 16)
-    scheme = make(**options).requires_grad_(False)
-    places = ids()
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        query = slow_turn(scheme, h, q[b, h, i], places[b, i], sides)
-        key = slow_turn(scheme, h, k[b, h, j], places[b, j], sides)
-        return (query @ key).item() / math.sqrt(16)
-
-    call = {"scheme": scheme, "positions": places, "mask": BOTH}
-    expected = pair_by_pair(q, logit)
-    close(attention_logits(q, k, **call), expected, 1e-12)
-    for read in on_paths(q, k, v, **call):
-        close(read, expected.softmax(-1) @ v, 1e-12)
+def test_a_block_may_be_the_whole_head() -> None:
+    assert make(kind="ld", block=16).block == 16
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,26 +131,6 @@ def test_generators_commute_and_those_of_lie_re_do_not(kind: str) -> None:
 
     assert commutator(make(kind=kind)) < 1e-12
     assert commutator(build(LieRe)) > 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block", [2, 8])
-def test_logits_depend_on_offsets_of_each_axis_alone(kind: str, block: int) -> None:
-    q, k, _ = vectors(2, 2, 5, 16)
-    scheme = make(kind=kind, block=block).requires_grad_(False)
-    here, there, *scaled = (
-        attention_logits(q, k, scheme=scheme, positions=p, mask=BOTH)
-        for p in (
-            ids(),
-            ids() + torch.tensor([20, 300]),
-            ids() * torch.tensor([2, 1]),
-            ids() * torch.tensor([1, 2]),
-        )
-    )
-    close(here, there, 1e-11)
-    for other in scaled:
-        assert (here - other).abs().max() > 0.1
-    assert scheme.facts.relative
 
 
 def test_axial_blocks_of_two_are_axial_rope() -> None:
@@ -166,15 +168,6 @@ def test_lie_re_at_the_same_generators_is_the_same() -> None:
         close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_generators_are_no_encoding(kind: str) -> None:
-    q, k, _ = vectors(2, 2, 5, 16)
-    scheme = make(kind=kind).requires_grad_(False)
-    scheme.matrix.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=ids())
-    close(got, attention_logits(q, k, scheme=create("nope"), positions=ids()[..., 0]))
-
-
 def test_start_and_parameters() -> None:
     scheme = make(512, heads=4)
     assert scheme.matrix.shape == (4, 64, 8, 8)
@@ -186,64 +179,3 @@ def test_start_and_parameters() -> None:
     assert [p.shape for p in make(kind="ap").parameters()] == [(2, 2, 8, 8)]
     assert {p.dtype for p in create("com_rope").parameters()} == {torch.float32}
     assert ComRope.facts.per_layer
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block", [2, 4])
-def test_gradients(kind: str, block: int) -> None:
-    scheme = perturbed(make(8, kind=kind, block=block), 0.3)
-    check_gradients(scheme, *vectors(1, 2, 3, 8), ids(1, 3))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("steps", [[3, 2], [1] * 5], ids=str)
-def test_decoding_in_pieces_equals_the_whole(kind: str, steps: list[int]) -> None:
-    q, k, v = vectors(2, 2, 5, 16)
-    scheme = make(kind=kind).requires_grad_(False)
-    whole = attention(q, k, v, scheme=scheme, positions=ids())
-    close(decoded(q, k, v, steps, scheme=scheme, positions=ids()), whole)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"kind": "ap"}, {"block": 4}, {"height": 6}, {"width": 6}, {"seed": 1}],
-    ids=str,
-)
-def test_each_option_changes_the_output(changed: dict[str, Any]) -> None:
-    x = normal(2, 2, 5, 16)
-    one, other = make(), make(**changed)
-    assert (one.query(x, ids()) - other.query(x, ids())).abs().max() > 0.1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_close_positions_stay_apart_in_bfloat16(kind: str) -> None:
-    scheme = make(kind=kind).requires_grad_(False)
-    places = CLOSE_POSITIONS[:, None].expand(3, 2)
-    check_rotation_keeps_close_positions_apart(scheme.query, places)
-
-
-@pytest.mark.parametrize("block", [0, 1, -2, 3, 32])
-def test_block_out_of_range(block: int) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"com_rope: block must be at least 2 and divide head_dim, "
-        f"got {block} and 16",
-    ):
-        make(block=block)
-
-
-def test_block_that_leaves_one_axis_more() -> None:
-    with pytest.raises(
-        ConfigError, match="com_rope: block must divide half of head_dim, got 16 and 16"
-    ):
-        make(kind="ap", block=16)
-    assert make(kind="ld", block=16).block == 16
-
-
-@pytest.mark.parametrize("name", ["height", "width"])
-def test_side_out_of_range(name: str) -> None:
-    options: dict[str, Any] = {name: -1}
-    with pytest.raises(
-        ConfigError, match=f"com_rope: {name} must be at least 1, got -1"
-    ):
-        make(**options)

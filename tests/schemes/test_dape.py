@@ -1,22 +1,23 @@
 """DAPE against its network written out, one pair of tokens at a time."""
 
-import math
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
-    check_bias_keeps_close_positions_apart,
-    check_gradients,
     close,
+    dot,
     drawn,
     normal,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Facts, Geometry, Scheme, Variant, create
 from posenc_compare.schemes.call import PairBias
@@ -24,6 +25,7 @@ from posenc_compare.schemes.dape import ROWS, Dape
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 7
 SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
+Bias = Callable[[int, int, int, int], float]
 PLACES = [0, 1, 3, 9, 4, 5, 30]
 
 
@@ -31,60 +33,60 @@ def make(**options: Any) -> Dape:
     return drawn(build(Dape, options, model_dim=HEADS * WIDTH, heads=HEADS))
 
 
-def slow(scheme: Dape, bias: list[Tensor], scale: float) -> Tensor:
+def slow(scheme: Dape, q: Tensor, k: Tensor, bias: Bias, scale: float) -> Tensor:
     """A + B + f(A, B), f a layer, LeakyReLU with slope 0.01, and a layer."""
-    q, k, _ = vectors(*SHAPE)
     first, second = scheme.hidden, scheme.out
-    logits = torch.zeros(BATCH, HEADS, LENGTH, LENGTH).double()
-    for b in range(BATCH):
-        for i in range(LENGTH):
-            for j in range(LENGTH):
-                a = [float(q[b, h, i] @ k[b, h, j]) * scale for h in range(HEADS)]
-                c = [float(bias[h][i, j]) for h in range(HEADS)]
-                units = []
-                for row, start in zip(first.weight.tolist(), first.bias, strict=True):
-                    z = float(start)
-                    z += sum(u * x for u, x in zip(row, a + c, strict=True))
-                    units.append(z if z > 0 else 0.01 * z)
-                for h in range(HEADS):
-                    row, start = second.weight[h].tolist(), float(second.bias[h])
-                    added = sum(u * x for u, x in zip(row, units, strict=True)) + start
-                    logits[b, h, i, j] = a[h] + c[h] + added
+    logits = torch.zeros(*q.shape[:3], q.shape[2]).double()
+    for b, i, j in product(range(len(q)), *[range(q.shape[2])] * 2):
+        a = [float(q[b, h, i] @ k[b, h, j]) * scale for h in range(HEADS)]
+        c = [bias(b, h, i, j) for h in range(HEADS)]
+        units = []
+        for row, start in zip(first.weight.tolist(), first.bias, strict=True):
+            z = float(start) + dot(row, a + c)
+            units.append(z if z > 0 else 0.01 * z)
+        for h in range(HEADS):
+            added = dot(second.weight[h].tolist(), units) + float(second.bias[h])
+            logits[b, h, i, j] = a[h] + c[h] + added
     return logits
 
 
-def slow_alibi() -> list[Tensor]:
-    places = torch.tensor(PLACES)
-    distance = (places[:, None] - places).abs()
-    return [-slope * distance for slope in (1 / 16, 1 / 256, 1 / 4)]
+class TestDape(LogitTests):
+    name = "dape"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
+    places = [PLACES, PLACES[::-1]]
+    half_atol = 1e-4
+    cases = [{}, {"base": "t5_bias", "width": 5}]
+    gradients = [{"base": "t5_bias", "width": 4}]
+    changes = [{"base": "t5_bias"}, {"width": 7}]
+    errors = [
+        *(
+            (
+                {"base": base},
+                f"base must be a scheme that adds a bias and .* got '{base}'",
+            )
+            for base in ("rope", "nope", "learned", "dape", "cope", "fox")
+        ),
+        ({"base": "alibie"}, "^unknown scheme 'alibie'; did you mean alibi"),
+        ({"width": 0}, "width must be at least 1, got 0"),
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Over ALiBi, or over T5, which has buckets and does not divide products."""
+        edges = [*range(17), 19, 21, 24, 27, 31]
+
+        def bias(b: int, h: int, i: int, j: int) -> float:
+            distance = int(t.positions[b, i] - t.positions[b, j])
+            if "base" not in t.case.options:
+                return -abs(distance) * (1 / 16, 1 / 256, 1 / 4)[h]
+            bucket = sum(edge <= max(distance, 0) for edge in edges) - 1
+            return t.scheme.base.get_parameter("table")[bucket, h].item()
+
+        scale = 1.0 if "base" in t.case.options else WIDTH**-0.5
+        return slow(t.scheme, t.q, t.k, bias, scale)
 
 
-def test_equals_the_slow_reference_over_alibi() -> None:
-    q, k, v = vectors(*SHAPE)
-    scheme, positions = make(), torch.tensor(PLACES)
-    expected = slow(scheme, slow_alibi(), WIDTH**-0.5)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    close(got, expected)
-    out = attention(
-        q, k, v, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    close(out, expected.softmax(-1) @ v)
-
-
-def test_equals_the_slow_reference_over_t5() -> None:
-    q, k, _ = vectors(*SHAPE)
-    scheme, positions = make(base="t5_bias", width=5), torch.tensor(PLACES)
-    table = scheme.base.get_parameter("table")
-    edges = torch.tensor([*range(17), 19, 21, 24, 27, 31])  # t5_bias's buckets
-    distance = (positions[:, None] - positions).clamp(min=0)
-    bucket = (edges <= distance[..., None]).sum(-1) - 1
-    expected = slow(scheme, [table[bucket, h] for h in range(HEADS)], 1.0)
-    got = attention_logits(q, k, scheme=scheme, positions=positions)
-    seen = got.isfinite()
-    close(got[seen], expected[seen])
-    assert scheme.query_init_gain(WIDTH) == WIDTH**-0.5
+def test_the_gain_of_queries_is_that_of_the_base() -> None:
+    assert make(base="t5_bias").query_init_gain(WIDTH) == WIDTH**-0.5
 
 
 class Pairs(Scheme):
@@ -110,8 +112,11 @@ def test_a_base_with_a_pair_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     places = torch.tensor(PLACES).double()
     q, k, _ = vectors(*SHAPE)
     offsets, pairs = places - places[:, None], (places[:, None] + 2 * places) / 10
-    bias = [offsets / 7 + (h + 1) * pairs for h in range(HEADS)]
-    expected = slow(scheme, bias, WIDTH**-0.5)
+
+    def bias(b: int, h: int, i: int, j: int) -> float:
+        return float(offsets[i, j] / 7 + (h + 1) * pairs[i, j])
+
+    expected = slow(scheme, q, k, bias, WIDTH**-0.5)
     got = attention_logits(q, k, scheme=scheme, positions=places.long())
     seen = got.isfinite()
     close(got[seen], expected[seen])
@@ -119,21 +124,6 @@ def test_a_base_with_a_pair_bias(monkeypatch: pytest.MonkeyPatch) -> None:
         attention_logits(
             q, k, scheme=scheme, positions=places.long(), mask=Mask(causal=False)
         )
-
-
-@pytest.mark.parametrize("base", ["alibi", "t5_bias"])
-def test_a_silent_network_leaves_the_base(base: str) -> None:
-    q, k, _ = vectors(*SHAPE)
-    scheme, positions = make(base=base), torch.tensor(PLACES)
-    scheme.out.weight.zero_()
-    scheme.out.bias.zero_()
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    alone = attention_logits(
-        q, k, scheme=scheme.base, positions=positions, mask=Mask(causal=False)
-    )
-    close(got, alone, 1e-14)
 
 
 def test_many_queries_go_through_the_network_in_parts() -> None:
@@ -152,38 +142,6 @@ def test_many_queries_go_through_the_network_in_parts() -> None:
         close(part, rows)
 
 
-def test_gradient_reaches_network_and_base() -> None:
-    q, k, v = (x[:1, :, :4] for x in vectors(*SHAPE))
-    scheme = make(base="t5_bias", width=4).requires_grad_()
-    check_gradients(scheme, q, k, v, torch.arange(4))
-
-
-def test_heads_are_mixed() -> None:
-    q, k, _ = vectors(*SHAPE)
-    scheme, positions = make(), torch.tensor(PLACES)
-    before = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    q[:, 0] += 1
-    after = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    assert (after - before)[:, 1:].abs().max() > 0.1
-
-
-def test_each_option_changes_the_output() -> None:
-    q, k, _ = vectors(*SHAPE)
-
-    def logits(**options: Any) -> Tensor:
-        positions = torch.tensor(PLACES)
-        return attention_logits(
-            q, k, scheme=make(**options), positions=positions, mask=Mask(causal=False)
-        )
-
-    for options in ({"base": "t5_bias"}, {"width": 7}):
-        assert (logits() - logits(**options)).abs().max() > 1e-2
-
-
 def test_sizes() -> None:
     scheme = create("dape", model_dim=64, heads=4)
     assert {n: tuple(p.shape) for n, p in scheme.named_parameters()} == {
@@ -192,47 +150,6 @@ def test_sizes() -> None:
         "out.weight": (4, 32),
         "out.bias": (4,),
     }
-
-
-def test_bfloat16_keeps_close_positions_apart() -> None:
-    one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
-    check_bias_keeps_close_positions_apart(make(), one, atol=1e-4)
-
-
-@pytest.mark.parametrize("base", ["rope", "nope", "learned", "dape", "cope", "fox"])
-def test_base_must_be_a_bias(base: str) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"dape: base must be a scheme that adds a bias and nothing else, "
-        f"got '{base}'",
-    ):
-        make(base=base)
-
-
-def test_unknown_base() -> None:
-    with pytest.raises(
-        ConfigError, match="unknown scheme 'alibie'; did you mean alibi"
-    ):
-        make(base="alibie")
-
-
-def test_width_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="dape: width must be at least 1, got 0"):
-        make(width=0)
-
-
-def test_heads_come_before_biases() -> None:
-    q, k, _ = vectors(*SHAPE)
-    scheme, positions = make(), torch.tensor(PLACES)
-    scheme.hidden.weight[:, :HEADS] = 0  # deaf to the logits
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    content = q @ k.mT / math.sqrt(WIDTH)
-    other = attention_logits(
-        2 * q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    close(other - got, content)
 
 
 def test_facts_are_those_of_the_base() -> None:

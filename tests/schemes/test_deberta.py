@@ -2,23 +2,22 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
     build,
-    check_bias_keeps_close_positions_apart,
-    close,
     dot,
     drawn,
-    on_paths,
+    pair_by_pair,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
+from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.deberta import Deberta, bucket_edges
 
@@ -54,45 +53,49 @@ def project(weight: Tensor, head: int, vector: list[float]) -> list[float]:
     return [dot(row, vector) for row in weight.view(HEADS, WIDTH, DIM)[head].tolist()]
 
 
-def slow(scheme: Deberta, reach: int, buckets: int, index: str) -> Tensor:
-    """Content to content, content to position, position to content."""
-    q, k, _ = vectors(*SHAPE)
-    span, table = buckets or reach, scheme.table.tolist()
-    logits = torch.zeros(BATCH, HEADS, LENGTH, LENGTH).double()
+class TestDeberta(LogitTests):
+    name = "deberta"
+    sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH, "length": 8}
+    places = [PLACES, PLACES[::-1]]
+    half, half_atol = Case(length=16), 1e-4
+    cases = [
+        {"reach": reach, "buckets": buckets, "p2c_index": index}
+        for index in ("code", "paper")
+        for reach, buckets in ((2, 0), (5, 0), (40, 0), (20, 8))
+    ]
+    changes = [{"reach": 4}, {"buckets": 4}, {"p2c_index": "paper"}]
+    errors = [
+        ({"reach": -1}, "reach must be 0 or more, got -1"),
+        *(
+            (
+                {"reach": 10, "buckets": buckets},
+                f"buckets must be even, at least 4 and less than .*, got {buckets}",
+            )
+            for buckets in (-2, 2, 7, 18, 20)
+        ),
+    ]
 
-    def row(distance: int) -> list[float]:
-        step = slow_bucket(distance, buckets, reach) if buckets else distance
-        return table[slow_row(step, span)]
+    def logits(self, t: Inputs) -> Tensor:
+        """Content to content, content to position, position to content."""
+        scheme, places = t.scheme, t.positions.tolist()
+        reach, buckets = t.option("reach"), t.option("buckets")
+        span, table = buckets or reach, scheme.table.tolist()
 
-    for h in range(HEADS):
-        for i in range(LENGTH):
-            for j in range(LENGTH):
-                distance = PLACES[i] - PLACES[j]
-                key_row = project(scheme.to_keys.weight, h, row(distance))
-                turned = distance if index == "code" else -distance
-                query_row = project(scheme.to_queries.weight, h, row(turned))
-                for b in range(BATCH):
-                    query, key = q[b, h, i].tolist(), k[b, h, j].tolist()
-                    total = dot(query, key) + dot(query, key_row) + dot(key, query_row)
-                    logits[b, h, i, j] = total / math.sqrt(3 * WIDTH)
-    return logits
+        @cache
+        def projected(layer: Tensor, head: int, distance: int) -> list[float]:
+            step = slow_bucket(distance, buckets, reach) if buckets else distance
+            return project(layer, head, table[slow_row(step, span)])
 
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            distance = places[b][i] - places[b][j]
+            turned = distance if t.option("p2c_index") == "code" else -distance
+            key_row = projected(scheme.to_keys.weight, h, distance)
+            query_row = projected(scheme.to_queries.weight, h, turned)
+            query, key = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            total = dot(query, key) + dot(query, key_row) + dot(key, query_row)
+            return total / math.sqrt(3 * WIDTH)
 
-@pytest.mark.parametrize("index", ["code", "paper"])
-@pytest.mark.parametrize(("reach", "buckets"), [(2, 0), (5, 0), (40, 0), (20, 8)])
-def test_equals_the_slow_reference(reach: int, buckets: int, index: str) -> None:
-    q, k, v = vectors(*SHAPE)
-    scheme = make(reach=reach, buckets=buckets, p2c_index=index)
-    positions = torch.tensor(PLACES)
-    expected = slow(scheme, reach, buckets, index)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    close(got, expected)
-    ahead = torch.ones(LENGTH, LENGTH).triu(1).bool()
-    out = expected.masked_fill(ahead, -math.inf).softmax(-1) @ v
-    for read in on_paths(q, k, v, scheme=scheme, positions=positions):
-        close(read, out)
+        return pair_by_pair(t.q, logit)
 
 
 def test_reach_is_the_length_unless_given() -> None:
@@ -103,11 +106,6 @@ def test_reach_is_the_length_unless_given() -> None:
     assert torch.equal(default, given)
     assert make(length=5).table.shape == (10, DIM)
     assert make(buckets=4).table.shape == (8, DIM)
-
-
-def test_rows_at_the_ends() -> None:
-    rows = make(reach=3).rows(torch.tensor([-9, -3, -2, 0, 2, 3, 9]))
-    assert rows.tolist() == [0, 0, 1, 3, 5, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -134,71 +132,7 @@ def test_buckets_equal_the_published_rule_away_from_ties() -> None:
         assert bucket == 128 + math.ceil(exact)
 
 
-def test_index_conventions_differ_in_the_key_term_alone() -> None:
-    q, k, _ = vectors(*SHAPE)
-    positions = torch.tensor(PLACES)
-    code, paper = (
-        make(p2c_index=index, length=40).requires_grad_(False)
-        for index in ("code", "paper")
-    )
-
-    def logits(scheme: Deberta) -> Tensor:
-        return attention_logits(
-            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-        )
-
-    difference = logits(code) - logits(paper)
-    assert difference.abs().max() > 0.5
-    assert difference.diagonal(dim1=-2, dim2=-1).abs().max() < 1e-14
-    for scheme in (code, paper):
-        scheme.to_queries.weight.zero_()
-    close(logits(code), logits(paper), 1e-14)
-
-
-def test_an_empty_table_is_no_encoding_on_a_smaller_scale() -> None:
-    q, k, _ = vectors(*SHAPE)
-    scheme, positions = make(), torch.tensor(PLACES)
-    scheme.table.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=positions)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
-    close(got * math.sqrt(3), nope, 1e-14)
-
-
-@pytest.mark.parametrize(
-    "options", [{"reach": 4}, {"buckets": 4}, {"p2c_index": "paper"}]
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, k, _ = vectors(*SHAPE)
-
-    def logits(**options: Any) -> Tensor:
-        positions = torch.tensor(PLACES)
-        return attention_logits(q, k, scheme=make(**options), positions=positions)
-
-    change = logits(**options) - logits()
-    assert change[logits().isfinite()].abs().max() > 1e-2
-
-
 def test_initial_spread() -> None:
     scheme = create("deberta", model_dim=128, heads=2, length=256)
     for parameter in scheme.parameters():
         assert parameter.std().item() == pytest.approx(0.02, rel=0.03)
-
-
-def test_bfloat16_keeps_close_positions_apart() -> None:
-    one = torch.ones(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
-    check_bias_keeps_close_positions_apart(make(length=16), one, atol=1e-4)
-
-
-def test_reach_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="deberta: reach must be 0 or more, got -1"):
-        make(reach=-1)
-
-
-@pytest.mark.parametrize("buckets", [-2, 2, 7, 18, 20])
-def test_buckets_out_of_range(buckets: int) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"deberta: buckets must be even, at least 4 and less than twice 9, "
-        f"got {buckets}",
-    ):
-        make(reach=10, buckets=buckets)

@@ -6,18 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    check_causal_mask_is_needed,
-    close,
-    decoded,
     normal,
-    pair_by_pair,
-    rotation_by_complex,
     vectors,
 )
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, create
 from posenc_compare.schemes.dual_chunk import DualChunk
 
@@ -44,28 +39,51 @@ def released(chunk: int, local: int) -> int:
     return min(last_of_chunk + chunk, chunk + local)
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize(
-    ("chunk", "local", "far"),
-    [(6, 4, 9), (6, 4, 0), (4, 1, 0), (5, 2, 20), (3, 3, 0), (3, 7, 0), (1, 1, 0)],
-)
-def test_equals_the_slow_reference(
-    chunk: int, local: int, far: int, layout: str
-) -> None:
-    q, k, v = vectors(2, 2, 8, 8)
-    options = {"chunk": chunk, "local": local, "far": far}
-    scheme = make(layout=layout, base=100.0, **options)
-    options["far"] = far or released(chunk, local)
+class TestDualChunk(RotaryTests):
+    name, rotates = "dual_chunk", "rope"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    places = [PLACES.tolist(), (PLACES + 7).tolist()]
+    cases = [
+        {"chunk": chunk, "local": local, "far": far, "layout": layout, "base": 100.0}
+        for chunk, local, far in (
+            *(
+                (6, 4, 9),
+                (6, 4, 0),
+                (4, 1, 0),
+                (5, 2, 20),
+                (3, 3, 0),
+                (3, 7, 0),
+                (1, 1, 0),
+            ),
+        )
+        for layout in ("adjacent", "half")
+    ]
+    changes = [
+        (PAPER, change)
+        for change in (
+            *(
+                {"base": 50.0},
+                {"layout": "half"},
+                {"chunk": 5},
+                {"local": 2},
+                {"far": 15},
+            ),
+        )
+    ]
+    errors = [
+        ({"chunk": -1}, "chunk must be at least 0, got -1"),
+        ({"local": -1}, "local must be at least 0, got -1"),
+        ({"chunk": 6, "local": 4, "far": 8}, "far must be 0 or at least 9, .*, got 8"),
+        ({"chunk": 3, "local": 7, "far": 4}, "far must be 0 or at least 5, .*, got 4"),
+        ({"far": -1}, "far must be 0 or at least 47, .*, got -1"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ]
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        past = read_at(int(PLACES[i]), int(PLACES[j]), **options)
-        factors = [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
-        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
-
-    expected = pair_by_pair(q, logit, causal=True)
-    close(attention_logits(q, k, scheme=scheme, positions=PLACES), expected)
-    got = attention(q, k, v, scheme=scheme, positions=PLACES)
-    close(got, expected.softmax(-1) @ v)
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        chunk, local = t.option("chunk"), t.option("local")
+        far = t.option("far") or released(chunk, local)
+        past = read_at(query, key, chunk, local, far)
+        return [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
 
 
 def test_the_figure_of_the_paper() -> None:
@@ -88,30 +106,6 @@ def test_one_chunk_is_rope() -> None:
         assert torch.equal(got, expected)
 
 
-def test_two_chunks_are_rope_where_all_queries_are_local() -> None:
-    q, k, _ = vectors(2, 2, 8, 8)
-    places = torch.tensor([0, 1, 3, 5, 6, 8, 10, 11])
-    rope = create("rope", model_dim=16, heads=2)
-    expected = attention_logits(q, k, scheme=rope, positions=places)
-    for local, same in ((6, True), (5, False)):
-        scheme = make(chunk=6, local=local, far=20)
-        got = attention_logits(q, k, scheme=scheme, positions=places)
-        assert torch.equal(got, expected) == same
-
-
-def test_it_is_not_relative() -> None:
-    q, k, _ = vectors(1, 2, 8, 8)
-    scheme = make(**PAPER)
-    assert not scheme.facts.relative
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=PLACES + start)
-        for start in (0, 1)
-    )
-    assert (here - there).nan_to_num().abs().max() > 1e-2
-    # Seven positions back it is seven, or less where it is no local query.
-    assert [read_at(i, i - 7, **PAPER) for i in (9, 10, 11)] == [7, 6, 5]
-
-
 def test_a_key_of_a_later_chunk_is_read_as_rope_reads_it() -> None:
     q, k, _ = vectors(1, 2, 3, 8)
     places = torch.tensor([13, 2, 0])
@@ -119,15 +113,6 @@ def test_a_key_of_a_later_chunk_is_read_as_rope_reads_it() -> None:
     expected = attention_logits(q, k, scheme=rope, positions=places)
     got = attention_logits(q, k, scheme=make(**PAPER), positions=places)
     assert torch.equal(got, expected)
-
-
-@pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5]], ids=str)
-def test_decoding_in_parts(steps: list[int]) -> None:
-    q, k, v = vectors(2, 2, 8, 8)
-    ids = torch.stack([PLACES, PLACES + 7])
-    scheme = make(**PAPER)
-    whole = attention(q, k, v, scheme=scheme, positions=ids)
-    close(decoded(q, k, v, steps, scheme=scheme, positions=ids), whole)
 
 
 def test_defaults_are_shares_of_the_length() -> None:
@@ -154,34 +139,3 @@ def test_the_numbers_of_the_paper_go_one_too_far_as_released() -> None:
     geometry = Geometry(length=64, head_dim=8)
     assert DualChunk(geometry, chunk=48, local=16).far == 64
     assert DualChunk(geometry, chunk=48, local=16, far=63).far == 63
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"base": 9_000.0}, {"layout": "half"}, {"chunk": 9}, {"local": 4}, {"far": 15}],
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, positions = normal(1, 2, 40, 8), torch.arange(40)
-    got = attention(q, q, q, scheme=make(16, **options), positions=positions)
-    plain = attention(q, q, q, scheme=make(16), positions=positions)
-    assert (got - plain).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunk": -1}, "dual_chunk: chunk must be at least 0, got -1"),
-        ({"local": -1}, "dual_chunk: local must be at least 0, got -1"),
-        ({"chunk": 6, "local": 4, "far": 8}, "far must be 0 or at least 9, .*, got 8"),
-        ({"chunk": 3, "local": 7, "far": 4}, "far must be 0 or at least 5, .*, got 4"),
-        ({"far": -1}, "far must be 0 or at least 47, .*, got -1"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
-    ],
-)
-def test_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
-
-
-def test_it_needs_a_causal_mask() -> None:
-    check_causal_mask_is_needed(make(), 8)

@@ -1,23 +1,18 @@
 """FIRE against loops over hidden units, one pair at a time."""
 
 import math
-from typing import Any
 
-import pytest
 import torch
+from schemes.reference import BiasTests, Inputs
 from schemes.tools import (
+    CLOSE_POSITIONS,
     build,
-    check_causal_mask_is_needed,
     close,
-    content_plus,
-    normal,
     perturbed,
-    vectors,
 )
 from torch import Tensor
 
 from posenc_compare.attention import attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.fire import ROWS, Fire
 
 PLACES = [0, 1, 2, 19, 25, 400]
@@ -43,69 +38,42 @@ def slow(scheme: Fire, head: int, query: int, key: int) -> float:
     return out
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+class TestFire(BiasTests):
+    name = "fire"
+    sizes = {"heads": 3, "head_dim": 8}
+    noise = 1.0
+    half_atol = 1e-4
+    places = [PLACES, [place + 3 for place in PLACES]]
+    cases = [
         {},
         {"threshold": 512.0},
         {"threshold": 20.0},
         {"c": 2.0, "hidden": 5, "threshold": 3.0},
-    ],
-)
-@pytest.mark.parametrize("noise", [0.05, 1.0])
-def test_equals_the_slow_reference(noise: float, options: dict[str, Any]) -> None:
-    scheme = make(noise, **options)
-    q, k, _ = vectors(2, 3, 6, 8)
-    positions = torch.tensor([PLACES, [p + 3 for p in PLACES]])
-    got = attention_logits(q, k, scheme=scheme, positions=positions)
+    ]
+    changes = [{"threshold": 20.0}, {"c": 0.5}, {"hidden": 8}]
+    errors = [
+        ({name: value}, f"{name} must be greater than 0, got {value}")
+        for name, value in (
+            *(("threshold", -1), ("c", 0), ("c", -1), ("hidden", 0), ("hidden", -1)),
+        )
+    ]
 
-    def bias(b: int, h: int, i: int, j: int) -> float:
-        return slow(scheme, h, int(positions[b, i]), int(positions[b, j]))
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        return slow(t.scheme, h, query, key)
 
-    close(got, content_plus(q, k, bias, causal=True))
+
+def test_autocast_keeps_close_positions_apart() -> None:
+    scheme, zero = make(1.0).float(), torch.zeros(1, 3, 3, 8)
+    call = {"scheme": scheme, "positions": CLOSE_POSITIONS}
+    with torch.autocast("cpu", torch.bfloat16):
+        got = attention_logits(zero, zero, **call)
+    assert torch.equal(got, attention_logits(zero, zero, **call))
+    assert got[0, 0, 2].unique().numel() == 3
 
 
 def logits(scheme: Fire, positions: Tensor) -> Tensor:
     zero = torch.zeros(1, 3, len(positions), 8, dtype=torch.float64)
     return attention_logits(zero, zero, scheme=scheme, positions=positions)[0]
-
-
-def test_at_distance_zero_it_is_the_perceptron_of_zero() -> None:
-    scheme = make(1.0)
-    expected = scheme.fall(torch.relu(scheme.rise(torch.zeros(1).double())))
-    diagonal = logits(scheme, torch.tensor(PLACES)).diagonal(dim1=1, dim2=2)
-    torch.testing.assert_close(diagonal, expected[:, None].expand(-1, 6))
-
-
-def test_a_linear_perceptron_is_affine_in_the_share() -> None:
-    scheme = make(0.3, threshold=20.0)
-    with torch.no_grad():
-        scheme.rise.weight.abs_()
-        scheme.rise.bias.fill_(1.0)  # every unit is open for all shares
-    got = logits(scheme, torch.tensor(PLACES))
-    shares = torch.zeros(6, 6, dtype=torch.float64)
-    for i in range(6):
-        for j in range(i + 1):
-            threshold = scheme.stretch.item() * 20
-            shares[i, j] = share(scheme.c.item(), threshold, PLACES[i], PLACES[j])
-    slope = (scheme.fall.weight @ scheme.rise.weight)[:, 0]
-    start = scheme.fall.weight.sum(-1) + scheme.fall.bias
-    expected = start[:, None, None] + slope[:, None, None] * shares
-    seen = got.isfinite()
-    close(got[seen], expected[seen])
-
-
-def test_is_relative_up_to_the_threshold_alone() -> None:
-    scheme = make(0.3, threshold=50.0)
-    reach = 50 * scheme.stretch.item()
-    assert 30 < reach < 200
-    positions = torch.arange(10)
-    seen = torch.ones(10, 10).tril().bool()
-    here = logits(scheme, positions)[:, seen]
-    near = logits(scheme, positions + int(reach) - 10)[:, seen]
-    far = logits(scheme, positions + 500)[:, seen]
-    close(near, here, 1e-13)
-    assert (far - here).abs().max() > 1e-2
 
 
 def test_blocks_of_rows_join() -> None:
@@ -119,39 +87,6 @@ def test_blocks_of_rows_join() -> None:
     assert torch.equal(got[0][seen], whole[0].permute(2, 0, 1)[seen])
 
 
-def test_all_parameters_are_trained() -> None:
-    scheme = make(0.1)
-    bias = scheme.bias(torch.arange(9)[None], torch.arange(9)[None])
-    (bias * normal(*bias.shape)).sum().backward()
-    for name, parameter in scheme.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().max() > 1e-6, name
-
-
-@pytest.mark.parametrize("options", [{"threshold": 20.0}, {"c": 0.5}, {"hidden": 8}])
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    positions = torch.tensor(PLACES)
-    change = logits(make(**options), positions) - logits(make(), positions)
-    assert change[change.isfinite()].abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_low_precision_keeps_close_positions_apart(dtype: torch.dtype) -> None:
-    positions = torch.tensor([15_962, 15_966, 15_968])
-    scheme = make(1.0).float()
-    zero = torch.zeros(1, 3, 3, 8, dtype=dtype)
-    with torch.autocast("cpu", torch.bfloat16):
-        got = attention_logits(zero, zero, scheme=scheme, positions=positions)
-    assert got.dtype == torch.float32
-    wide = scheme.double()
-    for i in range(3):
-        for j in range(i + 1):
-            expected = slow(wide, 0, int(positions[i]), int(positions[j]))
-            assert got[0, 0, i, j].item() == pytest.approx(expected, abs=1e-4)
-    assert got[0, 0, 2].unique().numel() == 3
-
-
 def test_a_cast_scheme_computes_in_float32() -> None:
     scheme = make(0.3).bfloat16()
     bias = scheme.bias(torch.arange(4)[None], torch.arange(4)[None])
@@ -159,22 +94,6 @@ def test_a_cast_scheme_computes_in_float32() -> None:
     wide = expected.bias(torch.arange(4)[None], torch.arange(4)[None])
     assert bias.dtype == torch.float32
     close(bias.double(), wide, 1e-5)
-
-
-def test_needs_a_causal_mask() -> None:
-    check_causal_mask_is_needed(make(), 8)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("threshold", -1), ("c", 0), ("c", -1), ("hidden", 0), ("hidden", -1)],
-)
-def test_options_out_of_range(name: str, value: int) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"fire: {name} must be greater than 0, got {value}",
-    ):
-        make(**{name: value})
 
 
 def test_the_sign_of_trained_numbers_does_not_matter() -> None:

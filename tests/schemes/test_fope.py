@@ -1,22 +1,24 @@
 """FoPE against sums of cosines and sines, one pair at a time."""
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
     build,
     channels_of_pair,
     check_gradients,
-    check_rotation_keeps_close_positions_apart,
     close,
+    dot,
     normal,
+    pair_by_pair,
     vectors,
 )
+from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.fope import Fope, identity
 from posenc_compare.schemes.hope import Hope
 from posenc_compare.schemes.rope import Rope
@@ -37,65 +39,70 @@ def trained(**options: Any) -> Fope:
     return scheme
 
 
-def slow_turn(
-    scheme: Fope, row: list[float], head: int, place: int, rule: dict[str, Any]
-) -> list[float]:
-    width, base = len(row), rule.get("base", 1e4)
-    speeds = [base ** (-2 * m / width) for m in range(width // 2)]
-    if rule.get("floor", True):
-        speeds = [s for s in speeds if s >= 2 * math.pi / rule["trained"]]
-    outputs = min(len(speeds), width // 4) if rule.get("floor", True) else width // 2
-    out = []
-    for m in range(width // 2):
-        if m < outputs:
-            c = sum(
-                math.cos(place * s) * scheme.cosines[head, n, m].item()
-                for n, s in enumerate(speeds)
-            )
-            t = sum(
-                math.sin(place * s) * scheme.sines[head, n, m].item()
-                for n, s in enumerate(speeds)
-            )
-        else:
-            c, t = 1.0, 1.0 if rule.get("pad") == "official" else 0.0
-        one, other = channels_of_pair(m, width, rule.get("layout", "half"))
-        a, b = row[one], row[other]
-        out += [(one, a * c - b * t), (other, b * c + a * t)]
-    return [value for _, value in sorted(out)]
-
-
-@pytest.mark.parametrize("pad", ["paper", "official"])
-@pytest.mark.parametrize("floor", [True, False])
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"trained": 512},
-        {"trained": 100_000},  # more frequencies than outputs
-        {"trained": 20, "layout": "adjacent", "base": 100.0},
-    ],
-    ids=str,
-)
-def test_equals_the_slow_reference(rule: dict[str, Any], floor: bool, pad: str) -> None:
-    rule = {**rule, "floor": floor, "pad": pad}
-    scheme = trained(**rule)
-    q, k, _ = vectors(1, 2, 6, 16)
-    turned = [
-        [
-            [
-                slow_turn(scheme, x[0, h, i].tolist(), h, PLACES[i], rule)
-                for i in range(6)
-            ]
-            for h in range(2)
-        ]
-        for x in (q, k)
-    ]
-    expected = torch.tensor(turned, dtype=torch.float64)
-    with torch.no_grad():
-        got = attention_logits(
-            q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
+class TestFope(RotaryTests):
+    name = "fope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 512}
+    noise, atol = 0.5, 1e-11
+    cases = [
+        Case({"floor": floor, "pad": pad, **options}, length=length)
+        for pad, floor in product(("paper", "official"), (True, False))
+        for length, options in (
+            (512, {}),
+            (100_000, {}),  # more frequencies than outputs
+            (20, {"layout": "adjacent", "base": 100.0}),
         )
-    wanted = expected[0] @ expected[1].mT / math.sqrt(16)
-    close(got[0], wanted, 1e-11)
+    ]
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "adjacent"},
+        {"gain": 0.4},
+        {"floor": False},
+        {"pad": "official"},
+    ]
+    # A trained table is the same at the start.
+    test_every_option_is_changed = None
+    errors = [
+        *(
+            (
+                Case(length=length, head_dim=head_dim),
+                "length must be at least 7 and head_dim 4 to leave one pair above the "
+                f"floor, got {length} and {head_dim}",
+            )
+            for head_dim, length in ((16, 6), (2, 512))
+        ),
+        ({"gain": -0.1}, r"gain must be 0 or more, got -0\.1"),
+    ]
+
+    def turned(self, t: Inputs, x: Tensor, head: int, place: int) -> list[float]:
+        """Return the channels of a query or key by sums of cosines and sines."""
+        row, width, scheme = x.tolist(), len(x), t.scheme
+        speeds = [t.option("base") ** (-2 * m / width) for m in range(width // 2)]
+        outputs = width // 2
+        if t.option("floor"):
+            least = 2 * math.pi / scheme.geometry.length
+            speeds = [speed for speed in speeds if speed >= least]
+            outputs = min(len(speeds), width // 4)
+        out = [0.0] * width
+        for m in range(width // 2):
+            c, s = 1.0, 1.0 if t.option("pad") == "official" else 0.0
+            if m < outputs:
+                cosines, sines = scheme.cosines[head, :, m], scheme.sines[head, :, m]
+                c = dot((math.cos(place * w) for w in speeds), cosines.tolist())
+                s = dot((math.sin(place * w) for w in speeds), sines.tolist())
+            one, other = channels_of_pair(m, width, t.option("layout"))
+            out[one] = row[one] * c - row[other] * s
+            out[other] = row[other] * c + row[one] * s
+        return out
+
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query = self.turned(t, t.q[b, h, i], h, places[b][i])
+            key = self.turned(t, t.k[b, h, j], h, places[b][j])
+            return dot(query, key) / math.sqrt(16)
+
+        return pair_by_pair(t.q, logit)
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -139,77 +146,7 @@ def test_noise_is_as_large_as_the_released_code_draws_it() -> None:
     assert (noise[0] - noise[1]).abs().max() > std  # drawn apart
 
 
-def test_official_pad_doubles_what_is_left_over() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([0, 7, 400])
-    rest = [*range(4, 8), *range(12, 16)]
-    paper, official = (
-        make(pad=pad).query(x, positions)[..., rest] for pad in ("paper", "official")
-    )
-    assert torch.equal(paper, x[..., rest])
-    ratio = official.square().sum(-1) / paper.square().sum(-1)
-    torch.testing.assert_close(ratio, torch.full_like(ratio, 2), rtol=1e-14, atol=0)
-
-
-def test_a_shift_changes_logits() -> None:
-    q, k, _ = vectors(1, 2, 5, 16)
-    positions = torch.arange(5)
-
-    def change(gain: float) -> float:
-        scheme = make(gain=gain)
-        here, there = (
-            attention_logits(
-                q, k, scheme=scheme, positions=ids, mask=Mask(causal=False)
-            )
-            for ids in (positions, positions + 64)
-        )
-        return (here - there).abs().max().item()
-
-    assert change(0.3) > 0.01
-    assert change(0.0) < 1e-12
-
-
 def test_tables_are_frozen_unless_learned() -> None:
     assert not any(p.requires_grad for p in make().parameters())
     scheme = trained(learned=True, trained=100)
     check_gradients(scheme, *vectors(1, 2, 3, 16), torch.tensor([0, 3, 50]))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"base": 9_000.0},
-        {"layout": "adjacent"},
-        {"gain": 0.4},
-        {"floor": False},
-        {"pad": "official"},
-        {"trained": 100},
-    ],
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([5, 50, 400])
-    change = make(**options).query(x, positions) - make().query(x, positions)
-    assert change.abs().max() > 1e-4
-
-
-def test_close_positions_stay_apart_in_bfloat16() -> None:
-    check_rotation_keeps_close_positions_apart(make().query)
-
-
-def test_odd_head() -> None:
-    with pytest.raises(ConfigError, match="fope: head_dim must be even, got 7"):
-        make(7)
-
-
-@pytest.mark.parametrize(("head_dim", "trained"), [(16, 6), (2, 512)])
-def test_no_pair_would_turn(head_dim: int, trained: int) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"fope: length must be at least 7 and head_dim 4 to leave one pair "
-        f"above the floor, got {trained} and {head_dim}",
-    ):
-        make(head_dim, trained)
-
-
-def test_gain_out_of_range() -> None:
-    with pytest.raises(ConfigError, match=r"fope: gain must be 0 or more, got -0\.1"):
-        make(gain=-0.1)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import build, close, normal, perturbed
+from schemes.reference import Case, EmbedTests
+from schemes.tools import build, perturbed
 
-from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.fourier_learned import FourierLearned
 
 
@@ -39,17 +39,34 @@ def slow(scheme: FourierLearned, position: float) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize("normalised", [False, True])
-@pytest.mark.parametrize("features", [0, 2, 10])
-def test_equals_the_slow_reference(features: int, normalised: bool) -> None:
-    scheme = make(noise=1.0, features=features, hidden=5, normalised=normalised)
-    x, positions = normal(2, 4, 6, seed=9), [[0, 1, 39, 400], [7, 3, -2, 12]]
-    got = scheme.embed(x, torch.tensor(positions))
-    for b in range(2):
-        for i in range(4):
-            place = positions[b][i] / (40 if normalised else 1)
-            expected = x[b, i] + torch.tensor(slow(scheme, place), dtype=torch.float64)
-            close(got[b, i], expected)
+class TestFourierLearned(EmbedTests):
+    name = "fourier_learned"
+    sizes = {"model_dim": 6, "heads": 1, "length": 40}
+    noise = 1.0
+    cases = [
+        {"features": features, "hidden": 5, "normalised": normalised}
+        for features in (0, 2, 10)
+        for normalised in (False, True)
+    ]
+    half = Case({"gamma": 0.5}, model_dim=32)
+    wrong_width = 8, r"the width must be 6, .* 8"
+    changes = [
+        {"features": 4},
+        {"hidden": 16},
+        {"gamma": 5.0},
+        {"spread": "std"},
+        {"normalised": True},
+    ]
+    errors = [
+        ({"features": 3}, "features must be even and at least 2, got 3"),
+        ({"features": -2}, "features must be even and at least 2, got -2"),
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"gamma": 0.0}, "gamma must be greater than 0, got 0.0"),
+    ]
+
+    def code(self, scheme: Any, case: Case, position: int) -> list[float]:
+        length = scheme.geometry.length if case.options.get("normalised") else 1
+        return slow(scheme, position / length)
 
 
 def test_readings_of_gamma() -> None:
@@ -59,63 +76,3 @@ def test_readings_of_gamma() -> None:
         assert scheme.waves.weight.std().item() == pytest.approx(std, rel=0.08)
     one, other = (make(gamma=1.0, spread=spread) for spread in ("variance", "std"))
     assert torch.equal(one.waves.weight, other.waves.weight)
-
-
-def test_frequencies_are_trained() -> None:
-    scheme = make(noise=0.5)
-    scheme.embed(normal(1, 5, 6), torch.arange(5)).square().sum().backward()
-    for name, parameter in scheme.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().max() > 1e-6, name
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"features": 4},
-        {"hidden": 16},
-        {"gamma": 5.0},
-        {"spread": "std"},
-        {"normalised": True},
-    ],
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    x, positions = normal(1, 6, 6), torch.arange(6) * 5
-    change = make(**options).embed(x, positions) - make().embed(x, positions)
-    assert change.abs().max() > 1e-4
-
-
-def test_bfloat16_is_rounded_once() -> None:
-    scheme = make(32, gamma=0.5, noise=0.5)
-    positions = torch.tensor([15_962, 15_966, 15_968])  # two are one in bfloat16
-    code = scheme.embed(torch.zeros(1, 3, 32).bfloat16(), positions)[0]
-    expected = [slow(scheme, p) for p in positions.tolist()]
-    wide = torch.tensor(expected, dtype=torch.float64)
-    assert ((code.double() - wide).abs() <= 2.0**-8 * wide.abs() + 1e-12).all()
-    assert code.unique(dim=0).shape[0] == 3
-
-
-def test_autocast_changes_nothing() -> None:
-    scheme, x = make(noise=0.5).float(), normal(1, 3, 6).float()
-    plain = scheme.embed(x, torch.arange(3))
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(scheme.embed(x, torch.arange(3)), plain)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"features": 3}, "features must be even and at least 2, got 3"),
-        ({"features": -2}, "features must be even and at least 2, got -2"),
-        ({"hidden": 0}, "hidden must be at least 1, got 0"),
-        ({"gamma": 0.0}, "gamma must be greater than 0, got 0.0"),
-    ],
-)
-def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=f"fourier_learned: {message}"):
-        make(**options)
-
-
-def test_another_width() -> None:
-    with pytest.raises(ShapeError, match=r"fourier_learned: the width must be 6, .* 8"):
-        make().embed(normal(1, 2, 8), torch.arange(2))

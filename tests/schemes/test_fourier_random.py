@@ -1,13 +1,13 @@
 """Random Fourier features against one cosine and one sine at a time."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
-from schemes.tools import build, close, normal
+from schemes.reference import Case, EmbedTests
+from schemes.tools import build, normal
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes.fourier_random import FourierRandom
 
 
@@ -25,24 +25,26 @@ def slow(scheme: FourierRandom, position: int, length: int) -> list[float]:
     return [math.cos(a) for a in angles] + [math.sin(a) for a in angles]
 
 
-def test_equals_the_slow_reference() -> None:
-    scheme, x = make(), normal(2, 5, 8)
-    positions = [[0, 1, 49, 50, 7], [400, 3, -2, 0, 25]]
-    got = scheme.embed(x, torch.tensor(positions))
-    for b in range(2):
-        for i in range(5):
-            code = torch.tensor(slow(scheme, positions[b][i], 50), dtype=torch.float64)
-            close(got[b, i], x[b, i] + code)
-    q = normal(1, 1, 5, 8, seed=1)
-    logits = attention_logits(
-        q,
-        got[:1, None],
-        scheme=scheme,
-        positions=torch.arange(5),
-        mask=Mask(causal=False),
-    )
-    expected = q @ got[:1, None].mT / math.sqrt(8)  # it acts nowhere else
-    close(logits, expected)
+class TestFourierRandom(EmbedTests):
+    name = "fourier_random"
+    sizes = {"model_dim": 8, "heads": 1, "length": 50}
+    cases = [{}, Case({"sigma": 4.0}, length=7)]
+    half = Case({"sigma": 1000.0}, model_dim=32, length=16_000)
+    wrong_width = 6, r"the width must be 8, .* 6"
+    changes = [{"sigma": 4.0}]
+    errors = [
+        (Case(model_dim=7), "model_dim must be even, got 7"),
+        *(
+            ({"sigma": sigma}, f"sigma must be greater than 0, got {sigma}")
+            for sigma in (0.0, -1.0)
+        ),
+    ]
+
+    def trained(self, case: Case) -> FourierRandom:
+        return self.build(case)
+
+    def code(self, scheme: Any, case: Case, position: int) -> list[float]:
+        return slow(scheme, position, scheme.geometry.length)
 
 
 @pytest.mark.parametrize("sigma", [1.0, 10.0])
@@ -59,12 +61,6 @@ def test_inner_products_are_near_a_gaussian(sigma: float) -> None:
             assert products[p, q].item() == pytest.approx(gaussian, abs=0.025)
 
 
-def test_every_code_has_the_same_norm() -> None:
-    code = make(32).embed(torch.zeros(1, 60, 32).double(), torch.arange(60))
-    squares = code.square().sum(-1)
-    close(squares, torch.full_like(squares, 16))
-
-
 def test_frequencies_are_drawn_kept_and_not_trained() -> None:
     scheme, other = make(2000, seed=0), make(2000, seed=1)
     assert scheme.frequencies.std().item() == pytest.approx(10, rel=0.1)
@@ -75,42 +71,3 @@ def test_frequencies_are_drawn_kept_and_not_trained() -> None:
     other.load_state_dict(scheme.state_dict())
     x, positions = normal(1, 4, 2000), torch.arange(4)
     assert torch.equal(other.embed(x, positions), scheme.embed(x, positions))
-
-
-def test_length_and_sigma_scale_the_same_frequencies() -> None:
-    x, positions = torch.zeros(1, 30, 8).double(), torch.arange(30)
-    code = make(sigma=4.0, length=60).embed(x, positions)
-    assert (make(sigma=8.0, length=60).embed(x, positions) - code).abs().max() > 0.1
-    same = make(sigma=8.0, length=120).embed(x, positions)
-    close(same, code, 1e-06)  # drawn in float32
-
-
-def test_bfloat16_is_rounded_once() -> None:
-    scheme = make(32, length=16_000, sigma=1000.0)
-    positions = torch.tensor([15_962, 15_966, 15_968])  # two are one in bfloat16
-    code = scheme.embed(torch.zeros(1, 3, 32).bfloat16(), positions)
-    expected = [slow(scheme, p, 16_000) for p in positions.tolist()]
-    wide = torch.tensor(expected, dtype=torch.float64)
-    assert (code[0].double() - wide).abs().max() <= 2.0**-8
-    assert code[0].unique(dim=0).shape[0] == 3
-
-
-def test_odd_width() -> None:
-    with pytest.raises(
-        ConfigError, match="fourier_random: model_dim must be even, got 7"
-    ):
-        make(7)
-
-
-def test_another_width() -> None:
-    with pytest.raises(ShapeError, match=r"fourier_random: the width must be 8, .* 6"):
-        make().embed(normal(1, 2, 6), torch.arange(2))
-
-
-@pytest.mark.parametrize("sigma", [0.0, -1.0])
-def test_sigma_out_of_range(sigma: float) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"fourier_random: sigma must be greater than 0, got {sigma}",
-    ):
-        make(sigma=sigma)

@@ -1,29 +1,23 @@
 """FoX against products of gates, one pair of tokens at a time."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
 import torch.nn.functional as F
+from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
-    check_causal_mask_is_needed,
-    check_gradients,
-    check_position_ids_are_not_used,
     close,
-    decoded,
     dot,
     drawn,
     normal,
-    on_paths,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
-from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Call, create
-from posenc_compare.schemes.call import index_grid
+from posenc_compare.schemes import create
 from posenc_compare.schemes.fox import Fox
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 8, 10
@@ -40,75 +34,27 @@ def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return q, k, v, normal(BATCH, LENGTH, DIM, seed=3)
 
 
-def slow(scheme: Fox) -> Tensor:
-    """Logits `q k / sqrt(d) + log` of the product of the gates of j + 1 ... i."""
-    q, k, _, x = inputs()
-    weight, bias = scheme.gate.weight.tolist(), scheme.gate.bias.tolist()
-    logits = torch.full((BATCH, HEADS, LENGTH, LENGTH), -math.inf).double()
-    for b in range(BATCH):
-        for h in range(HEADS):
-            for i in range(LENGTH):
-                kept = 1.0
-                for j in range(i, -1, -1):
-                    content = dot(q[b, h, i].tolist(), k[b, h, j].tolist())
-                    logits[b, h, i, j] = content / math.sqrt(WIDTH) + math.log(kept)
-                    z = dot(weight[h], x[b, j].tolist()) + bias[h]
-                    kept *= 1 / (1 + math.exp(-z))
-    return logits
+class TestFox(LogitTests):
+    name = "fox"
+    sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
+    atol = 1e-13
+    gradients = [{}]
+    changes = [{"std": 0.5}, {"bias": 5.0}]
+    errors = [({"std": -0.1}, r"std must be 0 or more, got -0\.1")]
+    test_bfloat16_keeps_close_positions_apart = None
 
-
-def test_equals_the_slow_reference() -> None:
-    q, k, v, x = inputs()
-    scheme = make()
-    state = scheme.token_state(x)
-    expected = slow(scheme)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    close(got, expected, 1e-13)
-    for read in on_paths(q, k, v, scheme=scheme, positions=RUN, state=state):
-        close(read, expected.softmax(-1) @ v, 1e-13)
-
-
-@pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5], [0, 2, 0, 6]], ids=str)
-def test_state_goes_on_from_the_past(steps: list[int]) -> None:
-    q, k, v, x = inputs()
-    got = decoded(q, k, v, steps, scheme=make(), positions=RUN, x=x)
-    close(got, slow(make()).softmax(-1) @ v, 1e-13)
-
-
-def test_a_late_query_still_sees_itself_undiminished() -> None:
-    # A constant in a row is lost in the softmax, so the bias itself is looked at.
-    q, k, _, x = inputs()
-    scheme = make()
-    state = scheme.token_state(x)
-    call = Call(q[:, :, 5:], k, RUN[None, 5:], RUN[None], state)
-    added = scheme.pair_bias(call)(*index_grid(BATCH, HEADS, 3, LENGTH, q.device))
-    expected = slow(scheme)[:, :, 5:] - q[:, :, 5:] @ k.mT / math.sqrt(WIDTH)
-    seen = expected.isfinite()
-    close(added[seen], expected[seen], 1e-13)
-
-
-def test_open_gates_are_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.gate.bias.fill_(100.0)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    close(got, nope, 1e-14)
-
-
-def test_gates_without_weights_are_a_slope_for_each_head() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.gate.weight.zero_()
-    slopes = torch.tensor([0.25, 0.0625]).double()
-    scheme.gate.bias.copy_(-torch.expm1(slopes).log())  # sigmoid is exp(-slope)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    distance = RUN[:, None] - RUN
-    alibi = q @ k.mT / math.sqrt(WIDTH) - slopes[:, None, None] * distance
-    seen = got.isfinite()
-    close(got[seen], alibi[seen], 1e-13)
+    def logits(self, t: Inputs) -> Tensor:
+        """`q k / sqrt(d) + log` of the product of the gates of j + 1 ... i."""
+        weight, bias = t.scheme.gate.weight.tolist(), t.scheme.gate.bias.tolist()
+        logits = torch.full((*t.q.shape[:3], t.q.shape[2]), -math.inf).double()
+        for b, h, i in product(*map(range, t.q.shape[:3])):
+            kept = 1.0
+            for j in range(i, -1, -1):
+                content = dot(t.q[b, h, i].tolist(), t.k[b, h, j].tolist())
+                logits[b, h, i, j] = content / math.sqrt(WIDTH) + math.log(kept)
+                z = dot(weight[h], t.x[b, j].tolist()) + bias[h]
+                kept *= 1 / (1 + math.exp(-z))
+        return logits
 
 
 def test_cable_is_the_same_with_the_sign_of_the_layer_turned() -> None:
@@ -144,28 +90,3 @@ def test_sums_are_exact_far_into_a_text() -> None:
     steps = state[0, :, 0].diff()
     expected = torch.full_like(steps, -math.log(2))
     close(steps, expected, 1e-7)
-
-
-def test_position_ids_are_not_used() -> None:
-    q, k, _, x = inputs()
-    check_position_ids_are_not_used(make(), q, k, x)
-
-
-def test_gradient() -> None:
-    q, k, v, x = (part[:1] for part in inputs())
-    check_gradients(make().requires_grad_(), q, k, v, RUN, x)
-
-
-def test_needs_its_state() -> None:
-    q, k, *_ = inputs()
-    with pytest.raises(ConfigError, match="fox: needs the state that token_state"):
-        attention_logits(q, k, scheme=make(), positions=RUN)
-
-
-def test_needs_a_causal_mask() -> None:
-    check_causal_mask_is_needed(make(), WIDTH)
-
-
-def test_options_out_of_range() -> None:
-    with pytest.raises(ConfigError, match=r"fox: std must be 0 or more, got -0\.1"):
-        make(std=-0.1)

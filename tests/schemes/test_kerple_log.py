@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from schemes.tools import build, close, content_plus, normal, perturbed, vectors
+from schemes.reference import BiasTests, Inputs
+from schemes.tools import build, close, perturbed
 
-from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes.kerple_log import KerpleLog
 from posenc_compare.schemes.shared.bounds import bounded
 
@@ -21,20 +21,14 @@ def slow(steepness: float, rate: float, distance: int) -> float:
     return -max(steepness, 0.01) * math.log(1 + max(rate, 0.01) * distance)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("noise", [0.3, 2.0])
-def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
-    scheme = make(noise=noise)
-    q, k, _ = vectors(2, 3, 6, 8)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
-    )
+class TestKerpleLog(BiasTests):
+    name = "kerple_log"
+    sizes = {"heads": 3, "head_dim": 8}
+    noise = 2.0
 
-    def bias(_: int, h: int, i: int, j: int) -> float:
-        numbers = scheme.steepness[h].item(), scheme.rate[h].item()
-        return slow(*numbers, abs(PLACES[i] - PLACES[j]))
-
-    close(got, content_plus(q, k, bias, causal))
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        numbers = t.scheme.steepness[h].item(), t.scheme.rate[h].item()
+        return slow(*numbers, abs(query - key))
 
 
 def test_the_bounds_are_met_in_the_reference() -> None:
@@ -49,14 +43,6 @@ def test_starts_as_released() -> None:
         assert 0 <= parameter.min() < 0.01
         assert most - 0.01 < parameter.max() <= most
         assert parameter.mean().item() == pytest.approx(most / 2, rel=0.05)
-
-
-def test_is_even_and_falls_with_the_distance() -> None:
-    offsets = torch.arange(-500, 501)
-    bias = make(noise=0.3).offset_bias(offsets)
-    assert torch.equal(bias, bias.flip(1))
-    assert (bias[:, 500] == 0).all()
-    assert (bias[:, 500:].diff(dim=1) < 0).all()
 
 
 @pytest.mark.parametrize(("value", "kept"), [(-3.0, 0.01), (0.5, 0.5)])
@@ -85,26 +71,3 @@ def test_bounded() -> None:
     assert torch.equal(got[2:5], x[2:5])
     expected = torch.tensor([0.01, 0.01, 0.01, 0.3, 2.0, 2.0], dtype=torch.float64)
     close(got, expected, 1e-15)
-
-
-def test_distances_are_not_rounded_to_bfloat16() -> None:
-    positions = torch.tensor([15_363, 15_367, 15_962])
-    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
-    scheme = make(noise=0.3)
-    logits = attention_logits(
-        zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
-    assert logits[0, 0, 0].unique().numel() == 3
-    for n, (i, j) in ((4, (0, 1)), (599, (0, 2)), (595, (1, 2))):
-        expected = slow(scheme.steepness[1].item(), scheme.rate[1].item(), n)
-        assert logits[0, 1, i, j].item() == pytest.approx(expected, rel=1e-6)
-
-
-def test_trained_paths_agree() -> None:
-    scheme, x = make(noise=0.3), normal(1, 3, 12, 8)
-    positions = torch.arange(12)
-    strided, plain = (
-        attention(x, x, x, scheme=scheme, positions=positions, path=path)
-        for path in ("strided", "plain")
-    )
-    close(strided, plain)

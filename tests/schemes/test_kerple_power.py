@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from schemes.tools import build, content_plus, perturbed, vectors
+from schemes.reference import BiasTests, Inputs
+from schemes.tools import build, perturbed
 
-from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.kerple_power import KerplePower
 from posenc_compare.schemes.shared.slopes import slopes
@@ -22,22 +22,16 @@ def slow(factor: float, exponent: float, distance: int) -> float:
     return -max(factor, 0.01) * distance ** min(max(exponent, 0.01), 2.0)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("noise", [0.3, 2.0])
-def test_equals_the_slow_reference(noise: float, causal: bool) -> None:
-    scheme = make(heads=6, noise=noise)
-    q, k, _ = vectors(2, 6, 6, 8)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=causal)
-    )
+class TestKerplePower(BiasTests):
+    name = "kerple_power"
+    sizes = {"heads": 6, "head_dim": 8}
+    noise = 2.0
+    # The bias is up to 300 ** 2, and the rounding error grows with it.
+    rtol, half_atol = 1e-14, 1e-4
 
-    def bias(_: int, h: int, i: int, j: int) -> float:
-        numbers = scheme.factor[h].item(), scheme.exponent[h].item()
-        return slow(*numbers, abs(PLACES[i] - PLACES[j]))
-
-    # The bias is up to 3000 ** 2, and the rounding error grows with it.
-    expected = content_plus(q, k, bias, causal)
-    torch.testing.assert_close(got, expected, rtol=1e-14, atol=1e-12)
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        numbers = t.scheme.factor[h].item(), t.scheme.exponent[h].item()
+        return slow(*numbers, abs(query - key))
 
 
 def test_the_bounds_are_met_in_the_reference() -> None:
@@ -70,13 +64,6 @@ def test_starts_as_released() -> None:
         assert parameter.mean().item() == pytest.approx(most / 2, rel=0.05)
 
 
-def test_is_even_and_zero_at_the_query() -> None:
-    bias = make(noise=2.0).offset_bias(torch.arange(-500, 501))
-    assert torch.equal(bias, bias.flip(1))
-    assert (bias[:, 500] == 0).all()
-    assert (bias[:, 500:].diff(dim=1) < 0).all()
-
-
 def test_gradients_are_finite_at_distance_zero_and_pass_the_bounds() -> None:
     scheme = make()
     with torch.no_grad():
@@ -89,14 +76,3 @@ def test_gradients_are_finite_at_distance_zero_and_pass_the_bounds() -> None:
         expected = sum(-factor * n**exponent * math.log(n) for n in range(1, 10))
         assert scheme.exponent.grad[h].item() == pytest.approx(expected, rel=1e-12)
     assert scheme.exponent[2].item() == 7.0
-
-
-def test_distances_are_not_rounded_to_bfloat16() -> None:
-    positions = torch.tensor([0, 599, 600])  # 599 is 600 in bfloat16
-    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
-    scheme = make(noise=0.3)
-    logits = attention_logits(zero, zero, scheme=scheme, positions=positions)
-    for h in range(3):
-        for i, n in ((1, 599), (2, 600)):
-            expected = slow(scheme.factor[h].item(), scheme.exponent[h].item(), n)
-            assert logits[0, h, i, 0].item() == pytest.approx(expected, rel=1e-6)

@@ -6,30 +6,27 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
-    CLOSE_POSITIONS,
     build,
-    check_gradients,
     check_rotation_keeps_close_positions_apart,
     close,
-    decoded,
+    close_positions,
     grid,
     normal,
-    on_paths,
     pair_by_pair,
-    perturbed,
     seeded,
     vectors,
 )
 from scipy.linalg import expm
 from torch import Tensor
 
-from posenc_compare.attention import Mask, Session, attention, attention_logits
-from posenc_compare.errors import ConfigError
+from posenc_compare.attention import Mask, Session, attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.lie_re import LieRe
 from posenc_compare.schemes.rope_2d import Rope2d
 
+SIDES = ["height", "width"]
 BOTH = Mask(causal=False)
 # Generators times positions have norms up to 1000 in the slow test. The exponential is
 # known to 1000 * 2 ** -52 then, and a logit sums some.
@@ -64,39 +61,54 @@ def slow_turn(
     return torch.cat(turned)
 
 
-def slow(
-    scheme: LieRe, q: Tensor, k: Tensor, places: Tensor, steps: tuple[int, int]
-) -> Tensor:
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        query = slow_turn(scheme, h, q[b, h, i], places[b, i], steps)
-        key = slow_turn(scheme, h, k[b, h, j], places[b, j], steps)
-        return (query @ key).item() / math.sqrt(q.shape[-1])
+class TestLieRe(LogitTests):
+    name = "lie_re"
+    sizes = {"model_dim": 16, "heads": 2, "length": 25}
+    places = ids().tolist()
+    atol = ROUNDING
+    cases = [
+        {},
+        Case({"block": 3}, head_dim=6),
+        {"block": 4, "by": "layer"},
+        {"block": 2, "height": 3, "width": 11},
+        Case({"block": 0, "height": 1, "width": 2}, head_dim=5),
+    ]
+    gradients = [{}, {"by": "layer", "block": 2}]
+    changes = [{"block": 4}, {"by": "layer"}, {"height": 6}, {"width": 6}]
+    errors = [
+        *(
+            (
+                {"block": block},
+                f"block must be at least 2 and divide head_dim, got {block} and 8",
+            )
+            for block in (1, -2, 3, 16)
+        ),
+        *(({name: -1}, f"{name} must be at least 1, got -1") for name in SIDES),
+    ]
 
-    with torch.no_grad():
-        return pair_by_pair(q, logit)
+    def build(self, case: Case) -> LieRe:
+        sizes = {"head_dim": 8, **case.sizes}
+        return make(**sizes, **case.options)
 
+    def trained(self, case: Case) -> LieRe:
+        return self.build(case).requires_grad_(False)
 
-# Head size, options, and by what row and column are divided.
-CASES = [
-    (8, {}, (4, 4)),
-    (6, {"block": 3}, (4, 4)),
-    (8, {"block": 4, "by": "layer"}, (4, 4)),
-    (8, {"block": 2, "height": 3, "width": 11}, (2, 10)),
-    (5, {"block": 0, "height": 1, "width": 2}, (1, 1)),
-]
+    def logits(self, t: Inputs) -> Tensor:
+        # Rows and columns are divided by the side less one, which is 5 by default.
+        steps = [max((t.option(name) or 5) - 1, 1) for name in SIDES]
 
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query = slow_turn(t.scheme, h, t.q[b, h, i], t.positions[b, i], steps)
+            key = slow_turn(t.scheme, h, t.k[b, h, j], t.positions[b, j], steps)
+            return (query @ key).item() / math.sqrt(t.q.shape[-1])
 
-@pytest.mark.parametrize(("head_dim", "options", "steps"), CASES, ids=str)
-def test_equals_the_slow_reference(
-    head_dim: int, options: dict[str, Any], steps: tuple[int, int]
-) -> None:
-    q, k, v = vectors(2, 2, 5, head_dim)
-    scheme = make(head_dim, **options).requires_grad_(False)
-    call = {"scheme": scheme, "positions": ids(), "mask": BOTH}
-    expected = slow(scheme, q, k, ids(), steps)
-    close(attention_logits(q, k, **call), expected, ROUNDING)
-    for read in on_paths(q, k, v, **call):
-        close(read, expected.softmax(-1) @ v, ROUNDING)
+        return pair_by_pair(t.q, logit)
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        for block in (2, 8):
+            scheme = make(16, block=block).requires_grad_(False)
+            places = close_positions(scheme)
+            check_rotation_keeps_close_positions_apart(scheme.query, places)
 
 
 def test_turns_keep_lengths_and_angles() -> None:
@@ -139,14 +151,6 @@ def test_an_image_is_the_smallest_square_that_holds_the_length(
     assert scheme.span == (max(1, side - 1), max(1, side - 1))
 
 
-def test_no_generators_are_no_encoding() -> None:
-    q, k, _ = vectors(2, 2, 5, 8)
-    scheme = make().requires_grad_(False)
-    scheme.entries.zero_()
-    got = attention_logits(q, k, scheme=scheme, positions=ids())
-    close(got, attention_logits(q, k, scheme=create("nope"), positions=ids()[..., 0]))
-
-
 def change_by_shift(scheme: LieRe) -> float:
     """Return the largest change of a logit if all places of a 5 x 5 image move."""
     q, k, _ = vectors(1, 2, 25, 8)
@@ -168,17 +172,6 @@ def test_logits_depend_on_more_than_offsets() -> None:
     assert change_by_shift(make()) > 1
 
 
-def test_one_axis_alone_is_relative() -> None:
-    q, k, _ = vectors(1, 2, 5, 8)
-    row = torch.stack([torch.zeros(5).long(), torch.arange(5)], dim=-1)
-    scheme = make().requires_grad_(False)
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=p, mask=BOTH)
-        for p in (row, row + torch.tensor([0, 7]))
-    )
-    close(here, there, 1e-12)
-
-
 def test_start_and_parameters() -> None:
     (entries,) = make(64, heads=4, block=64).parameters()
     assert entries.shape == (2, 4, 1, 64 * 63 // 2)
@@ -189,12 +182,6 @@ def test_start_and_parameters() -> None:
     assert make(32, heads=4).entries.shape == (2, 4, 4, 28)
     assert make(32, heads=4, by="layer").entries.shape == (2, 1, 4, 28)
     assert LieRe.facts.per_layer
-
-
-@pytest.mark.parametrize("block", [2, 4])
-def test_gradients(block: int) -> None:
-    scheme = perturbed(make(4, block=block), 0.3)
-    check_gradients(scheme, *vectors(1, 2, 3, 4), ids(1, 3))
 
 
 def test_turns_without_a_gradient_are_made_once_for_queries_and_keys(
@@ -212,46 +199,3 @@ def test_turns_without_a_gradient_are_made_once_for_queries_and_keys(
     assert len(made) == 3
     assert scheme.entries.grad is not None
     assert scheme.entries.grad.abs().min() > 0
-
-
-@pytest.mark.parametrize("steps", [[3, 2], [1] * 5], ids=str)
-def test_decoding_in_pieces_equals_the_whole(steps: list[int]) -> None:
-    q, k, v = vectors(2, 2, 5, 8)
-    scheme = make().requires_grad_(False)
-    whole = attention(q, k, v, scheme=scheme, positions=ids())
-    close(decoded(q, k, v, steps, scheme=scheme, positions=ids()), whole)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"block": 4}, {"by": "layer"}, {"height": 6}, {"width": 6}, {"seed": 1}],
-    ids=str,
-)
-def test_each_option_changes_the_output(changed: dict[str, Any]) -> None:
-    x = normal(2, 2, 5, 8)
-    one, other = make(), make(**changed)
-    assert (one.query(x, ids()) - other.query(x, ids())).abs().max() > 0.1
-
-
-@pytest.mark.parametrize("block", [2, 8])
-def test_close_positions_stay_apart_in_bfloat16(block: int) -> None:
-    scheme = make(16, block=block).requires_grad_(False)
-    places = CLOSE_POSITIONS[:, None].expand(3, 2)
-    check_rotation_keeps_close_positions_apart(scheme.query, places)
-
-
-@pytest.mark.parametrize(("block", "head_dim"), [(1, 8), (-2, 8), (3, 8), (16, 8)])
-def test_block_out_of_range(block: int, head_dim: int) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"lie_re: block must be at least 2 and divide head_dim, "
-        f"got {block} and {head_dim}",
-    ):
-        make(head_dim, block=block)
-
-
-@pytest.mark.parametrize("name", ["height", "width"])
-def test_side_out_of_range(name: str) -> None:
-    options: dict[str, Any] = {name: -1}
-    with pytest.raises(ConfigError, match=f"lie_re: {name} must be at least 1, got -1"):
-        make(**options)

@@ -1,14 +1,12 @@
 """The perceptron of the signed distance against loops over hidden units."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from schemes.tools import build, close, content_plus, normal, perturbed, vectors
+from schemes.reference import BiasTests, Case, Inputs
+from schemes.tools import build, perturbed
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.mlp_bias import MlpBias
 
 PLACES = [0, 1, 2, 19, 25, 400]
@@ -31,22 +29,23 @@ def slow(scheme: MlpBias, head: int, query: int, key: int, length: int) -> float
     return 16 / (1 + math.exp(-out)) if scheme.bounded else out
 
 
-@pytest.mark.parametrize("length", [30, 1])
-@pytest.mark.parametrize("bounded", [False, True])
-@pytest.mark.parametrize("inputs", ["log", "linear"])
-def test_equals_the_slow_reference(inputs: str, bounded: bool, length: int) -> None:
-    scheme = make(0.5, length, inputs=inputs, bounded=bounded, hidden=7)
-    q, k, _ = vectors(2, 3, 6, 8)
-    positions = torch.tensor(PLACES)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-    )
+class TestMlpBias(BiasTests):
+    name = "mlp_bias"
+    sizes = {"heads": 3, "head_dim": 8, "length": 30}
+    noise = 0.5
+    rtol, half_atol = 1e-14, 1e-5
+    cases = [
+        Case({"inputs": inputs, "bounded": bounded, "hidden": 7}, length=length)
+        for inputs in ("log", "linear")
+        for bounded in (False, True)
+        for length in (30, 1)
+    ]
+    half = Case({"hidden": 9})
+    changes = [{"inputs": "linear"}, {"hidden": 64}, {"bounded": False}]
+    errors = [({"hidden": 0}, "hidden must be at least 1, got 0")]
 
-    def bias(_: int, h: int, i: int, j: int) -> float:
-        return slow(scheme, h, PLACES[i], PLACES[j], length)
-
-    expected = content_plus(q, k, bias)
-    torch.testing.assert_close(got, expected, rtol=1e-14, atol=1e-12)
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        return slow(t.scheme, h, query, key, t.scheme.geometry.length)
 
 
 def test_starts_as_released() -> None:
@@ -58,67 +57,3 @@ def test_starts_as_released() -> None:
     assert make().rise.out_features == 512
     middle = make().offset_bias(torch.tensor([0]))
     assert torch.equal(middle, torch.full((3, 1), 8.0).double())
-
-
-def test_log_inputs_spread_short_distances() -> None:
-    scheme = make(length=9, bounded=False)
-    with torch.no_grad():
-        scheme.rise.weight.fill_(0.0)
-        scheme.rise.weight[0] = 1.0
-        scheme.fall.weight.fill_(0.0)
-        scheme.fall.weight[:, 0] = 1.0
-    got = scheme.offset_bias(torch.tensor([0, -1, -3, -7, -63, 1]))[0]
-    expected = torch.tensor([0, 1 / 3, 2 / 3, 1, 2, 0]).double()
-    close(got, expected, 1e-7)
-
-
-def test_tells_the_past_from_the_future() -> None:
-    offsets = torch.arange(-9, 10)
-    bias = make(0.5).offset_bias(offsets)
-    assert (bias - bias.flip(1))[:, :9].abs().min() > 1e-6
-    assert ((bias > 0) & (bias < 16)).all()
-
-
-def test_all_parameters_are_trained() -> None:
-    scheme = make(0.1)
-    bias = scheme.offset_bias(torch.arange(-9, 10))
-    (bias * normal(*bias.shape)).sum().backward()
-    for name, parameter in scheme.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().max() > 1e-6, name
-
-
-@pytest.mark.parametrize(
-    "options", [{"inputs": "linear"}, {"hidden": 64}, {"bounded": False}]
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    offsets = torch.arange(-20, 1)
-    change = make(**options).offset_bias(offsets) - make().offset_bias(offsets)
-    assert (change - change[:, -1:]).abs().max() > 1e-3  # by more than a constant
-
-
-def test_the_length_is_the_unit() -> None:
-    near = make(0.5, length=11).offset_bias(torch.arange(-10, 11))
-    far = make(0.5, length=101).offset_bias(torch.arange(-100, 101, 10))
-    close(near, far)
-
-
-def test_low_precision_keeps_close_positions_apart() -> None:
-    positions = torch.tensor([15_962, 15_966, 15_968])
-    scheme = make(0.5, hidden=9).float()
-    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
-    with torch.autocast("cpu", torch.bfloat16):
-        got = attention_logits(
-            zero, zero, scheme=scheme, positions=positions, mask=Mask(causal=False)
-        )
-    wide = scheme.double()
-    for i in range(3):
-        for j in range(3):
-            expected = slow(wide, 0, int(positions[i]), int(positions[j]), 30)
-            assert got[0, 0, i, j].item() == pytest.approx(expected, abs=1e-5)
-    assert got[0, 0, 0].unique().numel() == 3
-
-
-def test_hidden_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="mlp_bias: hidden must be at least 1, got 0"):
-        make(hidden=0)

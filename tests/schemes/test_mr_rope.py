@@ -7,21 +7,47 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
-    check_rotation_keeps_close_positions_apart,
-    close,
     normal,
-    pair_by_pair,
-    rotation_by_complex,
-    vectors,
 )
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
-PLACES = [0, 1, 7, 60, 200, 255]
+
+class TestMrRope(RotaryTests):
+    name = "mr_rope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 64}
+    half = Case({"factor": 4.0}, length=8192)
+    cases = [
+        Case({"layout": layout, "kind": kind, "factor": 4.0}, length=length)
+        for length, layout in ((64, "adjacent"), (64, "half"), (2048, "half"))
+        for kind in ("uni", "pro")
+    ]
+    changes = [
+        ({"factor": 4.0}, change)
+        for change in (
+            {"base": 9e3},
+            {"layout": "half"},
+            {"kind": "uni"},
+            {"factor": 4.5},
+        )
+    ]
+    errors = [
+        ({"factor": 0.5}, r"factor must be at least 1, got 0\.5"),
+        ({"factor": 0.0}, r"factor must be at least 1, got 0\.0"),
+        ({"base": 1.0}, r"base must be greater than 1, got 1\.0"),
+        ({"base": -2.0}, r"base must be greater than 1, got -2\.0"),
+        ({"kind": "new"}, "kind must be uni or pro, got 'new'"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        heat = (1 + 0.1 * math.log(4)) ** 2  # of a query and a key
+        found = slow_speeds(16, 1e4, t.scheme.geometry.length, 4.0, t.option("kind"))
+        return [heat * cmath.exp(1j * (query - key) * speed) for speed in found]
+
+
 # Base, training length, channels of a head, and the ends of the passage.
 CASES: list[tuple[float, int, int, int, int]] = [
     (5e5, 8192, 128, 18, 35),  # Llama 3
@@ -85,26 +111,6 @@ def test_frequencies_equal_the_slow_reference(
     # At most 17 products and powers, of 2**-53 each, in a number up to 1.
     expected = slow_speeds(head_dim, base, trained, factor, kind)
     assert got == pytest.approx(expected, rel=1e-14, abs=0)
-
-
-@both_kinds
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("trained", [64, 2048])
-def test_logits_equal_the_slow_reference(trained: int, layout: str, kind: str) -> None:
-    q, k, _ = vectors(1, 2, 6, 16)
-    scheme = make(trained=trained, layout=layout, kind=kind, factor=4.0)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(PLACES), mask=Mask(causal=False)
-    )
-    expected = slow_speeds(16, 1e4, trained, 4.0, kind)
-    heat = (1 + 0.1 * math.log(4)) ** 2  # of a query and a key
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        distance = PLACES[i] - PLACES[j]
-        factors = [heat * cmath.exp(1j * distance * speed) for speed in expected]
-        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
-
-    close(got, pair_by_pair(q, logit))
 
 
 @both_kinds
@@ -175,49 +181,3 @@ def test_a_longer_text_is_read_with_its_own_factor(length: int, kind: str) -> No
 def test_nothing_else_reads_within_training_or_once_scaled() -> None:
     assert make().schemes_for_length(64) == make().schemes_for_length(10) == {}
     assert make(factor=2.0).schemes_for_length(128) == {}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"base": 9_000.0}, {"layout": "half"}, {"kind": "uni"}, {"factor": 4.5}],
-    ids=str,
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([5, 50, 250])
-    one, other = make(factor=4.0), make(**{"factor": 4.0, **options})
-    assert (one.query(x, positions) - other.query(x, positions)).abs().max() > 1e-4
-
-
-def test_default_is_pro_at_factor_one() -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
-    named = make(base=10_000.0, layout="adjacent", kind="pro", factor=1.0)
-    assert torch.equal(make().query(x, positions), named.query(x, positions))
-    pro = make(factor=4.0, kind="pro").query(x, positions)
-    assert torch.equal(make(factor=4.0).query(x, positions), pro)
-
-
-@pytest.mark.parametrize("factor", [1.0, 4.0])
-def test_close_positions_stay_apart_in_bfloat16(factor: float) -> None:
-    scheme = make(trained=8192, factor=factor)
-    check_rotation_keeps_close_positions_apart(scheme.query)
-
-
-def test_odd_head() -> None:
-    with pytest.raises(ConfigError, match="mr_rope: head_dim must be even, got 7"):
-        make(7)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"factor": 0.5}, r"mr_rope: factor must be at least 1, got 0\.5"),
-        ({"factor": 0.0}, r"mr_rope: factor must be at least 1, got 0\.0"),
-        ({"base": 1.0}, r"mr_rope: base must be greater than 1, got 1\.0"),
-        ({"base": -2.0}, r"mr_rope: base must be greater than 1, got -2\.0"),
-        ({"kind": "new"}, "mr_rope: kind must be uni or pro, got 'new'"),
-    ],
-    ids=str,
-)
-def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import build, close, normal, pair_by_pair, vectors
+from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.schemes import Variant
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes.pope import Pope
 
 PLACES = [3, 0, 7, 100, 4096, 8]
@@ -39,22 +39,27 @@ def slow(
     return total / math.sqrt(len(q))
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("base", [10_000.0, 100.0])
-def test_equals_the_slow_reference(base: float, causal: bool) -> None:
-    q, k, _ = vectors(2, 2, 6, 8)
-    scheme = trained(base=base)
-    positions = torch.tensor(PLACES)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
-    )
+class TestPope(LogitTests):
+    name = "pope"
+    sizes = {"model_dim": 16, "heads": 2}
+    places = [PLACES, [0, 1, 2, 3, 50, 7]]
+    atol = 1e-11
+    cases = [{}, {"base": 100.0}]
+    changes = [{"base": 9_000.0}, {"start": "uniform"}]
+    test_bfloat16_keeps_close_positions_apart = None
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        query, key = q[b, h, i].tolist(), k[b, h, j].tolist()
-        phase = scheme.phase[h, 0].tolist()
-        return slow(query, key, PLACES[j] - PLACES[i], phase, base)
+    def trained(self, case: Case) -> Pope:
+        return trained(**case.options).requires_grad_(False)
 
-    close(got, pair_by_pair(q, logit, causal), 1e-11)
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query, key = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            phase, ahead = t.scheme.phase[h, 0].tolist(), places[b][j] - places[b][i]
+            return slow(query, key, ahead, phase, t.option("base"))
+
+        return pair_by_pair(t.q, logit)
 
 
 def test_phases_start_at_zero_or_uniform() -> None:
@@ -76,21 +81,6 @@ def test_phases_at_zero_can_still_move() -> None:
     assert (scheme.phase.grad != 0).all()
 
 
-def test_the_sign_of_a_channel_is_no_angle() -> None:
-    # Equal content at all places: without phases, the nearest key is the best.
-    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
-    rows = attention_logits(q, q, scheme=make(), positions=torch.arange(30))
-    assert (rows[0, :, -1].argmax(dim=-1) == 29).all()
-
-
-@pytest.mark.parametrize("options", [{"base": 9_000.0}, {"start": "uniform"}])
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, positions = normal(1, 2, 6, 8), torch.tensor(PLACES)
-    got = attention_logits(q, q, scheme=make(**options), positions=positions)
-    plain = attention_logits(q, q, scheme=make(), positions=positions)
-    assert (got - plain).nan_to_num().abs().max() > 1e-4
-
-
 def test_close_positions_in_bfloat16() -> None:
     q = normal(1, 2, 1, 8).bfloat16().expand(1, 2, 2, 8)
     scheme = trained().bfloat16()
@@ -103,10 +93,6 @@ def test_close_positions_in_bfloat16() -> None:
             expected = slow(row, row, places[0] - places[1], phase, 10_000.0)
             # The phase is clamped in bfloat16, to -2 pi rounded.
             assert got[h].item() == pytest.approx(expected, abs=0.02)
-
-
-def test_every_layer_has_phases_of_its_own() -> None:
-    assert Variant("pope").build(Geometry(model_dim=16, heads=2)).facts.per_layer
 
 
 def test_the_fused_kernel_serves_it_with_channels_of_zeros_for_values() -> None:

@@ -41,17 +41,6 @@ def test_logits_equal_the_slow_table(longest: int, causal: bool) -> None:
     close(got, content_plus(q, k, bias, causal))
 
 
-def test_the_bias_has_equal_diagonals_and_falls() -> None:
-    q = torch.zeros(1, 2, 30, 8, dtype=torch.float64)
-    mask = Mask(causal=False)
-    session = Session(make(), torch.arange(30), mask=mask, generator=seeded())
-    bias = session.logits(0, q, q)[0]
-    assert torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
-    assert torch.equal(bias, bias.mT)
-    assert (bias[:, -1].diff(dim=-1) > 0).all()
-    assert (bias.diagonal(dim1=1, dim2=2) == 0).all()
-
-
 def test_the_longest_row_decides_how_many_distances_are_drawn() -> None:
     q, outer = torch.zeros(2, 2, 3, 8, dtype=torch.float64), make(longest=100)
     rows = torch.tensor([[0, 1, 2], [0, 10, 40]])

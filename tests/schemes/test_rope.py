@@ -5,11 +5,10 @@ import math
 
 import pytest
 import torch
-from schemes.tools import channels_of_pair, close, normal, vectors
+from schemes.reference import Case, Inputs, RotaryTests
+from schemes.tools import channels_of_pair, close, normal
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
@@ -46,25 +45,49 @@ def slow(x: Tensor, positions: list[int], *rule: float | str) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("base", [10_000.0, 500_000.0, 100.0])
-@pytest.mark.parametrize(("head_dim", "fraction"), [(8, 1.0), (8, 0.5), (2, 1.0)])
-def test_equals_the_slow_reference(
-    head_dim: int, fraction: float, base: float, layout: str
-) -> None:
-    x = normal(2, 2, 6, head_dim)
-    positions = [0, 1, 2, 100, 500, -4]
-    scheme = make(head_dim, base=base, layout=layout, fraction=fraction)
-    expected = slow(x, positions, base, layout, round(head_dim * fraction))
-    for door in (scheme.query, scheme.key):
-        got = door(x, torch.tensor(positions))
-        close(got, expected)
+class TestRope(RotaryTests):
+    name = "rope"
+    cases = [
+        Case({"fraction": fraction, "base": base, "layout": layout}, head_dim=head_dim)
+        for head_dim, fraction in ((8, 1.0), (8, 0.5), (2, 1.0))
+        for base, layout in ((1e4, "adjacent"), (5e5, "half"), (100.0, "half"))
+    ]
+    # Options of its scalings are in test_scaling.py.
+    test_every_option_is_changed = None
+    changes = [{"base": 9_999.0}, {"layout": "half"}, {"fraction": 0.5}]
+    errors = [
+        (
+            Case({"fraction": 0.25}, head_dim=12),
+            r"fraction \* head_dim must be even, got 3",
+        ),
+        *(
+            (
+                {"fraction": fraction},
+                rf"fraction must be in \(0, 1\] and rotate at least one pair of 8 "
+                rf"channels, got {fraction}",
+            )
+            for fraction in (0.0, -0.5, 1.5, 0.1)
+        ),
+        *(
+            ({"base": base}, f"base must be greater than 0, got {base}")
+            for base in (0.0, -10_000.0)
+        ),
+        ({"layout": "pairs"}, "layout must be adjacent or half, got 'pairs'"),
+    ]
 
-
-def test_defaults_are_those_of_the_paper() -> None:
-    x, positions = normal(1, 2, 3, 8), torch.tensor([1, 10, 100])
-    named = make(base=10_000.0, layout="adjacent", fraction=1.0)
-    assert torch.equal(make().query(x, positions), named.query(x, positions))
+    def logits(self, t: Inputs) -> Tensor:
+        turned = int(t.option("fraction") * t.q.shape[-1])
+        rule = t.option("base"), t.option("layout"), turned
+        q, k = (
+            torch.cat(
+                [
+                    slow(x[b : b + 1], places, *rule)
+                    for b, places in enumerate(t.positions.tolist())
+                ]
+            )
+            for x in (t.q, t.k)
+        )
+        return q @ k.mT / math.sqrt(t.q.shape[-1])
 
 
 def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
@@ -74,42 +97,6 @@ def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
     half = make(layout="half").query(x[..., order], positions)
     close(half, adjacent[..., order], 1e-15)
     assert not torch.allclose(make(layout="half").query(x, positions), adjacent)
-
-
-def test_norm_of_every_pair_is_kept() -> None:
-    x, positions = normal(1, 2, 5, 8), torch.tensor([0, 1, 7, 4096, 10**6])
-    turned = make().query(x, positions)
-    pairs = turned.unflatten(-1, (4, 2)).norm(dim=-1)
-    expected = x.unflatten(-1, (4, 2)).norm(dim=-1)
-    torch.testing.assert_close(pairs, expected, rtol=1e-14, atol=0)
-
-
-def test_position_zero_is_the_identity() -> None:
-    x = normal(1, 2, 3, 8)
-    assert torch.equal(make().key(x, torch.zeros(3, dtype=torch.int64)), x)
-
-
-def test_turning_twice_is_turning_by_the_sum() -> None:
-    x, scheme = normal(1, 2, 5, 8), make()
-    a, b = torch.tensor([0, 3, 5, 64, 9]), torch.tensor([7, 7, -5, 64, 1])
-    twice = scheme.query(scheme.query(x, a), b)
-    close(twice, scheme.query(x, a + b))
-
-
-@pytest.mark.parametrize("shift", [1, 64, 4096, 100_000])
-def test_logits_do_not_change_under_a_shift(shift: int) -> None:
-    q, k, _ = vectors(1, 2, 9, 8)
-    for layout in ("adjacent", "half"):
-        scheme, positions = make(layout=layout), torch.arange(9)
-        here = attention_logits(
-            q, k, scheme=scheme, positions=positions, mask=Mask(causal=False)
-        )
-        there = attention_logits(
-            q, k, scheme=scheme, positions=positions + shift, mask=Mask(causal=False)
-        )
-        close(here, there, 1e-10)
-        plain = q @ k.mT / math.sqrt(8)
-        assert (here - plain).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -128,24 +115,6 @@ def test_angles_are_those_of_the_rotation() -> None:
     assert angles is not None
     expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
     close(angles, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_a_huge_base_leaves_one_pair_turning() -> None:
-    x, positions = normal(1, 2, 4, 8), torch.arange(4)
-    turned = make(base=1e300).query(x, positions)
-    close(turned[..., 2:], x[..., 2:])
-    assert not torch.allclose(turned[..., :2], x[..., :2])
-
-
-@pytest.mark.parametrize(
-    "options", [{"base": 9_999.0}, {"layout": "half"}, {"fraction": 0.5}]
-)
-def test_each_option_changes_the_output(options: dict[str, float | str]) -> None:
-    x, positions = normal(1, 2, 3, 8), torch.tensor([5, 50, 400])
-    default = make().query(x, positions)
-    changed = make(8, **options).query(x, positions)
-    assert (changed - default).abs().max() > 1e-4
-    assert torch.equal(make().query(x, positions), default)  # nothing was kept
 
 
 def test_bfloat16_is_rounded_once() -> None:
@@ -172,38 +141,3 @@ def test_float32_error_does_not_grow_with_the_position() -> None:
     expected = slow(x.double(), positions, 1e4, "adjacent", 16)
     # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
     close(got.double(), expected, 2e-6)
-
-
-def test_odd_head() -> None:
-    with pytest.raises(ConfigError, match="rope: head_dim must be even, got 7"):
-        create("rope", model_dim=14, heads=2)
-
-
-def test_odd_part() -> None:
-    with pytest.raises(
-        ConfigError, match=r"rope: fraction \* head_dim must be even, got 3"
-    ):
-        make(12, fraction=0.25)
-
-
-@pytest.mark.parametrize("fraction", [0.0, -0.5, 1.5, 0.1])
-def test_fraction_out_of_range(fraction: float) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=rf"rope: fraction must be in \(0, 1\] and rotate at least one pair of 8 "
-        rf"channels, got {fraction}",
-    ):
-        make(8, fraction=fraction)
-
-
-@pytest.mark.parametrize("base", [0.0, -10_000.0])
-def test_base_must_be_positive(base: float) -> None:
-    with pytest.raises(ConfigError, match=f"base must be greater than 0, got {base}"):
-        make(base=base).query(normal(1, 2, 1, 8), torch.arange(1))
-
-
-def test_unknown_layout() -> None:
-    with pytest.raises(
-        ConfigError, match="rope: layout must be adjacent or half, got 'interleaved'"
-    ):
-        make(layout="interleaved")

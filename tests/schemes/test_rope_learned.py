@@ -5,53 +5,57 @@ import math
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, RotaryTests, combine
 from schemes.tools import (
+    CLOSE_POSITIONS,
     build,
-    check_gradients,
     check_rotation_keeps_close_positions_apart,
     close,
-    on_paths,
-    pair_by_pair,
     perturbed,
-    rotation_by_complex,
     vectors,
 )
 
-from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_learned import RopeLearned
 
 HEADS, WIDTH = 3, 8
-PLACES = [0, 1, 2, 100, 500, -4]
+
+
+class TestRopeLearned(RotaryTests):
+    name = "rope_learned"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
+    noise, atol = 0.3, 1e-11
+    cases = combine(
+        by=("layer", "head"), temperature=(False, True), layout=("adjacent", "half")
+    )
+    gradients = combine(by=("layer", "head"), temperature=(True,))
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "half"},
+        {"by": "head"},
+        {"temperature": True},
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        logs, warmth = t.scheme.frequency.expand(HEADS, -1), 0.0
+        if t.option("temperature"):
+            warmth = t.scheme.temperature[h].item()
+        speeds = [math.exp(log) for log in logs[h].tolist()]
+        return [math.exp(warmth) * cmath.exp(1j * (query - key) * s) for s in speeds]
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        scheme = self.build(Case()).requires_grad_(False)
+        check_rotation_keeps_close_positions_apart(scheme.query, CLOSE_POSITIONS)
+
+    def test_an_odd_head_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="head_dim must be even, got 7"):
+            create("rope_learned", model_dim=7, heads=1)
 
 
 def make(noise: float = 0.3, **options: object) -> RopeLearned:
     scheme = build(RopeLearned, options, model_dim=HEADS * WIDTH, heads=HEADS)
     return perturbed(scheme, noise)
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("temperature", [False, True])
-@pytest.mark.parametrize("by", ["layer", "head"])
-def test_equals_the_slow_reference(by: str, temperature: bool, layout: str) -> None:
-    q, k, v = vectors(2, HEADS, 6, WIDTH)
-    scheme = make(by=by, temperature=temperature, layout=layout).requires_grad_(False)
-    logs = scheme.frequency if by == "head" else scheme.frequency.expand(HEADS, -1)
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        distance = PLACES[i] - PLACES[j]
-        speeds = [math.exp(f) for f in logs[h].tolist()]
-        factors = [cmath.exp(1j * distance * speed) for speed in speeds]
-        warmth = 0.0 if scheme.temperature is None else scheme.temperature[h].item()
-        plain = rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
-        return math.exp(warmth) * plain
-
-    call = {"scheme": scheme, "positions": torch.tensor(PLACES)}
-    expected, mask = pair_by_pair(q, logit), Mask(causal=False)
-    close(attention_logits(q, k, mask=mask, **call), expected, 1e-11)
-    for read in on_paths(q, k, v, mask=mask, **call):
-        close(read, expected.softmax(-1) @ v, 1e-11)
 
 
 @pytest.mark.parametrize("by", ["layer", "head"])
@@ -72,20 +76,3 @@ def test_parameters() -> None:
         for temperature in (False, True)
     }
     assert list(sizes.values()) == [4, 7, 12, 15]
-
-
-@pytest.mark.parametrize("by", ["layer", "head"])
-def test_gradient(by: str) -> None:
-    q, k, v = vectors(1, HEADS, 4, WIDTH)
-    scheme = make(by=by, temperature=True)
-    check_gradients(scheme, q, k, v, torch.tensor([0, 3, 4, 9]))
-
-
-def test_close_positions_stay_apart_in_bfloat16() -> None:
-    scheme = create("rope_learned", model_dim=32, heads=2).requires_grad_(False)
-    check_rotation_keeps_close_positions_apart(scheme.query)
-
-
-def test_odd_head() -> None:
-    with pytest.raises(ConfigError, match="rope_learned: head_dim must be even, got 7"):
-        create("rope_learned", model_dim=7, heads=1)

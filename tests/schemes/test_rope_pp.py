@@ -3,12 +3,11 @@
 import cmath
 import math
 
-import pytest
 import torch
+from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
     build,
     channels_of_pair,
-    check_rotation_keeps_close_positions_apart,
     close,
     normal,
     on_paths,
@@ -18,12 +17,35 @@ from schemes.tools import (
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_pp import RopePp
 
 WIDTH = 8
+
+
 PLACES = [0, 1, 2, 100, 500, -4]
+
+
+class TestRopePp(RotaryTests):
+    name = "rope_pp"
+    sizes = {"head_dim": WIDTH, "heads": 2}
+    cases = [
+        Case({"layout": layout}, heads=heads)
+        for layout in ("adjacent", "half")
+        for heads in (1, 2, 4, 5)
+    ]
+    changes = [{"base": 9_000.0}, {"layout": "half"}]
+
+    def logits(self, t: Inputs) -> Tensor:
+        places, heads = t.positions.tolist(), t.q.shape[1]
+        real = (heads + 1) // 2
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            read, distance = h % real, places[b][i] - places[b][j]
+            z = product(t.q[b, read, i], t.k[b, read, j], distance, t.option("layout"))
+            return z.real if h < real else z.imag
+
+        return pair_by_pair(t.q, logit)
 
 
 def make(heads: int, layout: str = "adjacent") -> RopePp:
@@ -38,24 +60,6 @@ def product(q: Tensor, k: Tensor, distance: int, layout: str) -> complex:
         turn = cmath.exp(1j * distance * 10_000 ** (-2 * pair / WIDTH))
         total += one * other.conjugate() * turn
     return total / math.sqrt(WIDTH)
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("heads", [1, 2, 4, 5])
-def test_equals_the_slow_reference(heads: int, layout: str) -> None:
-    q, k, v = vectors(2, heads, 6, WIDTH)
-    real = (heads + 1) // 2
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        read = h % real
-        z = product(q[b, read, i], k[b, read, j], PLACES[i] - PLACES[j], layout)
-        return z.real if h < real else z.imag
-
-    call = {"scheme": make(heads, layout), "positions": torch.tensor(PLACES)}
-    expected, mask = pair_by_pair(q, logit), Mask(causal=False)
-    close(attention_logits(q, k, mask=mask, **call), expected, 1e-12)
-    for read in on_paths(q, k, v, mask=mask, **call):
-        close(read, expected.softmax(-1) @ v, 1e-12)
 
 
 def test_keys_that_serve_groups_are_those_of_their_queries() -> None:
@@ -86,13 +90,3 @@ def test_with_queries_of_its_own_a_head_would_be_ropes() -> None:
     pair = torch.cat([q, other], dim=1), torch.cat([k, other], dim=1)
     both = attention_logits(*pair, scheme=make(2), positions=positions, mask=mask)
     close(got[:, 0], both[:, 1], 1e-12)
-
-
-def test_close_positions_stay_apart_in_bfloat16() -> None:
-    scheme = create("rope_pp", model_dim=32, heads=2)
-    check_rotation_keeps_close_positions_apart(scheme.query)
-
-
-def test_odd_head() -> None:
-    with pytest.raises(ConfigError, match="rope_pp: head_dim must be even, got 7"):
-        create("rope_pp", model_dim=14, heads=2)

@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
     CLOSE_POSITIONS,
     build,
-    close,
     normal,
-    pair_by_pair,
-    rotation_by_complex,
-    vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
@@ -138,23 +134,85 @@ def test_frequencies_equal_the_slow_reference(
     assert speeds(make(factor=4.0, **options)) == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize(("options", "expected", "heat"), CASES, ids=str)
-def test_logits_equal_the_slow_reference(
-    options: dict[str, Any], expected: list[float], heat: float
-) -> None:
-    q, k, _ = vectors(1, 2, 6, 16)
-    places = [0, 1, 7, 60, 200, 255]
-    scheme = make(factor=4.0, **options)
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(places), mask=Mask(causal=False)
-    )
+class TestScaledRope(RotaryTests):
+    name = "rope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 64}
+    places = [[0, 1, 7, 60, 200, 255], [3, 4, 5, 9, 50, 11]]
+    cases = [{"factor": 4.0, **options} for options, *_ in CASES]
+    # The others are in test_rope.py.
+    test_every_option_is_changed = None
+    changes = [
+        ({"factor": 4.0, **one}, other)
+        for one, other in (
+            ({"scaling": "pi"}, {"scaling": "ntk"}),
+            ({"scaling": "ntk"}, {"factor": 4.5}),
+            ({"scaling": "yarn"}, {"original": 50}),
+            ({"scaling": "ntk_by_parts"}, {"alpha": 0.5}),
+            ({"scaling": "llama3"}, {"beta": 5.0}),
+            ({"scaling": "longrope"}, {"factors": "1/2/3/4/4/4/4/4"}),
+        )
+    ]
+    errors = [
+        (
+            {"scaling": "yarn"},
+            "scaling=yarn must have a factor, got none; factor=4 would work",
+        ),
+        ({"scaling": "pi", "factor": 0.5}, r"factor must be at least 1, got 0\.5"),
+        *(
+            (
+                {"scaling": rule, "factor": 4.0, "alpha": alpha},
+                f"alpha must be above 0 and below beta, got {alpha} and {beta}",
+            )
+            for rule, alpha, beta in (
+                ("yarn", 40.0, 32.0),
+                ("yarn", 0.0, 32.0),
+                ("llama3", 4.0, 4.0),
+            )
+        ),
+        (
+            {"scaling": "yarn", "factor": 4.0, "original": -1},
+            "original must be at least 1, or 0 for the default, got -1",
+        ),
+        (
+            {"scaling": "longrope", "factors": "1/2"},
+            "factors must hold one number for each of 8 pairs, got 2",
+        ),
+        *(
+            (
+                {"scaling": "longrope", "factors": factors},
+                f"factors must be positive numbers parted by /, got '{factors}'",
+            )
+            for factors in ("1/two", "1/0")
+        ),
+        (
+            {"scaling": "longrope", "factor": 4.0, "original": 1},
+            "longrope needs an original length of 2, got 1",
+        ),
+        (
+            {"scaling": "yarn", "factor": 2.0, "base": 1.0},
+            r"yarn needs a base above 1, got 1\.0",
+        ),
+        *(
+            (
+                Case({"scaling": rule, "factor": 2.0}, head_dim=2),
+                f"{rule} needs at least 2 pairs, got 1",
+            )
+            for rule in ("ntk", "ntk_dynamic", "longrope")
+        ),
+    ]
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        distance = places[i] - places[j]
-        factors = [heat**2 * cmath.exp(1j * distance * theta) for theta in expected]
-        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        found = ({"factor": 4.0, **options} == t.case.options for options, *_ in CASES)
+        _, speeds, heat = CASES[list(found).index(True)]
+        return [heat**2 * cmath.exp(1j * (query - key) * speed) for speed in speeds]
 
-    close(got, pair_by_pair(q, logit))
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        row = normal(1, 1, 1, 16).bfloat16().expand(1, 2, 3, 16)
+        for rule in RULES:
+            scheme = make(trained=8192, scaling=rule, factor=2.0)
+            got = scheme.query(row, CLOSE_POSITIONS)
+            assert got.dtype == torch.bfloat16
+            assert got[0, 0].unique(dim=0).shape[0] == 3
 
 
 @pytest.mark.parametrize("layout", ["adjacent", "half"])
@@ -298,87 +356,6 @@ def test_a_subclass_is_read_with_all_that_it_adds() -> None:
         assert bias.tolist() == [[-6, 0], [-6, 0]]
 
 
-@pytest.mark.parametrize(
-    ("base", "changed"),
-    [
-        ({}, {"scaling": "pi"}),
-        ({"scaling": "ntk"}, {"factor": 4.5}),
-        ({"scaling": "yarn"}, {"original": 50}),
-        ({"scaling": "ntk_by_parts"}, {"alpha": 0.5}),
-        ({"scaling": "llama3"}, {"beta": 5.0}),
-        ({"scaling": "longrope"}, {"factors": "1/2/3/4/4/4/4/4"}),
-    ],
-    ids=str,
-)
-def test_each_option_changes_the_output(
-    base: dict[str, Any], changed: dict[str, Any]
-) -> None:
-    x, positions = normal(1, 2, 3, 16), torch.tensor([5, 50, 250])
-    one = make(**({"factor": 4.0, **base} if base else {}))
-    other = make(**{"factor": 4.0, **base, **changed})
-    assert (one.query(x, positions) - other.query(x, positions)).abs().max() > 1e-4
-
-
-@every_rule
-def test_close_positions_stay_apart_in_bfloat16(rule: str) -> None:
-    row = normal(1, 1, 1, 16).bfloat16().expand(1, 2, 3, 16)
-    scheme = make(trained=8192, scaling=rule, factor=2.0)
-    got = scheme.query(row, CLOSE_POSITIONS)
-    assert got.dtype == torch.bfloat16
-    assert got[0, 0].unique(dim=0).shape[0] == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"scaling": "yarn"},
-            "rope: scaling=yarn must have a factor, got none; factor=4 would work",
-        ),
-        (
-            {"scaling": "pi", "factor": 0.5},
-            r"rope: factor must be at least 1, got 0\.5",
-        ),
-        (
-            {"scaling": "yarn", "factor": 4.0, "alpha": 40.0},
-            r"rope: alpha must be above 0 and below beta, got 40\.0 and 32\.0",
-        ),
-        (
-            {"scaling": "yarn", "factor": 4.0, "alpha": 0.0},
-            r"rope: alpha must be above 0 and below beta, got 0\.0 and 32\.0",
-        ),
-        (
-            {"scaling": "llama3", "factor": 4.0, "alpha": 4.0},
-            r"rope: alpha must be above 0 and below beta, got 4\.0 and 4\.0",
-        ),
-        (
-            {"scaling": "yarn", "factor": 4.0, "original": -1},
-            "rope: original must be at least 1, or 0 for the default, got -1",
-        ),
-        (
-            {"scaling": "longrope", "factors": "1/2"},
-            "rope: factors must hold one number for each of 8 pairs, got 2",
-        ),
-        (
-            {"scaling": "longrope", "factors": "1/two"},
-            "rope: factors must be positive numbers parted by /, got '1/two'",
-        ),
-        (
-            {"scaling": "longrope", "factors": "1/0"},
-            "rope: factors must be positive numbers parted by /, got '1/0'",
-        ),
-        (
-            {"scaling": "longrope", "factor": 4.0, "original": 1},
-            "rope: longrope needs an original length of 2, got 1",
-        ),
-    ],
-    ids=str,
-)
-def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
-
-
 @pytest.mark.parametrize("rule", OPTIONS)
 def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
     given: dict[str, Any] = {"factor": 4.0, "original": 128, "alpha": 2.0}
@@ -389,17 +366,3 @@ def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
         message = f"^rope: {name} must not be given with scaling={rule}, got .* would"
         with pytest.raises(ConfigError, match=message):
             make(scaling=rule, **own, **{name: given[name]})
-
-
-@pytest.mark.parametrize("rule", ["ntk", "ntk_dynamic", "longrope"])
-def test_one_pair_cannot_be_spread(rule: str) -> None:
-    with pytest.raises(
-        ConfigError, match=f"rope: {rule} needs at least 2 pairs, got 1"
-    ):
-        make(head_dim=2, scaling=rule, factor=2.0)
-
-
-def test_the_index_ramp_needs_a_base_above_one() -> None:
-    scheme = make(base=1.0, scaling="yarn", factor=2.0)
-    with pytest.raises(ConfigError, match=r"rope: yarn needs a base above 1, got 1\.0"):
-        scheme.query(normal(1, 2, 1, 16), torch.arange(1))

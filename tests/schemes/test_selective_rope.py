@@ -7,23 +7,20 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
     build,
-    check_gradients,
-    check_position_ids_are_not_used,
     close,
-    decoded,
     dot,
     drawn,
     normal,
-    on_paths,
     pair_by_pair,
     rotation_by_complex,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, Session, attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.selective_rope import SelectiveRope
@@ -54,62 +51,51 @@ def said_by(scheme: SelectiveRope, token: Tensor) -> tuple[list[float], list[flo
     return [dot(row, thin) for row in scheme.up.weight.tolist()], gates
 
 
-def slow(scheme: SelectiveRope, document: list[int] | None = None) -> Tensor:
-    """Logits of pairs turned by what the tokens after the key say."""
-    q, k, _, x = inputs()
-    taps, document = scheme.taps.weight.tolist(), document or [0] * LENGTH
-    turns = torch.zeros(BATCH, LENGTH, HEADS, 3).double()
-    for b in range(BATCH):
-        said = [said_by(scheme, token) for token in x[b]]
-        for t, h, pair in product(range(LENGTH), range(HEADS), range(3)):
-            channel, seen = 3 * h + pair, range(max(0, t - 3), t + 1)
-            turns[b, t, h, pair] = said[t][1][h] * math.fsum(
-                taps[channel][t - u] * said[u][0][channel]
-                for u in seen
-                if document[u] == document[t]
-            )
+class TestSelectiveRope(LogitTests):
+    name = "selective_rope"
+    sizes = SIZES
+    by_document = True
+    cases = [{"base": 100.0, "rank": 3, "gate": gate} for gate in (False, True)]
+    gradients = cases
+    changes = [{"base": 50.0}, {"rank": 3}, {"gate": True}]
+    errors = [
+        ({"rank": 0}, "rank must be at least 1, got 0"),
+        ({"base": -1.0}, "base must be greater than 0, got -1"),
+        (
+            Case(model_dim=10, heads=3, head_dim=4),
+            "heads must divide model_dim, got 3 and 10",
+        ),
+    ]
+    test_bfloat16_keeps_close_positions_apart = None
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        between = turns[b, min(i, j) + 1 : max(i, j) + 1, h].sum(dim=0).tolist()
-        signed = [turn if i >= j else -turn for turn in between]
-        found = [turn * 100.0 ** (-pair / 3) for pair, turn in enumerate(signed)]
-        factors = [cmath.exp(1j * turn) for turn in found]
-        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, "half")
+    def logits(self, t: Inputs) -> Tensor:
+        """Logits of pairs turned by what the tokens after the key say."""
+        taps, length = t.scheme.taps.weight.tolist(), t.q.shape[2]
+        turns = torch.zeros(len(t.x), length, HEADS, 3).double()
+        for b, row in enumerate(t.x):
+            said = [said_by(t.scheme, token) for token in row]
+            document = [0] * length if t.segments is None else t.segments[b].tolist()
+            for n, h, pair in product(range(length), range(HEADS), range(3)):
+                channel, seen = 3 * h + pair, range(max(0, n - 3), n + 1)
+                turns[b, n, h, pair] = said[n][1][h] * math.fsum(
+                    taps[channel][n - u] * said[u][0][channel]
+                    for u in seen
+                    if document[u] == document[n]
+                )
 
-    return pair_by_pair(q, logit)
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            between = turns[b, min(i, j) + 1 : max(i, j) + 1, h].sum(dim=0).tolist()
+            signed = [turn if i >= j else -turn for turn in between]
+            found = [turn * 100.0 ** (-pair / 3) for pair, turn in enumerate(signed)]
+            factors = [cmath.exp(1j * turn) for turn in found]
+            return rotation_by_complex(t.q[b, h, i], t.k[b, h, j], factors, "half")
 
-
-@pytest.mark.parametrize("gate", [False, True])
-def test_equals_the_slow_reference(gate: bool) -> None:
-    q, k, v, x = inputs()
-    scheme, mask = make(gate=gate), Mask(causal=False)
-    call = {"scheme": scheme, "positions": RUN, "state": scheme.token_state(x)}
-    expected = slow(scheme)
-    close(attention_logits(q, k, mask=mask, **call), expected, 1e-12)
-    for read in on_paths(q, k, v, mask=mask, **call):
-        close(read, expected.softmax(-1) @ v, 1e-12)
-
-
-def test_documents_do_not_mix() -> None:
-    q, k, v, x = inputs()
-    document = [0, 0, 0, 1, 1, 1, 1, 1]
-    scheme = make()
-    mask = Mask(segments=torch.tensor([document] * BATCH))
-    got = attention(
-        q, k, v, scheme=scheme, positions=RUN, mask=mask, state=scheme.token_state(x)
-    )
-    same = torch.tensor(document)[:, None] == torch.tensor(document)
-    expected = slow(scheme, document).masked_fill(~same.tril(), -math.inf)
-    close(got, expected.softmax(-1) @ v, 1e-12)
+        return pair_by_pair(t.q, logit)
 
 
-@pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5], [0, 2, 0, 6]], ids=str)
-def test_state_goes_on_from_the_past(steps: list[int]) -> None:
-    q, k, v, x = inputs()
-    scheme = make(gate=True)
-    got = decoded(q, k, v, steps, scheme=scheme, positions=RUN, x=x)
-    seen = slow(scheme).masked_fill((RUN[:, None] < RUN), -math.inf)
-    close(got, seen.softmax(-1) @ v, 1e-12)
+def test_query_needs_the_call() -> None:
+    with pytest.raises(ConfigError, match="selective_rope: needs the call, got none"):
+        make().query(inputs()[0], RUN)
 
 
 def test_the_same_angle_from_every_token_is_rope() -> None:
@@ -129,50 +115,3 @@ def test_the_same_angle_from_every_token_is_rope() -> None:
     options = {"base": 100.0, "layout": "half"}
     rope = create("rope", options=options, **SIZES)
     close(got, attention_logits(q, k, scheme=rope, positions=RUN), 1e-12)
-
-
-def test_no_taps_are_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    scheme.taps.weight.zero_()
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    close(got, attention_logits(q, k, scheme=create("nope"), positions=RUN))
-
-
-def test_position_ids_are_not_used() -> None:
-    q, k, _, x = inputs()
-    check_position_ids_are_not_used(make(), q, k, x)
-
-
-@pytest.mark.parametrize("gate", [False, True])
-def test_gradient(gate: bool) -> None:
-    q, k, v, x = (part[:1, ..., :4, :] for part in inputs())
-    check_gradients(make(gate=gate).requires_grad_(), q, k, v, RUN[:4], x)
-
-
-def test_sizes_and_options_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="rank must be at least 1, got 0"):
-        make(rank=0)
-    with pytest.raises(ConfigError, match="base must be greater than 0, got -1"):
-        make(base=-1.0)
-    with pytest.raises(ConfigError, match="heads must divide model_dim, got 3 and 10"):
-        create("selective_rope", model_dim=10, heads=3, head_dim=4)
-
-
-def test_needs_its_state() -> None:
-    q, k, *_ = inputs()
-    with pytest.raises(ConfigError, match="selective_rope: needs the state that"):
-        attention_logits(q, k, scheme=make(), positions=RUN)
-    with pytest.raises(ConfigError, match="selective_rope: needs the call, got none"):
-        make().query(q, RUN)
-
-
-def test_one_instance_reads_the_state_of_each_layer() -> None:
-    q, k, v, x = inputs()
-    scheme, other = make(), normal(BATCH, LENGTH, DIM, seed=9)
-    session = Session(scheme, positions=RUN)
-    for layer, tokens in enumerate((x, other)):
-        got = session.attend(layer, q, k, v, x=tokens)
-        state = scheme.token_state(tokens)
-        close(got, attention(q, k, v, scheme=scheme, positions=RUN, state=state))

@@ -4,20 +4,15 @@ import cmath
 from itertools import product
 from typing import Any
 
-import pytest
 import torch
+from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    check_causal_mask_is_needed,
     close,
-    decoded,
     normal,
-    pair_by_pair,
-    rotation_by_complex,
     vectors,
 )
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.self_extend import SelfExtend
 
@@ -35,21 +30,29 @@ def read_at(i: int, j: int, group: int, window: int) -> int:
     return (i // group + window - window // group) - j // group
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize(("group", "window"), [(2, 1), (3, 4), (4, 4), (5, 9), (60, 7)])
-def test_equals_the_slow_reference(group: int, window: int, layout: str) -> None:
-    q, k, v = vectors(2, 2, 8, 8)
-    scheme = make(group=group, window=window, layout=layout, base=100.0)
+class TestSelfExtend(RotaryTests):
+    name, rotates = "self_extend", "rope"
+    places = [PLACES.tolist(), (PLACES + 7).tolist()]
+    cases = [
+        {"group": group, "window": window, "layout": layout, "base": 100.0}
+        for group, window in ((1, 3), (2, 1), (3, 4), (4, 4), (5, 9), (60, 7))
+        for layout in ("adjacent", "half")
+    ]
+    changes = [
+        ({"window": 4}, {"base": 50.0}),
+        ({"window": 4}, {"layout": "half"}),
+        {"window": 5},
+        ({"window": 4}, {"group": 7}),
+    ]
+    errors = [
+        ({"group": 0}, "group must be at least 1, got 0"),
+        ({"window": -1}, "window must be at least 0, got -1"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ]
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        past = read_at(int(PLACES[i]), int(PLACES[j]), group, window)
-        factors = [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
-        return rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
-
-    expected = pair_by_pair(q, logit, causal=True)
-    close(attention_logits(q, k, scheme=scheme, positions=PLACES), expected)
-    got = attention(q, k, v, scheme=scheme, positions=PLACES)
-    close(got, expected.softmax(-1) @ v)
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        past = read_at(query, key, t.option("group"), t.option("window"))
+        return [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
 
 
 def test_groups_of_one_and_wide_windows_are_rope() -> None:
@@ -71,30 +74,6 @@ def test_one_group_is_rerope() -> None:
     shifted = PLACES + 10  # now 41 and more are a group of their own
     got = attention_logits(q, k, scheme=make(group=41, window=4), positions=shifted)
     assert (got - expected).nan_to_num().abs().max() > 1e-2
-
-
-def test_it_is_not_relative() -> None:
-    q, k, _ = vectors(1, 2, 8, 8)
-    for group, relative in ((1, True), (3, False)):
-        scheme = make(group=group, window=2)
-        assert scheme.facts.relative == relative
-        here, there = (
-            attention_logits(q, k, scheme=scheme, positions=PLACES + start)
-            for start in (0, 1)
-        )
-        changed = (here - there).nan_to_num().abs().max()
-        assert (changed < 1e-12) == relative
-    # At distance 2, groups of 3 lie 0 or 1 apart.
-    assert [read_at(i, i - 2, 3, 2) for i in (2, 3, 4, 5)] == [2, 3, 3, 2]
-
-
-@pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5]], ids=str)
-def test_decoding_in_parts(steps: list[int]) -> None:
-    q, k, v = vectors(2, 2, 8, 8)
-    ids = torch.stack([PLACES, PLACES + 7])
-    scheme = make(group=3, window=4)
-    whole = attention(q, k, v, scheme=scheme, positions=ids)
-    close(decoded(q, k, v, steps, scheme=scheme, positions=ids), whole)
 
 
 def test_the_window_is_a_quarter_of_the_length_unless_given() -> None:
@@ -139,30 +118,3 @@ def test_no_group_where_none_is_needed_or_suffices() -> None:
     assert make(64, group=8).schemes_for_length(400) == {}  # (64 - 16) * 8 + 16
     assert make(64, group=8).schemes_for_length(401) != {}
     assert make(64, group=1, window=64).schemes_for_length(100) == {}
-
-
-@pytest.mark.parametrize(
-    "options", [{"base": 9_000.0}, {"layout": "half"}, {"window": 5}, {"group": 7}]
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, positions = normal(1, 2, 40, 8), torch.arange(40)
-    got = attention(q, q, q, scheme=make(16, **options), positions=positions)
-    plain = attention(q, q, q, scheme=make(16), positions=positions)
-    assert (got - plain).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"group": 0}, "self_extend: group must be at least 1, got 0"),
-        ({"window": -1}, "self_extend: window must be at least 0, got -1"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
-    ],
-)
-def test_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
-
-
-def test_it_needs_a_causal_mask() -> None:
-    check_causal_mask_is_needed(make(), 8)

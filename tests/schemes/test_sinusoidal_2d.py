@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, EmbedTests
 from schemes.tools import close, normal
 from torch import Tensor
 
 from posenc_compare.attention import attention
-from posenc_compare.errors import ConfigError, ShapeError
+from posenc_compare.errors import ShapeError
 from posenc_compare.schemes import Scheme, create
 
 LAYOUTS = ["timm", "moco_v3", "big_vision", "t2t"]
@@ -42,21 +43,26 @@ def slow(row: int, column: int, width: int, base: float, layout: str) -> list[fl
     return [value for wave, place in order for value in block(wave, place)]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("base", [10_000.0, 100.0])
-@pytest.mark.parametrize("width", [4, 8, 16])
-def test_equals_the_slow_reference(width: int, base: float, layout: str) -> None:
-    scheme = make(base=base, layout=layout)
-    x = normal(2, 6, width)
-    places = torch.tensor([PLACES, PLACES[::-1]])
-    got = scheme.embed(x, places)
-    for b in range(2):
-        for i in range(6):
-            row, column = places[b, i].tolist()
-            expected = torch.tensor(
-                slow(row, column, width, base, layout), dtype=torch.float64
-            )
-            close(got[b, i], x[b, i] + expected)
+class TestSinusoidal2d(EmbedTests):
+    name = "sinusoidal_2d"
+    sizes = {"model_dim": 16, "heads": 1}
+    places = [PLACES, PLACES[::-1]]
+    cases = [
+        Case({"base": base, "layout": layout}, model_dim=width)
+        for width in (4, 8, 16)
+        for base in (10_000.0, 100.0)
+        for layout in LAYOUTS
+    ]
+    half = Case(model_dim=32)
+    half_places = [[15_962, 0], [15_966, 0], [0, 15_966], [0, 15_968]]
+    wrong_width = 6, "the width must be divisible by 4, got 6"
+    changes = [{"base": 9_000.0}, *({"layout": layout} for layout in LAYOUTS[1:])]
+    errors = [({"base": 0.0}, r"base must be greater than 0, got 0\.0")]
+
+    def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
+        options = {"base": 1e4, "layout": "timm", **case.options}
+        width = scheme.geometry.model_dim
+        return slow(*position, width, options["base"], options["layout"])
 
 
 def test_blocks_are_sinusoids_of_one_axis() -> None:
@@ -83,22 +89,6 @@ def test_layouts_of_one_exponent_hold_the_same_channels() -> None:
     assert slowest.item() == pytest.approx(math.sin(7 / 10_000), rel=1e-12)
 
 
-def test_inner_products_depend_on_both_offsets_alone() -> None:
-    here = code(make(), [[2, 3], [4, 9]])
-    there = code(make(), [[12, 103], [14, 109]])
-    assert (here @ here.T - there @ there.T).abs().max() < 1e-12
-    other = code(make(), [[2, 3], [4, 8]])
-    assert (here @ here.T - other @ other.T).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"base": 9_000.0}, *({"layout": layout} for layout in LAYOUTS[1:])],
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    assert (code(make(**options), PLACES) - code(make(), PLACES)).abs().max() > 1e-4
-
-
 def test_positions_have_two_axes_in_attention() -> None:
     scheme, x = make(), normal(1, 1, 6, 16)
     places = torch.tensor(PLACES)
@@ -106,27 +96,3 @@ def test_positions_have_two_axes_in_attention() -> None:
     assert torch.equal(out, attention(x, x, x, scheme=scheme, positions=places[None]))
     with pytest.raises(ShapeError, match=r"positions must be \(6, 2\) or"):
         attention(x, x, x, scheme=scheme, positions=torch.arange(6))
-
-
-def test_bfloat16_is_rounded_once() -> None:
-    places = [[15_962, 0], [15_966, 0], [0, 15_966], [0, 15_968]]
-    zero = torch.zeros(1, 4, 32).bfloat16()
-    got = make().embed(zero, torch.tensor(places))[0]
-    assert got.dtype == torch.bfloat16
-    expected = [slow(row, column, 32, 1e4, "timm") for row, column in places]
-    assert torch.equal(got, torch.tensor(expected, dtype=torch.float64).bfloat16())
-    assert got.unique(dim=0).shape[0] == 4
-
-
-def test_width_must_hold_four_blocks() -> None:
-    with pytest.raises(
-        ShapeError, match="sinusoidal_2d: the width must be divisible by 4, got 6"
-    ):
-        code(make(), PLACES, width=6)
-
-
-def test_base_must_be_positive() -> None:
-    with pytest.raises(
-        ConfigError, match=r"sinusoidal_2d: base must be greater than 0, got 0\.0"
-    ):
-        make(base=0.0)

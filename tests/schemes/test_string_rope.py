@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    check_causal_mask_is_needed,
     close,
-    decoded,
     normal,
-    pair_by_pair,
-    rotation_by_complex,
     vectors,
 )
 
 from posenc_compare.attention import attention, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, create
 from posenc_compare.schemes.string_rope import StringRope
 
@@ -34,28 +30,34 @@ def read_at(past: int, shift: int, window: int) -> int:
     return past if past < shift else past - shift + window
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("sharpened", [False, True])
-@pytest.mark.parametrize(("shift", "window"), [(1, 1), (4, 1), (5, 3), (9, 2)])
-def test_equals_the_slow_reference(
-    shift: int, window: int, sharpened: bool, layout: str
-) -> None:
-    q, k, v = vectors(2, 2, 8, 8)
-    scheme = make(
-        shift=shift, window=window, sharpened=sharpened, layout=layout, base=100.0
-    )
-    sharpness = (1 + 0.1 * math.log(2)) ** 2 if sharpened else 1.0
+class TestStringRope(RotaryTests):
+    name, rotates = "string_rope", "rope"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    places = [PLACES.tolist(), (PLACES + 7).tolist()]
+    cases = [
+        {"shift": shift, "window": window, **options, "base": 100.0}
+        for shift, window in ((1, 1), (4, 1), (5, 3), (9, 2))
+        for options in ({"layout": "half"}, {"sharpened": True})
+    ]
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "half"},
+        {"shift": 7},
+        ({"shift": 7}, {"window": 2}),
+        {"sharpened": True},
+    ]
+    errors = [
+        ({"shift": -1}, "shift must be at least 0, got -1"),
+        ({"window": -1}, "window must be from 0 to shift=21, got -1"),
+        ({"window": 22}, "window must be from 0 to shift=21, got 22"),
+        ({"shift": 3}, "window must be from 0 to shift=3, got 4"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ]
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        past = read_at(int(PLACES[i] - PLACES[j]), shift, window)
-        factors = [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
-        read = rotation_by_complex(q[b, h, i], k[b, h, j], factors, layout)
-        return sharpness * read
-
-    expected = pair_by_pair(q, logit, causal=True)
-    close(attention_logits(q, k, scheme=scheme, positions=PLACES), expected)
-    got = attention(q, k, v, scheme=scheme, positions=PLACES)
-    close(got, expected.softmax(-1) @ v)
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        past = read_at(query - key, t.option("shift"), t.option("window"))
+        heat = (1 + 0.1 * math.log(2)) ** 2 if t.option("sharpened") else 1.0
+        return [heat * cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
 
 
 def test_a_shift_that_is_long_or_comes_back_is_rope() -> None:
@@ -66,36 +68,6 @@ def test_a_shift_that_is_long_or_comes_back_is_rope() -> None:
     assert torch.equal(long, expected)
     back = make(shift=3, window=3)
     close(attention_logits(q, k, scheme=back, positions=PLACES), expected)
-
-
-def test_a_key_at_the_shift_is_read_as_one_at_the_window() -> None:
-    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
-    k = normal(1, 2, 1, 8, seed=1).expand(1, 2, 30, 8)
-    scheme = make(shift=12, window=3)
-    last = attention_logits(q, k, scheme=scheme, positions=torch.arange(30))[0, :, -1]
-    by_distance = last.flip(-1)
-    close(by_distance[:, 12:21], by_distance[:, 3:12])
-    assert (by_distance[:, :12].diff(dim=-1).abs() > 1e-4).all()
-
-
-def test_it_is_relative() -> None:
-    q, k, _ = vectors(1, 2, 8, 8)
-    scheme = make(shift=4, window=2)
-    assert scheme.facts.relative
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=PLACES + start)
-        for start in (0, 7)
-    )
-    close(here, there)
-
-
-@pytest.mark.parametrize("steps", [[7, 1], [1] * 8, [3, 5]], ids=str)
-def test_decoding_in_parts(steps: list[int]) -> None:
-    q, k, v = vectors(2, 2, 8, 8)
-    ids = torch.stack([PLACES, PLACES + 7])
-    scheme = make(shift=4, window=2)
-    whole = attention(q, k, v, scheme=scheme, positions=ids)
-    close(decoded(q, k, v, steps, scheme=scheme, positions=ids), whole)
 
 
 def test_defaults_are_shares_of_the_length() -> None:
@@ -137,39 +109,3 @@ def test_a_shift_beyond_the_training_length_is_brought_back() -> None:
     (reader,) = trained.schemes_for_length(80).values()
     assert isinstance(reader, StringRope)
     assert reader.shift == 20
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"base": 9_000.0},
-        {"layout": "half"},
-        {"shift": 7},
-        {"window": 2},
-        {"sharpened": True},
-    ],
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, positions = normal(1, 2, 40, 8), torch.arange(40)
-    got = attention(q, q, q, scheme=make(16, **options), positions=positions)
-    plain = attention(q, q, q, scheme=make(16), positions=positions)
-    assert (got - plain).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"shift": -1}, "string_rope: shift must be at least 0, got -1"),
-        ({"window": -1}, "string_rope: window must be from 0 to shift=21, got -1"),
-        ({"window": 22}, "string_rope: window must be from 0 to shift=21, got 22"),
-        ({"shift": 3}, "string_rope: window must be from 0 to shift=3, got 4"),
-        ({"layout": "pairs"}, "layout must be adjacent or half"),
-    ],
-)
-def test_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
-
-
-def test_it_needs_a_causal_mask() -> None:
-    check_causal_mask_is_needed(make(), 8)

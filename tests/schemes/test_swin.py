@@ -1,24 +1,19 @@
 """Swin's bias against reading the table, one pair at a time."""
 
-from typing import Any
-
 import pytest
 import torch
+from schemes.reference import BiasTests, Case, Inputs
 from schemes.tools import (
     build,
     close,
-    content_plus,
-    decoded,
     grid,
     normal,
-    on_paths,
     perturbed,
-    vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.attention import Mask, attention
+from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.swin import Swin
 
@@ -31,53 +26,23 @@ def make(
     return perturbed(scheme, 1.0 if trained else 0.0)
 
 
-@pytest.mark.parametrize(("height", "width"), [(3, 4), (4, 3), (12, 1), (1, 12)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_equals_the_slow_reference(height: int, width: int, causal: bool) -> None:
-    scheme = make(height=height, width=width)
-    q, k, _ = vectors(2, 3, 12, 8)
-    cells = grid(height, width)
-    positions = torch.stack([cells, cells.flip(0)])
-    got = attention_logits(
-        q, k, scheme=scheme, positions=positions, mask=Mask(causal=causal)
-    )
-    edge = torch.tensor([height - 1, width - 1])
+class TestSwin(BiasTests):
+    name = "swin"
+    sizes = {"heads": 3, "head_dim": 8, "length": 12}
+    noise = 1.0
+    places = [grid(3, 4).tolist(), grid(3, 4).flip(0).tolist()]
+    cases = [{"height": height, "width": width} for height, width in ((3, 4), (5, 4))]
+    half = Case({"height": 7, "width": 7})
+    changes = [{"height": 5}, {"width": 5}, {"start": "zeros"}]
+    errors = [
+        ({name: -1}, f"{name} must be at least 1, got -1")
+        for name in ("height", "width")
+    ]
 
-    def bias(b: int, h: int, i: int, j: int) -> float:
-        down, right = (positions[b, i] - positions[b, j] + edge).tolist()
-        return scheme.table[down * (2 * width - 1) + right, h].item()
-
-    close(got, content_plus(q, k, bias, causal))
-
-
-def test_one_column_is_a_table_of_offsets() -> None:
-    scheme = make(height=6, width=4)
-    zero = torch.zeros(1, 3, 6, 8, dtype=torch.float64)
-    for column in (0, 3):
-        places = torch.stack([torch.arange(6), torch.full((6,), column)], dim=-1)
-        logits = attention_logits(
-            zero, zero, scheme=scheme, positions=places, mask=Mask(causal=False)
-        )[0]
-        for offset in range(-5, 6):
-            row = (offset + 5) * 7 + 3
-            diagonal = logits.diagonal(-offset, dim1=1, dim2=2)
-            assert torch.equal(diagonal, scheme.table[row][:, None].expand_as(diagonal))
-
-
-def test_every_offset_of_the_window_has_its_own_row() -> None:
-    scheme = make(height=3, width=4, heads=1)
-    with torch.no_grad():
-        scheme.table.copy_(torch.arange(35)[:, None])
-    zero = torch.zeros(1, 1, 12, 8, dtype=torch.float64)
-    places = grid(3, 4)
-    rows = attention_logits(
-        zero, zero, scheme=scheme, positions=places, mask=Mask(causal=False)
-    )[0, 0]
-    offsets = (places[:, None] - places[None]).flatten(0, 1).tolist()
-    found = {}
-    for offset, row in zip(offsets, rows.flatten().tolist(), strict=True):
-        assert found.setdefault(tuple(offset), row) == row
-    assert sorted(found.values()) == list(range(35))
+    def bias(self, t: Inputs, h: int, query: list[int], key: list[int]) -> float:
+        height, width = t.option("height"), t.option("width")
+        down, right = query[0] - key[0] + height - 1, query[1] - key[1] + width - 1
+        return t.scheme.table[down * (2 * width - 1) + right, h].item()
 
 
 @pytest.mark.parametrize(
@@ -105,14 +70,6 @@ def test_starts() -> None:
         )
     )
     close(started, plain, 1e-13)
-
-
-def test_logits_do_not_change_under_a_shift() -> None:
-    x, scheme = normal(1, 3, 12, 8), make()
-    here = attention(x, x, x, scheme=scheme, positions=grid(3, 4))
-    shift = torch.tensor([100_000, -7])
-    there = attention(x, x, x, scheme=scheme, positions=grid(3, 4) + shift)
-    assert torch.equal(here, there)
 
 
 def test_offsets_off_the_table_are_an_error() -> None:
@@ -156,71 +113,3 @@ def test_keys_after_the_queries_may_leave_the_window_too() -> None:
     for row in (-3, 3):
         with pytest.raises(UndefinedPositionError, match=r"swin: rows .*, got 3; "):
             look(row)
-
-
-def test_gradient_counts_the_pairs_of_each_offset() -> None:
-    scheme = make(height=2, width=2, heads=1)
-    zero = torch.zeros(1, 1, 4, 8, dtype=torch.float64)
-    attention_logits(
-        zero, zero, scheme=scheme, positions=grid(2, 2), mask=Mask(causal=False)
-    ).sum().backward()
-    assert scheme.table.grad is not None
-    assert scheme.table.grad.flatten().tolist() == [1, 2, 1, 2, 4, 2, 1, 2, 1]
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_paths_agree(causal: bool) -> None:
-    x, scheme = normal(2, 3, 12, 8), make(16).requires_grad_(False)
-    places = torch.stack([grid(3, 4), grid(4, 3)])
-    first, *others = on_paths(
-        x, x, x, scheme=scheme, positions=places, mask=Mask(causal=causal)
-    )
-    for other in others:
-        close(other, first)
-
-
-@pytest.mark.parametrize("steps", [[11, 1], [4, 4, 4], [1] * 12], ids=str)
-def test_cached_decoding_equals_the_full_pass(steps: list[int]) -> None:
-    x, places, scheme = normal(2, 3, 12, 8), grid(3, 4), make()
-    whole = attention(x, x, x, scheme=scheme, positions=places)
-    close(decoded(x, x, x, steps, scheme=scheme, positions=places), whole)
-
-
-def test_bfloat16_keeps_close_positions_apart() -> None:
-    places = torch.tensor([[0, 15_962], [0, 15_966], [0, 15_968]])
-    zero = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
-    scheme = make(height=1, width=7)
-    logits = attention_logits(
-        zero, zero, scheme=scheme, positions=places, mask=Mask(causal=False)
-    )
-    expected = scheme.table[[6, 2, 0], 0].float()
-    assert torch.equal(logits[0, 0, 0], expected)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [({"height": 5}, {}), ({"width": 5}, {}), ({"start": "zeros"}, {})],
-)
-def test_each_option_changes_the_output(
-    one: dict[str, Any], other: dict[str, Any]
-) -> None:
-    x, places = normal(1, 3, 12, 8), grid(3, 4)
-    changed, default = (
-        attention(
-            x,
-            x,
-            x,
-            scheme=make(trained=False, **options),
-            positions=places,
-            mask=Mask(causal=False),
-        )
-        for options in (one, other)
-    )
-    assert (changed - default).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize("name", ["height", "width"])
-def test_window_out_of_range(name: str) -> None:
-    options: dict[str, Any] = {name: -1}
-    with pytest.raises(ConfigError, match=f"swin: {name} must be at least 1, got -1"):
-        make(**options)

@@ -4,11 +4,9 @@ from fractions import Fraction
 
 import pytest
 import torch
-from schemes.tools import build, close, normal, pair_by_pair
-from torch import Tensor
+from schemes.reference import BiasTests, Case, Inputs
+from schemes.tools import build
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
 from posenc_compare.schemes.t5_bias import T5Bias, bucket_edges
 
@@ -67,35 +65,46 @@ def test_an_odd_number_of_causal_buckets() -> None:
     assert got == [slow_bucket(n, 7, 50) for n in range(201)]
 
 
-def test_buckets_rise_with_the_distance_and_stay_at_the_last() -> None:
-    buckets = make().buckets(-torch.arange(1000))
-    assert (buckets.diff() >= 0).all()
-    assert (buckets[128:] == 31).all()
-    assert buckets[112].item() == 30
+class TestT5Bias(BiasTests):
+    name = "t5_bias"
+    sizes = {"heads": 3, "head_dim": 8}
+    scale = 1.0  # products are not divided
+    cases = [
+        {"buckets": 8, "max_distance": 12, "bidirectional": both}
+        for both in (False, True)
+    ]
+    half = Case({"bidirectional": True})
+    changes = [{"buckets": 16}, {"max_distance": 64}, {"bidirectional": True}]
+    errors = [
+        *(
+            (
+                {"buckets": buckets, "bidirectional": both},
+                f"buckets must be at least 2 a side and split evenly, got {buckets}",
+            )
+            for buckets, both in (
+                *((1, False), (0, False), (-4, False), (3, True), (7, True)),
+            )
+        ),
+        *(
+            (
+                {"max_distance": most, "bidirectional": both},
+                f"max_distance must exceed the {exact} exact buckets, got {most}",
+            )
+            for most, both, exact in ((16, False, 16), (8, True, 8), (-1, False, 16))
+        ),
+    ]
+
+    def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
+        numbers = (
+            t.option(name) for name in ("buckets", "max_distance", "bidirectional")
+        )
+        return t.scheme.table[slow_signed(key - query, *numbers), h].item()
 
 
-def test_future_shares_bucket_zero_or_has_the_upper_half() -> None:
-    future = torch.arange(1, 200)
-    assert (make().buckets(future) == 0).all()
-    both = make(bidirectional=True)
-    assert torch.equal(both.buckets(future), both.buckets(-future) + 16)
-    assert both.buckets(torch.tensor([0])).item() == 0
-
-
-@pytest.mark.parametrize("both", [False, True])
-def test_equals_the_slow_reference(both: bool) -> None:
-    scheme = make(heads=3, buckets=8, max_distance=12, bidirectional=both)
-    q, k = normal(2, 2, 3, 6, 8, seed=1)
-    positions = [4, 5, 7, 40, 3, 5]
-    got = attention_logits(
-        q, k, scheme=scheme, positions=torch.tensor(positions), mask=Mask(causal=False)
-    )
-
-    def bias(_: int, h: int, i: int, j: int) -> float:
-        row = slow_signed(positions[j] - positions[i], 8, 12, both)
-        return scheme.table[row, h].item()
-
-    close(got, q @ k.mT + pair_by_pair(q, bias))  # products are not divided
+@pytest.mark.parametrize(("both", "exact"), [(False, 16), (True, 8)])
+def test_the_least_max_distance(both: bool, exact: int) -> None:
+    edges = make(max_distance=exact + 1, bidirectional=both).edges
+    assert edges[exact:] == [exact] + [exact + 1] * (exact - 1)
 
 
 def test_products_are_not_scaled() -> None:
@@ -112,87 +121,6 @@ def test_initial_spread_shrinks_with_the_width() -> None:
     assert table.std().item() == pytest.approx(1 / 20, rel=0.06)
 
 
-def test_gradient_counts_the_pairs_of_each_bucket() -> None:
-    scheme = make(buckets=4, max_distance=6)
-    bias = scheme.offset_bias(torch.arange(-5, 3))  # distances 5 4 3 2 1 0 0 0
-    bias.sum().backward()
-    assert scheme.table.grad is not None
-    # edges: 0, 1, 2, then (n / 2) ** 2 >= 3, n = 4
-    assert bucket_edges(4, 6) == [0, 1, 2, 4]
-    assert scheme.table.grad[:, 0].tolist() == [3, 1, 2, 2]
-
-
-def test_logits_do_not_change_under_a_shift() -> None:
-    q, k = normal(2, 1, 2, 9, 8, seed=1)
-    scheme = make(buckets=8, max_distance=12)
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=torch.arange(9) + shift)
-        for shift in (0, 100_000)
-    )
-    close(here, there, 1e-10)
-
-
-@pytest.mark.parametrize(
-    "options", [{"buckets": 16}, {"max_distance": 64}, {"bidirectional": True}]
-)
-def test_each_option_changes_the_output(options: dict[str, int | bool]) -> None:
-    offsets = torch.arange(-150, 151)
-
-    def bias(**options: int | bool) -> Tensor:
-        scheme = make(**options)
-        with torch.no_grad():  # the same rule fills every table
-            rows, heads = scheme.table.shape
-            scheme.table.copy_(torch.arange(rows)[:, None].expand(rows, heads))
-        return scheme.offset_bias(offsets)
-
-    assert not torch.equal(bias(), bias(**options))
-
-
-def test_bfloat16_keeps_close_positions_apart() -> None:
-    positions = [15962, 15966, 15968]  # the first two collide in bfloat16
-    zero = torch.zeros(1, 2, 3, 8, dtype=torch.bfloat16)
-    scheme = make(bidirectional=True)
-    logits = attention_logits(
-        zero,
-        zero,
-        scheme=scheme,
-        positions=torch.tensor(positions),
-        mask=Mask(causal=False),
-    )
-    for i in range(3):
-        for j in range(3):
-            row = slow_signed(positions[j] - positions[i], 32, 128, True)
-            expected = scheme.table[row].float()  # the logits of bfloat16 are float32
-            assert torch.equal(logits[0, :, i, j], expected)
-    assert logits[0, 0, 0].unique().numel() == 3
-
-
 def test_float32_buckets_are_those_of_float64() -> None:
     offsets = torch.arange(-600, 1)
     assert torch.equal(make().float().buckets(offsets), make().buckets(offsets))
-
-
-@pytest.mark.parametrize(
-    ("buckets", "both"), [(1, False), (0, False), (-4, False), (3, True), (7, True)]
-)
-def test_buckets_out_of_range(buckets: int, both: bool) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"t5_bias: buckets must be at least 2 a side and split evenly, "
-        f"got {buckets}",
-    ):
-        make(buckets=buckets, bidirectional=both)
-
-
-@pytest.mark.parametrize(
-    ("max_distance", "both", "exact"), [(16, False, 16), (8, True, 8), (-1, False, 16)]
-)
-def test_max_distance_out_of_range(max_distance: int, both: bool, exact: int) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=f"t5_bias: max_distance must exceed the {exact} exact buckets, "
-        f"got {max_distance}",
-    ):
-        make(max_distance=max_distance, bidirectional=both)
-    edges = make(max_distance=exact + 1, bidirectional=both).edges
-    assert edges[exact:] == [exact] + [exact + 1] * (exact - 1)

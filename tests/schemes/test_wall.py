@@ -5,32 +5,25 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
-    check_causal_mask_is_needed,
     check_float32_holds_over_a_long_text,
-    check_gradients,
-    check_position_ids_are_not_used,
     close,
-    decoded,
     dot,
     drawn,
     normal,
-    on_paths,
     pair_by_pair,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import create
-from posenc_compare.schemes.fox import Fox
+from posenc_compare.attention import attention, attention_logits
 from posenc_compare.schemes.wall import BLOCK, Wall
 
 BATCH, HEADS, WIDTH, DIM = 2, 2, 3, 5
 LENGTH = BLOCK + 5  # so that there are two blocks
-RUN = torch.arange(LENGTH)
+RUN, CHANNELS = torch.arange(LENGTH), range(WIDTH)
 SIZES: dict[str, Any] = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
 
 
@@ -49,87 +42,39 @@ def opened(layer: torch.nn.Linear, row: int, token: Tensor) -> float:
     return 1 / (1 + math.exp(-z))
 
 
-def slow(scheme: Wall) -> Tensor:
-    """Sums of `q k` times the gates of j + 1 ... i, channel by channel."""
-    q, k, _, x = inputs()
-    tokens = x.flatten(0, 1)
-    gates = [
-        [opened(scheme.gates, row, token) for row in range(HEADS * WIDTH)]
-        for token in tokens
-    ]
-    forget = scheme.gate
-    of_heads = [
-        [opened(forget, h, token) if forget else 1.0 for h in range(HEADS)]
-        for token in tokens
-    ]
+class TestWall(LogitTests):
+    name = "wall"
+    sizes = SIZES
+    places = [RUN.tolist()] * BATCH
+    cases = [{"forget": False}, {"forget": True}]
+    gradients = cases
+    changes = [{"bias": 1.0}, {"forget": True}]
+    test_bfloat16_keeps_close_positions_apart = None
 
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        between = range(LENGTH * b + j + 1, LENGTH * b + i + 1)
-        kept = [
-            math.prod(gates[t][WIDTH * h + n] for t in between) for n in range(WIDTH)
+    def logits(self, t: Inputs) -> Tensor:
+        """Sums of `q k` times the gates of j + 1 ... i, channel by channel."""
+        tokens = t.x.flatten(0, 1)
+        gates = [
+            [opened(t.scheme.gates, row, token) for row in range(HEADS * WIDTH)]
+            for token in tokens
         ]
-        terms = zip(q[b, h, i].tolist(), k[b, h, j].tolist(), kept, strict=True)
-        forgot = math.fsum(math.log(of_heads[t][h]) for t in between)
-        return math.fsum(a * c * g for a, c, g in terms) / math.sqrt(WIDTH) + forgot
+        forget = t.scheme.gate
+        of_heads = [
+            [opened(forget, h, token) if forget else 1.0 for h in range(HEADS)]
+            for token in tokens
+        ]
 
-    return pair_by_pair(q, logit, causal=True)
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            between = range(LENGTH * b + j + 1, LENGTH * b + i + 1)
+            kept = [
+                math.prod(gates[n][WIDTH * h + c] for n in between) for c in CHANNELS
+            ]
+            both = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            terms = zip(*both, kept, strict=True)
+            forgot = math.fsum(math.log(of_heads[n][h]) for n in between)
+            return math.fsum(a * c * g for a, c, g in terms) / math.sqrt(WIDTH) + forgot
 
-
-@pytest.mark.parametrize("forget", [False, True])
-def test_equals_the_slow_reference(forget: bool) -> None:
-    q, k, v, x = inputs()
-    scheme = make(forget=forget)
-    call = {"scheme": scheme, "positions": RUN, "state": scheme.token_state(x)}
-    expected = slow(scheme)
-    close(attention_logits(q, k, **call), expected, 1e-12)
-    for read in on_paths(q, k, v, paths=("plain", "auto"), **call):
-        close(read, expected.softmax(-1) @ v, 1e-12)
-
-
-@pytest.mark.parametrize("steps", [[36, 1], [1] * 37, [30, 7], [0, 2, 0, 35]], ids=str)
-def test_state_goes_on_from_the_past(steps: list[int]) -> None:
-    q, k, v, x = inputs()
-    scheme = make(forget=True)
-    got = decoded(q, k, v, steps, scheme=scheme, positions=RUN, x=x)
-    close(got, slow(scheme).softmax(-1) @ v, 1e-12)
-
-
-def test_documents_do_not_mix() -> None:
-    q, k, v, x = inputs()
-    scheme = make(forget=True)
-    first = torch.arange(LENGTH) < 20
-    mask = Mask(segments=first.long()[None].expand(BATCH, -1))
-    got = attention(
-        q, k, v, scheme=scheme, positions=RUN, mask=mask, state=scheme.token_state(x)
-    )
-    seen = slow(scheme).masked_fill(first[:, None] != first, -math.inf)
-    close(got, seen.softmax(-1) @ v, 1e-12)
-
-
-def test_open_gates_are_no_encoding() -> None:
-    q, k, _, x = inputs()
-    scheme = make(forget=True)
-    for layer in (scheme.gates, scheme.gate):
-        assert layer is not None
-        layer.bias.fill_(100.0)
-    state = scheme.token_state(x)
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    nope = attention_logits(q, k, scheme=create("nope"), positions=RUN)
-    close(got, nope, 1e-14)
-
-
-def test_the_gate_of_a_head_is_that_of_fox() -> None:
-    q, k, _, x = inputs()
-    scheme = make(forget=True)
-    scheme.gates.bias.fill_(100.0)
-    assert scheme.gate is not None
-    fox = build(Fox, **SIZES).requires_grad_(False)
-    fox.gate.load_state_dict(scheme.gate.state_dict())
-    got, wanted = (
-        attention_logits(q, k, scheme=s, positions=RUN, state=s.token_state(x))
-        for s in (scheme, fox)
-    )
-    close(got, wanted, 1e-13)
+        return pair_by_pair(t.q, logit, causal=True)
 
 
 def test_gates_that_shut_leave_each_token_itself() -> None:
@@ -172,22 +117,6 @@ def test_float32_reads_the_end_of_a_long_text(forget: bool) -> None:
     check_float32_holds_over_a_long_text(scheme, k, x)
 
 
-def test_position_ids_are_not_used() -> None:
-    q, k, _, x = inputs()
-    check_position_ids_are_not_used(make(), q, k, x)
-
-
-def test_a_causal_mask_is_needed() -> None:
-    check_causal_mask_is_needed(make(), WIDTH)
-
-
-@pytest.mark.parametrize("forget", [False, True])
-def test_gradient(forget: bool) -> None:
-    q, k, v, x = (part[:1, ..., :4, :] for part in inputs())
-    scheme = make(forget=forget).requires_grad_()
-    check_gradients(scheme, q, k, v, RUN[:4], x)
-
-
 def test_shut_gates_have_finite_gradients() -> None:
     q, k, v, x = inputs()
     scheme = make().requires_grad_()
@@ -198,9 +127,3 @@ def test_shut_gates_have_finite_gradients() -> None:
     for parameter in scheme.parameters():
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
-
-
-def test_needs_its_state() -> None:
-    q, k, *_ = inputs()
-    with pytest.raises(ConfigError, match="wall: needs the state that"):
-        attention_logits(q, k, scheme=make(), positions=RUN)

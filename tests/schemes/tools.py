@@ -24,6 +24,12 @@ Entry = Callable[[int, int, int, int], float]
 CLOSE_POSITIONS = torch.tensor([15_962, 15_966, 15_968])
 
 
+def close_positions(scheme: Scheme) -> Tensor:
+    """Return `CLOSE_POSITIONS`, the same on every axis of a scheme."""
+    axes = scheme.facts.axes
+    return CLOSE_POSITIONS if axes == 1 else CLOSE_POSITIONS[:, None].expand(-1, axes)
+
+
 # --- Draws ---------------------------------------------------------------------------
 
 
@@ -208,18 +214,6 @@ def check_gradients(
     assert torch.autograd.gradcheck(run, tuple(scheme.parameters()))
 
 
-def check_position_ids_are_not_used(
-    scheme: Scheme, q: Tensor, k: Tensor, x: Tensor | None = None
-) -> None:
-    run = torch.arange(q.shape[2])
-    state = None if x is None else scheme.token_state(x)
-    here, there = (
-        attention_logits(q, k, scheme=scheme, positions=ids, state=state)
-        for ids in (run, 3 * run + 15_962)
-    )
-    assert torch.equal(here, there)
-
-
 def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
     heads = scheme.geometry.heads
     x, ids = normal(1, heads, 3, width), torch.arange(3)
@@ -274,10 +268,9 @@ def check_bias_keeps_close_positions_apart(
     scheme: Scheme, x: Tensor, atol: float
 ) -> None:
     """Check that bfloat16 logits hold the bias of float64, to within `atol`."""
+    positions, mask = close_positions(scheme), Mask(causal=scheme.facts.causal_only)
     low, wide = (
-        attention_logits(
-            y, y, scheme=scheme, positions=CLOSE_POSITIONS, mask=Mask(causal=False)
-        )
+        attention_logits(y, y, scheme=scheme, positions=positions, mask=mask)
         for y in (x, x.double())
     )
     assert low.dtype == torch.float32

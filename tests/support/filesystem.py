@@ -4,11 +4,11 @@ import contextlib
 import hashlib
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.records import diff
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Record
@@ -16,7 +16,7 @@ from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
-KINDS = ("link", "dangling link", "hard link", "pipe", "socket", "folder")
+KINDS = ("link", "dangling link", "hard link", "folder")
 WATCHED = ("open", "write", "fsync", "close", "replace", "unlink")
 
 
@@ -97,7 +97,8 @@ class Seam:
 
 def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any]:
     """Return a record's body with numbers and letters that JSON can write twice."""
-    fact = {"unit": "logit", "better": "lower", "zero": "none", "x": "", "title": ""}
+    fact = {"name": "gain", "unit": "logit", "better": "lower", "zero": "none"}
+    fact |= {"x": "", "title": ""}
     row = {"quantity": "gain", "value": value, "x": 1e-05, "case": "", "note": "é"}
     return {
         **cell.record().to_json(),
@@ -115,7 +116,8 @@ def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any
 
 def result(body: dict[str, Any]) -> bytes:
     """Return the canonical text of what came out, of a record's body."""
-    return diff.result(Record.from_json({"key": "", **body}))
+    read = parse_strictly(canonical({"key": "", **body}))
+    return diff.result(Record.from_json(read))
 
 
 def sealed(text: bytes) -> bytes:
@@ -136,11 +138,6 @@ def become(path: Path, kind: str, outside: Path) -> None:
             path.symlink_to(outside / "missing")
         case "hard link":
             path.hardlink_to(target)
-        case "pipe":
-            os.mkfifo(path)
-        case "socket":
-            with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
-                made.bind(path.name)
         case "folder":
             path.mkdir()
             (path / "file").write_text("")

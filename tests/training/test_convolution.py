@@ -97,6 +97,23 @@ def test_a_shifted_key_is_in_part_that_of_the_token_before(length: int) -> None:
         close(got[number + 1][0], rows)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_shares_of_half_precision_are_exact_but_for_the_score(
+    dtype: torch.dtype,
+) -> None:
+    shift = made(KVShift).to(dtype)
+    x, k, v = normal(3, 1, SEQ, WIDTH, seed=3).to(dtype)
+    got = shift.projected(k, k, v, x)
+    scores = torch.nn.functional.linear(x, shift.shares)  # rounded to the dtype
+    shares = scores.detach().double().sigmoid()
+    for number, part in enumerate((k, v)):
+        share = shares[..., number * HEADS : (number + 1) * HEADS]
+        share = share.repeat_interleave(WIDTH // HEADS, dim=-1)
+        before = torch.cat([torch.zeros_like(part[:, :1]), part[:, :-1]], dim=1)
+        wanted = (1 - share) * part.double() + share * before.double()
+        assert torch.equal(got[number + 1], wanted.to(dtype))
+
+
 @pytest.mark.parametrize("name", get_args(Convolution))
 def test_no_token_sees_the_future_and_neighbours_tell_places(name: Convolution) -> None:
     """NoPE's first layer hears of order where keys are mixed with those before."""

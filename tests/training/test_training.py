@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import NoCheckpoints, Progress
+from posenc_compare.analysis.core.progress import CheckpointStore, Progress
 from posenc_compare.analysis.core.settings import Norm
 from posenc_compare.analysis.engine.compute import compute
 from posenc_compare.analysis.measures.extrapolation import extrapolation
@@ -578,14 +578,6 @@ def test_bad_settings_are_refused(field: str, value: object, message: str) -> No
         Training(**{field: value})  # type: ignore[arg-type]
 
 
-def test_a_setting_that_is_gone_is_dropped_from_older_records_if_it_was_off() -> None:
-    spec = Training(drop=0.25).spec()
-    older = {**spec, "captured": False}
-    assert Training.of(older, ("stdlib", "")).spec() == spec
-    with pytest.raises(TypeError, match="captured"):
-        Training.of({**older, "captured": True}, ("stdlib", ""))
-
-
 def test_a_compiled_network_trains_to_the_same_losses(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -653,7 +645,7 @@ def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
         Trainer(model, text(corpus), SETTING).train(Progress())
 
 
-class Saving(NoCheckpoints):
+class Saving(CheckpointStore):
     """A store that is always due, and notes the steps of what it would save."""
 
     def __init__(self) -> None:

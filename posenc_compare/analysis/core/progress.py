@@ -1,14 +1,16 @@
-"""Progress of a measure, and the protocol of a checkpoint store."""
+"""Progress of a measure, and the store of checkpoints that it is handed."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class CheckpointStore(Protocol):
-    """A store for the state of a training, so that it can resume after a crash.
+class CheckpointStore:
+    """A store for the state of a training, which resumes from it after a crash.
+
+    This one saves nothing; an interrupted training starts from zero.
 
     Attributes:
         refused: reasons why earlier checkpoint files were not used.
@@ -17,29 +19,6 @@ class CheckpointStore(Protocol):
         raised: the exception with which `save` ended the training, if it did.
     """
 
-    refused: list[str]
-    resumed_from: int
-    resumed_elsewhere: bool
-    raised: BaseException | None
-
-    def due(self) -> bool:
-        """Return whether a checkpoint should be made now."""
-        ...
-
-    def save(self, step: int, tensors: "dict[str, Tensor]") -> None:
-        """Save the state of a training after `step` steps."""
-        ...
-
-    def load(
-        self, restore: "Callable[[int, dict[str, Tensor]], None]", limit: int
-    ) -> "tuple[int, dict[str, Tensor]]":
-        """Return step and state of the newest checkpoint that `restore` accepts."""
-        ...
-
-
-class NoCheckpoints:
-    """A store that saves nothing; an interrupted training starts from zero."""
-
     def __init__(self) -> None:
         self.refused: list[str] = []
         self.resumed_from = 0
@@ -47,16 +26,24 @@ class NoCheckpoints:
         self.raised: BaseException | None = None
 
     def due(self) -> bool:
-        """Return False."""
+        """Return whether a checkpoint should be made now."""
         return False
 
     def save(self, step: int, tensors: "dict[str, Tensor]") -> None:
-        """Do nothing."""
+        """Save the state of a training after `step` steps."""
 
     def load(
         self, restore: "Callable[[int, dict[str, Tensor]], None]", limit: int
     ) -> "tuple[int, dict[str, Tensor]]":
-        """Return step 0 and no state."""
+        """Load the newest checkpoint that is intact and matches the training.
+
+        Args:
+            restore: uses step and tensors; raises ValueError if they do not match.
+            limit: most bytes of a checkpoint file.
+
+        Returns:
+            Step and tensors; 0 and {} if there is no such checkpoint.
+        """
         return 0, {}
 
 
@@ -74,7 +61,7 @@ class Progress:
         checkpoints: CheckpointStore | None = None,
     ) -> None:
         self.advance = advance
-        self.checkpoints: CheckpointStore = checkpoints or NoCheckpoints()
+        self.checkpoints = checkpoints or CheckpointStore()
 
     def __call__(self, units: int) -> None:
         """Report that `units` more of the units of `setting.work` are done."""

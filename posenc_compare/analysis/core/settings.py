@@ -20,28 +20,17 @@ LENGTHS = ("scaled", "published")
 
 
 class Text(Protocol):
-    """What a setting asks of a corpus."""
+    """What a setting asks of a corpus: held-out windows, and batches to train on.
+
+    One that is too small for them raises `CorpusError`.
+    """
 
     @property
-    def sha256(self) -> str:
-        """Return the hash of all of it."""
-        ...
+    def sha256(self) -> str: ...
 
-    def windows(self, split: Split, length: int, total: int) -> object:
-        """Return held-out windows.
+    def windows(self, split: Split, length: int, total: int) -> object: ...
 
-        Raises:
-            CorpusError: if it holds out too little.
-        """
-        ...
-
-    def batch(self, size: int, length: int, seed: int, step: int) -> object:
-        """Return a batch to train on.
-
-        Raises:
-            CorpusError: if there is too little to train on.
-        """
-        ...
+    def batch(self, size: int, length: int, seed: int, step: int) -> object: ...
 
 
 class Setting(Protocol):
@@ -51,6 +40,14 @@ class Setting(Protocol):
         kind: by which measures ask for it.
         on_gpu: whether the device `auto` is a GPU if there is one.
         resumes: whether its cells keep checkpoints.
+        task: of its network; empty if it trains none.
+        seed: of all random numbers.
+        dtype: of what is computed.
+        device: where it is computed, `cpu` or `cuda`.
+        places: where this machine finds its texts, as `load_corpus` takes them.
+        reads_corpus: whether its cells read the corpus.
+        work: units of progress that one cell counts for.
+        memory: bytes that one cell needs at the least.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -59,47 +56,31 @@ class Setting(Protocol):
     resumes: ClassVar[bool]
 
     @property
-    def task(self) -> str:
-        """Return the task of its network; empty if it trains none."""
-        ...
+    def task(self) -> str: ...
 
     @property
-    def seed(self) -> int:
-        """Return what all random numbers come from."""
-        ...
+    def seed(self) -> int: ...
 
     @property
-    def dtype(self) -> str:
-        """Return the dtype of what is computed."""
-        ...
+    def dtype(self) -> str: ...
 
     @property
-    def device(self) -> str:
-        """Return where it is computed: `cpu` or `cuda`."""
-        ...
+    def device(self) -> str: ...
 
     @property
-    def places(self) -> tuple[str, ...]:
-        """Return where this machine finds its texts, as `load_corpus` takes them."""
-        ...
+    def places(self) -> tuple[str, ...]: ...
 
     @property
-    def reads_corpus(self) -> bool:
-        """Return whether its cells read the corpus."""
-        ...
+    def reads_corpus(self) -> bool: ...
+
+    @property
+    def work(self) -> int: ...
+
+    @property
+    def memory(self) -> int: ...
 
     def takes(self, axes: int) -> bool:
         """Return whether it has positions for a scheme of so many axes."""
-        ...
-
-    @property
-    def work(self) -> int:
-        """Return the units of progress that one cell counts for."""
-        ...
-
-    @property
-    def memory(self) -> int:
-        """Return the bytes that one cell needs at the least."""
         ...
 
     def spec(self) -> dict[str, Scalar]:
@@ -143,9 +124,8 @@ def register_setting(kind: str, *, order: int, heading: str) -> Callable[[S], S]
     def file(setting: S) -> S:
         named: Any = setting
         named.kind = kind
-        summary = (setting.__doc__ or "").partition("\n")[0]
         facts: dict[str, object] = {"order": order, "heading": heading}
-        SETTINGS.add(kind, setting, setting.__module__, summary, facts)
+        SETTINGS.add(kind, setting, setting, facts)
         return setting
 
     return file

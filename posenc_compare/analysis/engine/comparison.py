@@ -33,7 +33,7 @@ from posenc_compare.analysis.engine.plan import (
     plan,
     shuffled,
 )
-from posenc_compare.analysis.engine.scheduler import Listener, Scheduler
+from posenc_compare.analysis.engine.scheduler import Event, Listener, Scheduler
 from posenc_compare.analysis.engine.workers import Limits
 from posenc_compare.analysis.records.cells import (
     Cell,
@@ -42,7 +42,6 @@ from posenc_compare.analysis.records.cells import (
     setting_of,
 )
 from posenc_compare.analysis.records.load import Warn
-from posenc_compare.analysis.records.pack import pack_finished
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.reuse import copy_records, held_by
 from posenc_compare.analysis.records.store import Store
@@ -57,6 +56,7 @@ from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.analysis.training.pinned import other_text
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
+from posenc_compare.sources import forget
 from posenc_compare.validate import hint
 from posenc_compare.variants import Variant, parse_variants
 
@@ -73,7 +73,6 @@ class Comparison:
     Attributes:
         cells: to compute, or to read if they are there.
         limits: what a run may use.
-        plugins: files and modules that workers take schemes from.
         retry: statuses of records that are computed again.
         reuse: folders of other runs, whose records are copied.
         name: of the folder that a run goes to by default.
@@ -85,7 +84,6 @@ class Comparison:
 
     cells: list[Cell]
     limits: Limits
-    plugins: list[str]
     retry: tuple[str, ...] = ()
     reuse: tuple[Path, ...] = ()
     name: str = ""
@@ -133,14 +131,12 @@ class Comparison:
             copy_records(held, store)
             own, help = self.missing(store), missing(self.others, store)
             todo = {**shuffled(own), **shuffled(help)}
-            run = Scheduler(
-                todo, store, pool, self.plugins, self.limits, self.retry, listen
-            )
+            run = Scheduler(todo, store, pool, self.limits, self.retry, listen)
             for line in self._notes(store, len(held), len(own), len(help)):
                 run.tell(note=line)
             stopped_by = run.run()
         if not missing((*self.cells, *self.others), store):
-            pack_finished(store)
+            store.pack_finished()
         return stopped_by
 
     def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:
@@ -188,7 +184,7 @@ def plan_comparison(
     plugins: Iterable[str | Path] = (),
     **choices: Any,
 ) -> Comparison:
-    """Return the comparison that was asked for; nothing of a scheme runs.
+    """Return the comparison that was asked for.
 
     The arguments are those of `compare`.
 
@@ -206,10 +202,10 @@ def plan_comparison(
     own = {one.name for one in fields(Work)}
     work = Work(**{name: choices.pop(name) for name in own & choices.keys()})
     check_engine(work)
+    forget()  # source may have changed since the last plan
+    for plugin in plugins:
+        add_plugin(str(plugin))
     settings = settle(choices, work.device)
-    sources = [str(plugin) for plugin in plugins]
-    for source in sources:
-        add_plugin(source)
     variants, names, remarks = _fitting(schemes, measures, settings)
     _check_files(variants, names)
     planned = plan(
@@ -236,7 +232,6 @@ def plan_comparison(
     return Comparison(
         cells,
         limits,
-        sources,
         retry,
         reuse,
         settings.name,
@@ -296,7 +291,7 @@ def compare(
     folder = Path(out or tempfile.mkdtemp(prefix="posenc-compare-"))
     try:
         store = Store(folder)
-        stopped_by = comparison.compute(store, on_event or (lambda event: None))
+        stopped_by = comparison.compute(store, on_event or _warn)
         if stopped_by in signal.Signals.__members__:
             signal.raise_signal(signal.Signals[stopped_by])
         results = comparison.results(store)
@@ -307,6 +302,12 @@ def compare(
     if out is None:
         weakref.finalize(results, shutil.rmtree, folder, ignore_errors=True)
     return results
+
+
+def _warn(event: Event) -> None:
+    """Warn of cells that have no record, where nobody listens."""
+    if event.refused:
+        warnings.warn(event.note, stacklevel=2)
 
 
 def recompute(
@@ -336,12 +337,18 @@ def recompute(
             f"record {record.key}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
-    again = Comparison([cell], limits_of(work, [cell]), plugins)
+    again = Comparison([cell], limits_of(work, [cell]))
     check_memory([cell], again.limits.memory)
     with tempfile.TemporaryDirectory() as place:
-        store = Store(Path(place) / "rerun")
-        stopped_by = again.compute(store, lambda event: None)
+        store, refused = Store(Path(place) / "rerun"), list[str]()
+
+        def listen(event: Event) -> None:
+            refused.extend([event.note] * event.refused)
+
+        stopped_by = again.compute(store, listen)
         computed = store.read(key)
+        if refused:
+            raise ConfigError(refused[0])
         return Record.from_json(computed) if computed else stopped_by
 
 
@@ -363,8 +370,7 @@ def _tried(
 ) -> list[str]:
     """Refuse what a scheme refuses, and return a line for each that does nothing."""
     plugins = any(
-        not SCHEMES.entry(variant.name).module.startswith("posenc_compare.")
-        for variant in variants
+        not SCHEMES.owns(SCHEMES.entry(variant.name).module) for variant in variants
     )
     if not plugins and not any(variant.options for variant in variants):
         return []  # and torch need not be imported

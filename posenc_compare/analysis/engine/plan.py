@@ -1,7 +1,4 @@
-"""The plan of a comparison: from names and settings to the cells that are missing.
-
-Planning imports neither torch nor a scheme, so that a mistake is named at once.
-"""
+"""The plan of a comparison: from names and settings to the cells that are missing."""
 
 import re
 import secrets
@@ -98,7 +95,7 @@ def here(cell: Cell) -> Cell:
 
 
 def axes_of(variant: Variant) -> int:
-    """Return how many coordinates a position has, without importing the scheme."""
+    """Return how many coordinates a position has."""
     return SCHEMES.entry(variant.name).facts.get("axes", 1)
 
 

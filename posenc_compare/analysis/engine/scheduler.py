@@ -1,8 +1,7 @@
 """The scheduler: cells to worker processes, answers to records.
 
 A scheme may raise, hang, exit or crash: its cell alone is lost. A measure that times
-something runs alone, once all others are done. This process imports neither torch nor
-a plugin, and alone writes records.
+something runs alone, once all others are done. This process alone writes records.
 """
 
 import secrets
@@ -19,14 +18,8 @@ from posenc_compare.analysis.core.canonical import Body, parse_strictly
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.cluster import UNPLACED, Cluster
 from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.engine.workers import (
-    End,
-    Limits,
-    Pool,
-    modules_of,
-    start_of,
-)
-from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.engine.workers import End, Limits, Pool, Start
+from posenc_compare.analysis.records.cells import Cell, plugins_of
 from posenc_compare.analysis.records.record import Facts, Provenance, Record
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
@@ -72,6 +65,7 @@ class Event:
         what: measure and scheme that were worked on, if any were.
         record: that was just written, if one was.
         note: a line for the user.
+        refused: whether it says that the code of a cell is not as it was planned.
     """
 
     done: int
@@ -81,6 +75,7 @@ class Event:
     what: str = ""
     record: Record | None = None
     note: str = ""
+    refused: bool = False
 
     def __str__(self) -> str:
         """Return the note, or how far the comparison is."""
@@ -97,7 +92,6 @@ class Scheduler:
         cells: by key, what is to be computed, in this order.
         store: where records go; other runs may write there too.
         pool: where workers are started.
-        plugins: as given on the command line.
         limits: what the run may use.
         retry: statuses of records that another run's record does not settle.
         listen: called with every piece of news.
@@ -108,7 +102,6 @@ class Scheduler:
         cells: dict[str, Cell],
         store: Store,
         pool: Pool | Cluster,
-        plugins: list[str],
         limits: Limits,
         retry: tuple[str, ...] = (),
         listen: Listener = lambda event: None,
@@ -122,7 +115,8 @@ class Scheduler:
         self.waiting = deque(sorted(jobs, key=lambda job: job.alone))
         self.workers: dict[Any, Job | None] = {}  # those of the pool
         self.stopped_by = ""
-        self._start = start_of(cells.values(), plugins, limits)
+        self._refused: set[str] = set()  # what was said of cells
+        self._start = Start(limits)
         self._cells = len(cells)
         self._work = sum(cell.setting.work for cell in cells.values())
         self._done = self._units = 0
@@ -132,11 +126,15 @@ class Scheduler:
         self._looked = time.monotonic()
 
     def tell(
-        self, what: str = "", record: Record | None = None, note: str = ""
+        self,
+        what: str = "",
+        record: Record | None = None,
+        note: str = "",
+        refused: bool = False,
     ) -> None:
         """Pass on news of the run."""
         counts = self._done, self._cells, self._units, self._work
-        self.listen(Event(*counts, what, record, note))
+        self.listen(Event(*counts, what, record, note, refused))
 
     def run(self) -> str:
         """Compute until all is done or the run is asked to stop.
@@ -230,7 +228,8 @@ class Scheduler:
         folder = self.store.checkpoints.resolve() / job.key
         return {
             "spec": job.blank.spec.to_json(),
-            "modules": modules_of(job.cell),
+            "key": job.key,
+            "plugins": plugins_of(job.cell),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,
@@ -275,18 +274,14 @@ class Scheduler:
             case {"store": str(error), "size": int(size)}:
                 self.store.check(max(1, size))  # it may be the scheme that says so
                 self._lose(job, self._fault(job, "lost", f"store: {error}", end))
-            case {"unplanned": [*names]}:
-                error = f"other code than planned was imported: {', '.join(names)}"
-                self._publish(job, self._fault(job, "failed", error, end))
+            case {"refused": str(reason)}:
+                self._refuse(job, one_line(reason))
             case _:
                 error = f"protocol: unexpected answer {answer}"
                 self._publish(job, self._fault(job, "failed", error, end))
 
     def _take(self, job: Job, body: Body, end: End) -> None:
-        """Publish a record that any reader can read, under the cell that was planned.
-
-        What the worker has imported is the source that was planned with.
-        """
+        """Publish a record that any reader can read, under the planned cell."""
         try:
             planned = job.blank.to_json()
             body |= {"key": job.key, **{name: planned[name] for name in PLANNED}}
@@ -303,6 +298,13 @@ class Scheduler:
             self._lose(job, record)
         else:
             self._publish(job, record)
+
+    def _refuse(self, job: Job, reason: str) -> None:
+        """Leave a cell without a record: its code is not what was planned."""
+        self._advance(job, job.cell.setting.work)
+        if reason not in self._refused:
+            self._refused.add(reason)
+            self.tell(note=reason, refused=True)
 
     def _look_after(self) -> None:
         """Notice that the folder is gone, or that the time to stop is over."""

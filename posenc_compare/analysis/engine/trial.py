@@ -1,22 +1,20 @@
 """A look at schemes before anything is computed: misspelt doors, and refused options.
 
-No code of a plugin runs here. Schemes of the package that are given options are built
-once and shown two tokens, and those of plugins are read as text.
+Schemes of the package that are given options are built once and shown two tokens. Those
+of plugins are not built here.
 """
 
-import ast
 from collections.abc import Iterable, Iterator
+from inspect import isfunction
 
 import torch
 
 from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.attention import Session
-from posenc_compare.bases import resolution_order
 from posenc_compare.errors import ConfigError, PosencError
-from posenc_compare.registry import SCHEMES, Entry, declared
-from posenc_compare.schemes import DOORS, Geometry, Variant
-from posenc_compare.sources import parse
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import DOORS, Geometry, Scheme, Variant
 from posenc_compare.validate import near
 
 OWN = "posenc_compare."  # what names of modules of the package begin with
@@ -48,10 +46,9 @@ def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
     Such a scheme would be trained as one that does nothing.
     """
     for name in dict.fromkeys(variant.name for variant in variants):
-        entry = SCHEMES.entry(name)
-        if entry.path is None or entry.module.startswith(OWN):
+        if _all_own([name]):
             continue
-        methods = _methods(entry)
+        methods = _methods(SCHEMES.get(name))
         meant = {method: near(method, DOORS) for method in methods}
         hints = [
             f"`{method}` looks like `{to[0]}`" for method, to in meant.items() if to
@@ -92,18 +89,8 @@ def _refusal(variant: Variant, geometry: Geometry) -> str:
     return ""
 
 
-def _methods(entry: Entry) -> set[str]:
-    """Return the public methods of a class and of its bases outside of the package."""
-    assert entry.path is not None
-    nodes = {n: node for n, node, _ in declared(parse(entry.path), "register")}
-    node = nodes.get(entry.name)
-    if not isinstance(node, ast.ClassDef):
-        return set()
-    classes = resolution_order(node, entry.path, entry.module)
-    return {
-        part.name
-        for parent in classes
-        if isinstance(parent, ast.ClassDef) and parent.name != "Scheme"
-        for part in parent.body
-        if isinstance(part, ast.FunctionDef) and not part.name.startswith("_")
-    }
+def _methods(scheme: type[Scheme]) -> set[str]:
+    """Return the public methods of a class and of its bases, but those of `Scheme`."""
+    classes = set(scheme.__mro__) - set(Scheme.__mro__)
+    named = {n: value for one in classes for n, value in vars(one).items()}
+    return {n for n, value in named.items() if isfunction(value) and n[0] != "_"}

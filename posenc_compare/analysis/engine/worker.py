@@ -1,8 +1,9 @@
 """A worker: a process that computes one cell after another, each in a child of its own.
 
-It imports torch once, without running anything of torch or of a plugin. For each
-request it forks a child, which computes the cell. So no cell finds what another has
-changed, and a scheme that raises, hangs, exits or crashes takes its own child along.
+It imports torch and this package once, and nothing of a plugin. For each request it
+forks a child, which imports the plugins of the cell and computes it. So no cell finds
+what another has changed, and a scheme that raises, hangs, exits or crashes takes its
+own child along. A child whose code gives another key than the planned one refuses.
 The child writes its answer to a file in memory, and the worker reports it.
 """
 
@@ -24,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_compare.analysis.core.canonical import Body, canonical
-from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
-from posenc_compare.sources import OURS, PlannedFinder, keep
+from posenc_compare.errors import PosencError, StoreError
+from posenc_compare.registry import MEASURES, SCHEMES, TASKS, load
+from posenc_compare.sources import OURS, forget
 
 if TYPE_CHECKING:
     from posenc_compare.analysis.records.cells import Cell
@@ -39,7 +40,6 @@ PATIENCE = 1.0  # seconds for processes that a child has left behind to end
 CONTROL = ctypes.CDLL(None).prctl  # of this process, by the system
 DEATH_SIGNAL, SUBREAPER = 1, 36  # its options: at the parent's death; adopt orphans
 PRELOADED = ("torch", "posenc_compare.analysis.engine.compute")
-FINDER = PlannedFinder({})
 STOP = threading.Event()
 
 
@@ -67,13 +67,12 @@ def main() -> NoReturn:
 
 
 def _prepare(start: Body) -> None:
-    """Import torch and this package from the source that was handed over."""
-    keep(start["texts"])
-    FINDER.modules = _paths(start)
-    sys.meta_path.insert(0, FINDER)
+    """Import torch and this package."""
     sys.path[:] = start["path"]
     for name in PRELOADED:
         importlib.import_module(name)
+    for registry in (SCHEMES, MEASURES, TASKS):
+        registry.built_in()
     import torch
 
     from posenc_compare.analysis.engine.provenance import place
@@ -85,8 +84,6 @@ def _prepare(start: Body) -> None:
     place()
     shared_edits()  # asks git, which each child would do again
     resource.setrlimit(resource.RLIMIT_DATA, (limits["memory"], limits["memory"]))
-    for plugin in start["plugins"]:
-        add_plugin(plugin)
 
 
 def _compute_apart(request: Body, connection: Connection) -> None:
@@ -119,23 +116,21 @@ def _compute_apart(request: Body, connection: Connection) -> None:
 
 def _warm(request: Body) -> None:
     """Import and read what each child would do again; nothing of a plugin runs."""
-    from posenc_compare.analysis.records.cells import entries_of
-
-    FINDER.modules = _paths(request)
+    names = [module for module, *_ in request["plugins"]]
+    names = [name for name in names if name.split(".")[0] == OURS]
+    trains = request["spec"]["setting"].get("task")
     with contextlib.suppress(Exception):  # the child reports what is wrong
-        cell = _cell(request)
-        cell.spec()
-        names = [entry.module for entry in entries_of(cell)]
-        names = [name for name in names if name.split(".")[0] == OURS]
-        for name in names + ["torch._dynamo"] * bool(cell.setting.task):
+        for name in names + ["torch._dynamo"] * bool(trains):
             importlib.import_module(name)  # that last one by optimisers, in seconds
+        if len(names) == len(request["plugins"]):
+            _cell(request).key()
 
 
 def _cell(request: Body) -> "Cell":
     from posenc_compare.analysis.records.cells import cell_of
-    from posenc_compare.analysis.records.record import Fields, Spec
+    from posenc_compare.analysis.records.record import Spec, parse
 
-    spec = Spec.from_json(Fields(request["spec"], "spec"))
+    spec = parse(request["spec"], Spec, "spec")
     return cell_of(spec, request["places"])
 
 
@@ -182,16 +177,22 @@ def _answer(request: Body, done: Any) -> Body:
     def advance(units: int) -> None:
         done[0] += units
 
-    cell = _cell(request)
     checkpoints = Checkpoints(
         request["checkpoints"] and Path(request["checkpoints"]),
         request["interval"],
         stop=STOP.is_set,
         run=request["run"],
     )
-    with contextlib.suppress(BaseException):  # `compute` reports what is wrong with it
-        MEASURES.get(cell.measure)
-        SCHEMES.get(cell.variant.name)
+    try:
+        for module, path, origin in request["plugins"]:
+            load(module, Path(path), origin)
+        cell = _cell(request)
+        planned = cell.key() == request["key"]
+    except PosencError as error:
+        return {"refused": str(error)}
+    if not planned:
+        return _changed(request)
+    code, before = _files(cell), set(sys.modules)
     done[0] = 0
     try:
         record = compute(cell, Progress(advance, checkpoints))
@@ -199,11 +200,27 @@ def _answer(request: Body, done: Any) -> Body:
         return {"stopped": True}
     except StoreError as error:
         return {"store": str(error), "size": checkpoints.size}
-    if others := FINDER.others():
-        return {"unplanned": others}
+    late = [sys.modules[name] for name in sys.modules.keys() - before]
+    if code & {getattr(module, "__file__", None) for module in late}:
+        forget()
+        if cell.key() != request["key"]:
+            return _changed(request)
     return {"record": record.to_json()}
 
 
-def _paths(message: Body) -> dict[str, Path]:
-    """Return by name the paths of modules whose source was handed over."""
-    return {name: Path(path) for name, path in message["modules"].items()}
+def _changed(request: Body) -> Body:
+    """Return the answer of a cell whose code is not the one that was planned."""
+    names = [Path(origin).name for _, _, origin in request["plugins"]]
+    what = ", ".join(names) or OURS
+    again = "changed since the run was planned; run the command again"
+    return {"refused": f"{what} {again}"}
+
+
+def _files(cell: "Cell") -> set[str]:
+    """Return the files of plugins whose code is in the key of a cell."""
+    from posenc_compare.analysis.records.cells import entries_of
+    from posenc_compare.own_code import own_code
+
+    own = (SCHEMES, MEASURES, TASKS)
+    found = [e for e in entries_of(cell) if not any(r.owns(e.module) for r in own)]
+    return {str(file) for entry in found for file in own_code(entry).files}

@@ -6,18 +6,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Pipe, wait
-from pathlib import Path
 
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.analysis.engine.worker import UNWRITTEN
-from posenc_compare.analysis.records.cells import Cell, modules
 from posenc_compare.fresh import python, search_path
-from posenc_compare.sources import texts
 
 START = 120.0  # seconds that a worker may take until it begins a cell
 TAIL = 2000  # bytes kept of what a scheme prints
@@ -60,38 +57,12 @@ class Start:
     """What a worker begins with, on whichever machine it runs.
 
     Attributes:
-        texts: source by path, as this process has read it.
-        modules: path by name of the modules that cells depend on.
+        limits: of the run.
         path: to import from.
-        plugins: files and modules that register schemes.
-        limits: of the run.
     """
 
-    texts: dict[str, str]
-    modules: dict[str, str]
-    path: list[str]
-    plugins: list[str]
     limits: Limits
-
-
-def start_of(cells: Iterable[Cell], plugins: Iterable[str], limits: Limits) -> Start:
-    """Return what a worker begins with.
-
-    Args:
-        cells: that it may compute.
-        plugins: as given on the command line.
-        limits: of the run.
-    """
-    plugins = [str(Path(p).resolve()) if p.endswith(".py") else p for p in plugins]
-    return Start(texts(), modules_of(*cells), search_path(), plugins, limits)
-
-
-def modules_of(*cells: Cell) -> dict[str, str]:
-    """Return by name the paths of the modules that cells depend on.
-
-    Two plugins may have modules of one name beside them; of several cells, one is lost.
-    """
-    return {name: str(path) for cell in cells for name, path in modules(cell).items()}
+    path: list[str] = field(default_factory=search_path)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,6 @@ class Measure:
 
     Attributes:
         name: registry name.
-        summary: one line.
         version: raised whenever the same input gives another number.
         setting: kind of setting that it takes: `probe`, as a `Probe`, or `training`.
         once: whether one seed is enough, because it draws rather than ranks.
@@ -70,7 +69,6 @@ class Measure:
     """
 
     name: str
-    summary: str
     version: int
     setting: str
     once: bool
@@ -111,14 +109,13 @@ def register_measure(
         )
 
     def file(compute: Callable[..., Result]) -> Callable[..., Result]:
-        summary = (compute.__doc__ or "").partition("\n")[0]
         by_name = {quantity.name: quantity for quantity in quantities}
         measure = Measure(
-            name, summary, version, setting, once, exclusive, by_name, seen, compute
+            name, version, setting, once, exclusive, by_name, seen, compute
         )
         facts = {"version": version, "setting": setting, "once": once}
         facts |= {"exclusive": exclusive, "extra": extra}
-        MEASURES.add(name, measure, compute.__module__, summary, facts)
+        MEASURES.add(name, measure, compute, facts)
         return compute
 
     return file

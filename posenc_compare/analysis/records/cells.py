@@ -2,8 +2,7 @@
 
 The key of a cell is the hash of its specification: the scheme and the measure with
 their own code, the setting, torch's major and minor version, `NUMBERS`, what was edited
-in this package, and the name of a GPU. All of it is known without importing torch or a
-scheme.
+in this package, and the name of a GPU.
 """
 
 import ast
@@ -12,7 +11,6 @@ import hashlib
 import importlib.metadata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from posenc_compare.analysis.core.canonical import spec_key
 from posenc_compare.analysis.core.settings import Setting
@@ -26,11 +24,9 @@ from posenc_compare.analysis.records.record import (
 from posenc_compare.modified import own_edits, shared_edits
 from posenc_compare.own_code import NUMBERS, own_code
 from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS, TASKS, Entry
-from posenc_compare.sources import OURS, closure, module_path
+from posenc_compare.sources import OURS
 from posenc_compare.validate import check_choice, check_whole
 from posenc_compare.variants import Variant
-
-COMPUTE = "posenc_compare.analysis.engine.compute"  # calls every measure
 
 
 @dataclass(frozen=True)
@@ -136,13 +132,15 @@ def entries_of(cell: Cell) -> list[Entry]:
     return [*map(SCHEMES.entry, names), *_measured_by(cell)]
 
 
-def modules(cell: Cell) -> dict[str, Path]:
-    """Return by name the modules whose source a worker is handed."""
-    found = closure(COMPUTE, module_path(COMPUTE))
-    for entry in (SETTINGS.entry(cell.setting.kind), *entries_of(cell)):
-        if entry.path is not None:
-            found = {**found, **closure(entry.module, entry.path)}
-    return found
+def plugins_of(cell: Cell) -> list[tuple[str, str, str]]:
+    """Return what a worker imports for a cell: modules with their files and origins."""
+    own = (SCHEMES, MEASURES, TASKS)
+    found = {
+        (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
+        for entry in entries_of(cell)
+        if not any(registry.owns(entry.module) for registry in own)
+    }
+    return sorted(found)
 
 
 def schemes_of(variant: Variant) -> list[str]:
@@ -175,8 +173,9 @@ def _named_in(entry: Entry) -> set[str]:
         nodes = (n for part in own_code(entry).statements for n in ast.walk(part))
         values = (n.value for n in nodes if isinstance(n, ast.Constant))
         texts = {value for value in values if isinstance(value, str)}
-    names = {text.partition(":")[0] for text in texts} & SCHEMES.entries().keys()
-    return {inside for name in names for inside in Variant(name).schemes}
+    names = {text.partition(":")[0] for text in texts}
+    named = (Variant(name).schemes for name in names if name in SCHEMES)
+    return {inside for schemes in named for inside in schemes}
 
 
 def _code(entries: Iterable[Entry]) -> str:

@@ -13,8 +13,7 @@ from itertools import product
 from posenc_compare.analysis.core.canonical import Json, canonical
 from posenc_compare.analysis.records.record import Record
 
-# Of a record: the label stands for its specification.
-UNTOLD = ("label", "provenance", "spec")
+NO_RESULT = ("label", "provenance", "spec")  # parts of a record; a label is of its spec
 
 
 def same_cell(record: Record) -> bytes:
@@ -36,31 +35,26 @@ def paired(
     are pairs; of the others, those are whose specifications differ least. A record that
     is left over stands beside None.
     """
-    sides = [{record.key: record for record in records} for records in (one, other)]
-    both = sides[0].keys() & sides[1].keys()
-    rest: dict[bytes, tuple[list[Record], list[Record]]]
-    rest = defaultdict(lambda: ([], []))
-    for key in both:
-        yield sides[0][key], sides[1][key]
-    for side, records in enumerate(sides):
-        for key in records.keys() - both:
-            rest[same_cell(records[key])][side].append(records[key])
+    rest: dict[bytes, tuple[dict[str, Record], dict[str, Record]]]
+    rest = defaultdict(lambda: ({}, {}))
+    for side, records in enumerate((one, other)):
+        for record in records:
+            rest[same_cell(record)][side][record.key] = record
     for left, right in rest.values():
-        couples = product(left, right)
-        for a, b in sorted(couples, key=lambda pair: len(_made_otherwise(*pair))):
-            if a in left and b in right:
-                left.remove(a)
-                right.remove(b)
-                yield a, b
-        yield from ((a, None) for a in left)
-        yield from ((None, b) for b in right)
+        # Specifications of one key do not differ.
+        couples = product(left.values(), right.values())
+        for a, b in sorted(couples, key=lambda pair: len(_spec_changes(*pair))):
+            if a.key in left and b.key in right:
+                yield left.pop(a.key), right.pop(b.key)
+        yield from ((a, None) for a in left.values())
+        yield from ((None, b) for b in right.values())
 
 
 def result(record: Record) -> bytes:
     """Return the canonical text of what came out."""
-    told = {n: v for n, v in record.to_json().items() if n not in UNTOLD}
+    parts = {n: v for n, v in record.to_json().items() if n not in NO_RESULT}
     rows = [asdict(row) for row in record.repeatable_rows]
-    return canonical({**told, "rows": rows})
+    return canonical({**parts, "rows": rows})
 
 
 def difference(one: Record, other: Record) -> list[str]:
@@ -68,15 +62,14 @@ def difference(one: Record, other: Record) -> list[str]:
 
     Numbers are compared relative to the larger of the two.
     """
-    found = _made_otherwise(one, other)
+    found = _spec_changes(one, other)
     if result(one) == result(other):
         return found
     if one.status != other.status:
         return [*found, f"status: {one.status} and {other.status}"]
     values = [
         (_relative(a, b), name)
-        for name, a, b in _pairs(_numbers(one), _numbers(other))
-        if a != b
+        for name, a, b in _changes(_numbers(one), _numbers(other))
     ]
     if values:
         largest, name = max(values)
@@ -87,12 +80,10 @@ def difference(one: Record, other: Record) -> list[str]:
     return found or ["text or arrays"]
 
 
-def _made_otherwise(one: Record, other: Record) -> list[str]:
-    return [
-        f"{name}: {_short(a)} and {_short(b)}"
-        for name, a, b in _pairs(one.spec.to_json(), other.spec.to_json())
-        if a != b
-    ]
+def _spec_changes(one: Record, other: Record) -> list[str]:
+    """Return which parts of two specifications differ, in words."""
+    flat = [_flat(record.spec.to_json()) for record in (one, other)]
+    return [f"{n}: {str(a)[:12]} and {str(b)[:12]}" for n, a, b in _changes(*flat)]
 
 
 def _first_loss(record: Record) -> Json:
@@ -107,25 +98,25 @@ def _numbers(record: Record) -> dict[str, Json]:
     }
 
 
-def _pairs(
-    one: Mapping[str, Json], other: Mapping[str, Json], above: str = ""
+def _flat(parts: Mapping[str, Json], above: str = "") -> dict[str, Json]:
+    """Return the leaves of nested dicts by their names, joined with dots."""
+    found: dict[str, Json] = {}
+    for name, value in parts.items():
+        inner = isinstance(value, dict)
+        found |= _flat(value, f"{above}{name}.") if inner else {above + name: value}
+    return found
+
+
+def _changes(
+    one: Mapping[str, Json], other: Mapping[str, Json]
 ) -> list[tuple[str, Json, Json]]:
-    """Return name and both values of every leaf of two nested dicts."""
-    pairs = []
-    for name in {**one, **other}:
-        a, b = one.get(name), other.get(name)
-        if isinstance(a, dict) and isinstance(b, dict):
-            pairs += _pairs(a, b, f"{above}{name}.")
-        else:
-            pairs.append((f"{above}{name}", a, b))
-    return pairs
+    """Return the names under which two dicts differ, with both values or None."""
+    names = {**one, **other}
+    pairs = [(name, one.get(name), other.get(name)) for name in names]
+    return [(name, a, b) for name, a, b in pairs if a != b]
 
 
 def _relative(a: Json, b: Json) -> float:
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return math.inf
     return abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0
-
-
-def _short(value: Json) -> str:
-    return str(value)[:12]

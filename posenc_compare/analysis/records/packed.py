@@ -2,13 +2,12 @@
 
 A line is the text of a record's file with its key in it. Lines stand in the order of
 their keys, so that the same records make the same file. A loose file of a record wins
-over its line: `run` writes loose files beside a packed one, and the next `pack` merges.
+over its line: `run` writes loose files beside a packed one, and its end merges them.
 """
 
+import io
 import lzma
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from posenc_compare.analysis.core.files import read_file
@@ -16,83 +15,61 @@ from posenc_compare.analysis.core.files import read_file
 NAME = "cells.jsonl.xz"
 PACKED = 1 << 28  # bytes of a packed file
 LONG = 1 << 29  # bytes of all its lines
-LINES = 100_000  # that are read
 LINE = (1 << 24) + 64  # bytes of a record with its key
-MEMORY = 1 << 27  # bytes that unpacking may take beside what it gives
-STEP = 1 << 20  # bytes that are unpacked at a time
-SEALED = re.compile(rb'(,"sha256":"[0-9a-f]{64}"}\n)')
-KEYED = re.compile(rb',"key":"([0-9a-f]{32})"(,"sha256":"[0-9a-f]{64}"}\n)')
-TAIL = 120  # bytes of a line that hold key and checksum
+SHORT = 1 << 10  # bytes that any line counts for, so that lines are limited too
+SEAL = len(',"sha256":""}\n') + 64  # bytes at the end of a record's text
+KEY = re.compile(rb',"key":"([0-9a-f]{32})"')
+KEYED = len(',"key":""') + 32  # bytes before those
 
 
-@dataclass(frozen=True)
-class Lines:
-    """What a packed file holds.
+def read_packed(path: Path) -> tuple[dict[str, bytes], list[str]]:
+    """Return the texts of a packed file by key, and the names of what is damaged.
 
-    Attributes:
-        texts: of records, as their files would hold them, by key.
-        damaged: what cannot be read, by name.
+    A damaged line costs itself alone, and a cut file the records behind the cut.
+    Whether a text is intact shows where it is read, as that of a file does.
     """
+    try:
+        return _unpacked(read_file(path, PACKED))
+    except FileNotFoundError:
+        return {}, []
+    except (OSError, ValueError):
+        return {}, [NAME]
 
-    texts: dict[str, bytes]
-    damaged: list[str]
 
-
-def read_packed(path: Path) -> Lines:
-    """Return what a packed file holds; what is damaged costs no more than itself.
-
-    Whether a text is sound shows where it is read, as that of a file does.
-    """
+def _unpacked(data: bytes) -> tuple[dict[str, bytes], list[str]]:
     texts: dict[str, bytes] = {}
     damaged: list[str] = []
+    size = number = 0
     try:
-        for number, line in enumerate(_lines(read_file(path, PACKED)), start=1):
-            if number > LINES:
-                raise ValueError("more lines than are read")
-            start = max(0, len(line) - TAIL)
-            found = KEYED.search(line, start)
-            key = found[1].decode() if found and found.end() == len(line) else ""
-            if not found or not key or key in texts:
-                damaged.append(f"{NAME} line {number}")
-            else:
-                texts[key] = line[: found.start()] + found[2]
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, EOFError, MemoryError, lzma.LZMAError):
+        with lzma.LZMAFile(io.BytesIO(data)) as file:
+            while line := file.readline(LINE):
+                number += 1
+                size += max(len(line), SHORT)
+                if size > LONG:
+                    raise ValueError(f"more than {LONG} bytes")
+                text, end = line[:-SEAL], line[-SEAL:]
+                found = KEY.fullmatch(text[-KEYED:])
+                key = found[1].decode() if found else ""
+                if not found or key in texts:
+                    damaged.append(f"{NAME} line {number}")
+                else:
+                    texts[key] = text[:-KEYED] + end
+    except (ValueError, EOFError, MemoryError, lzma.LZMAError):
         damaged.append(NAME)
-    return Lines(texts, damaged)
+    return texts, damaged
 
 
 def packed(texts: dict[str, bytes]) -> bytes:
-    """Return the packed file of some records' texts by key."""
-    lines = []
-    for key, text in sorted(texts.items()):
-        end = SEALED.search(text, max(0, len(text) - TAIL))
-        assert end is not None
-        lines.append(text[: end.start()] + f',"key":"{key}"'.encode() + end[1])
-    return lzma.compress(b"".join(lines), preset=6)
-
-
-def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines of a compressed text.
+    """Return the packed file of some records' texts by key.
 
     Raises:
-        LZMAError: if it is not of this format, or would take too much memory.
-        ValueError: if there is too much of it.
-        EOFError: if it is cut.
+        ValueError: if it does not read as the same texts, such as if it is too long.
     """
-    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MEMORY)
-    size, rest = 0, b""
-    while not unpacker.eof:
-        given = data if size == 0 and not rest else b""
-        piece = unpacker.decompress(given, STEP)
-        if not piece and unpacker.needs_input:
-            raise EOFError("cut")
-        size += len(piece)
-        *whole, rest = (rest + piece).split(b"\n")
-        if size > LONG or len(rest) > LINE:
-            raise ValueError("more than is read")
-        for line in whole:
-            yield line + b"\n"
-    if rest or unpacker.unused_data:
-        raise ValueError("something behind the last line")
+    lines = [
+        text[:-SEAL] + f',"key":"{key}"'.encode() + text[-SEAL:]
+        for key, text in sorted(texts.items())
+    ]
+    data = lzma.compress(b"".join(lines), preset=6)
+    if len(data) > PACKED or _unpacked(data) != (texts, []):
+        raise ValueError(f"records of at most {LONG} bytes in all can be packed")
+    return data

@@ -1,18 +1,17 @@
-"""What a record says, with its types: one strict reader and one writer.
+"""The types of a record: one strict reader and one writer.
 
-A record may be a stranger's. `Record.from_json` takes nothing that is missing or of
-another type than it must be; what it does not know it leaves out.
+A record may come from anywhere. `Record.from_json` refuses a part that is missing or of
+another type, and leaves out what it does not know.
 """
 
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Self, TypeVar, cast
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from types import UnionType
+from typing import Any, Literal, Self, cast, get_args, get_origin
 
 from posenc_compare.analysis.core.canonical import Body, Json, Scalar
 from posenc_compare.analysis.core.quantities import (
     Array,
-    Better,
     ByCase,
     Curve,
     Floor,
@@ -23,13 +22,13 @@ from posenc_compare.analysis.core.quantities import (
 )
 from posenc_compare.registry import SETTINGS
 
-T = TypeVar("T")
 Facts = dict[str, Scalar]
+Status = Literal["ok", "failed", "lost", "unsupported"]
 
-STATUSES = ("ok", "failed", "lost", "unsupported")
-BETTER = ("lower", "higher", "neither")
-MANY = 10_000  # rows, quantities and facts that a record may have
+# Of the provenance; what is computed with.
 COUNTED = ("seconds", "attempts", "resumed_from_step", "peak_memory_bytes")
+# Fields that a record may lack: then they have their default.
+OMITTED = {"graphics", "modified", "repeatable", "views", "settings"}
 ABSENT = object()
 
 
@@ -60,7 +59,7 @@ class Spec:
         measure: with its version.
         setting: sizes, seed, dtype and device, by name, and of which kind they are.
         threads: of the CPU.
-        numbers: version of the code that all schemes share; 0 for older records.
+        numbers: version of the code that all schemes share.
         torch: version of torch, major and minor.
         graphics: name of the GPU, if the device is one.
         modified: hash of what was edited in the package; empty for nothing.
@@ -93,32 +92,6 @@ class Spec:
                 del spec[name]
         return spec
 
-    @classmethod
-    def from_json(cls, fields: "Fields") -> Self:
-        """Read it."""
-        scheme, measure = fields.part("scheme"), fields.part("measure")
-        setting = fields.part("setting")
-        setting.choice("kind", tuple(SETTINGS.entries()))
-        setting.whole("seed")
-        return cls(
-            SchemeSpec(
-                scheme.text("name"),
-                scheme.part("options").scalars(),
-                scheme.text("code", scheme.text("source_sha256", "")),
-            ),
-            MeasureSpec(
-                measure.text("name"),
-                measure.whole("version"),
-                measure.text("code", measure.text("source_sha256", "")),
-            ),
-            setting.scalars(),
-            fields.whole("threads"),
-            fields.whole("numbers", 0),
-            fields.text("torch"),
-            fields.text("graphics", ""),
-            fields.text("modified", ""),
-        )
-
 
 def measured(measure: str, task: str) -> str:
     """Return what is said of a cell: its measure, with a task that is not language."""
@@ -148,13 +121,6 @@ class Provenance:
         """Return how long the cell took; 0 if it does not say."""
         return cast("float", self.facts.get("seconds", 0))
 
-    @classmethod
-    def from_json(cls, fields: "Fields") -> Self:
-        """Read it."""
-        for name in COUNTED:
-            fields.take(name, lambda value: type(value) in (int, float), 0)
-        return cls(fields.scalars())
-
 
 @dataclass(frozen=True)
 class Record:
@@ -166,7 +132,7 @@ class Record:
         label: of the scheme with its options.
         family: of the scheme.
         source: paper of the scheme.
-        status: one of `STATUSES`.
+        status: as in `docs/reliability.md`.
         error: why there is no result, in one line.
         trace: last calls or last lines before an error.
         quantities: facts by name.
@@ -183,7 +149,7 @@ class Record:
     label: str
     family: str
     source: str
-    status: str = "ok"
+    status: Status = "ok"
     error: str = ""
     trace: tuple[str, ...] = ()
     quantities: dict[str, Quantity] = field(default_factory=dict)
@@ -240,198 +206,102 @@ class Record:
         """Return the record that a body with its key describes.
 
         Raises:
-            ValueError: if a part is missing or not what it must be; it says which.
+            ValueError: if a part is missing or of another type; it says which.
         """
-        fields = Fields(body, "record")
+        given = dict(parse(body, dict, "record"))
+        if given.get("corpus", ABSENT) is None:
+            given["corpus"] = {}
+        given["provenance"] = {"facts": given.get("provenance")}
         try:
-            facts = fields.named("quantities")
-            quantities = {name: _quantity(name, part) for name, part in facts.items()}
-            record = cls(
-                fields.text("key"),
-                Spec.from_json(fields.part("spec")),
-                fields.text("label"),
-                fields.text("family"),
-                fields.text("source"),
-                fields.choice("status", STATUSES),
-                fields.text("error"),
-                fields.texts("trace"),
-                quantities,
-                _views(facts, quantities),
-                tuple(_row(part) for part in fields.parts("rows")),
-                fields.arrays("arrays"),
-                fields.optional("corpus").scalars(),
-                Provenance.from_json(fields.optional("provenance")),
-            )
+            record = parse(given, cls, "record")
         except RecursionError as error:
             raise ValueError("record is nested too deep") from error
-        if unknown := {row.quantity for row in record.rows} - set(quantities):
+        names = {q.name for q in record.quantities.values()}
+        names |= {row.quantity for row in record.rows}
+        if unknown := names - record.quantities.keys():
             raise ValueError(f"rows of a quantity without facts: {min(unknown)}")
-        return record
+        for name in COUNTED:
+            value = record.provenance.facts.get(name, 0)
+            parse(value, float, f"record.provenance.{name}")
+        setting = record.spec.setting
+        parse(setting.get("seed"), int, "record.spec.setting.seed")
+        if setting.get("kind") not in SETTINGS.entries():
+            raise _wrong("record.spec.setting.kind")
+        views = {
+            name: view
+            for name, facts in given["quantities"].items()
+            if (view := _view(facts.get("headline", ABSENT), name, record.quantities))
+        }
+        return replace(record, views=views)
 
 
-class Fields:
-    """The fields of a JSON object, each read with its type.
+def parse(value: object, kind: Any, where: str) -> Any:
+    """Return a value that came from JSON as a type that records are made of.
 
     Args:
-        value: which must be an object of not too many fields.
+        value: of JSON; `ABSENT` for none.
+        kind: a dataclass, or the annotation of a field of one.
         where: its name in messages.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if a part is missing or of another type; it says which.
     """
-
-    def __init__(self, value: object, where: str) -> None:
-        if not isinstance(value, dict) or len(value) > MANY:
-            raise _wrong(where)
-        self.body = cast("dict[str, Json]", value)
-        self.where = where
-
-    def take(
-        self, name: str, fits: Callable[[object], bool], default: object = ABSENT
-    ) -> Json:
-        """Return a field that fits.
-
-        Raises:
-            ValueError: if it does not, or is missing and has no default.
-        """
-        value = self.body.get(name, default)
-        if value is ABSENT or not fits(value):
-            raise _wrong(f"{self.where}.{name}")
-        return cast("Json", value)
-
-    def typed(self, name: str, kind: type[T], default: object = ABSENT) -> T:
-        """Return a field of exactly that type."""
-        return cast("T", self.take(name, lambda value: type(value) is kind, default))
-
-    def text(self, name: str, default: object = ABSENT) -> str:
-        """Return a text."""
-        return self.typed(name, str, default)
-
-    def whole(self, name: str, default: object = ABSENT) -> int:
-        """Return a whole number."""
-        return self.typed(name, int, default)
-
-    def number(self, name: str) -> float | None:
-        """Return a finite number, or None."""
-        return cast("float | None", self.take(name, _number))
-
-    def choice(self, name: str, known: tuple[str, ...]) -> str:
-        """Return one of some texts."""
-        return cast("str", self.take(name, lambda value: value in known))
-
-    def part(self, name: str) -> "Fields":
-        """Return an object."""
-        return Fields(self.body.get(name), f"{self.where}.{name}")
-
-    def optional(self, name: str) -> "Fields":
-        """Return an object, an empty one for None."""
-        value = self.take(name, lambda value: value is None or type(value) is dict)
-        return Fields(value or {}, f"{self.where}.{name}")
-
-    def named(self, name: str) -> dict[str, "Fields"]:
-        """Return an object of objects."""
-        part = self.part(name)
-        return {inner: part.part(inner) for inner in part.body}
-
-    def parts(self, name: str) -> list["Fields"]:
-        """Return a list of objects."""
-        values = self._list(name)
-        where = f"{self.where}.{name}"
-        return [Fields(value, f"{where}.{i}") for i, value in enumerate(values)]
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of texts, empty if it is missing."""
-        values = self._list(name, [])
-        if not all(type(value) is str for value in values):
-            raise _wrong(f"{self.where}.{name}")
-        return tuple(map(str, values))
-
-    def scalars(self) -> Facts:
-        """Return the fields, all of which must be text, numbers, truths or None."""
-        return {name: cast("Scalar", self.take(name, _scalar)) for name in self.body}
-
-    def arrays(self, name: str) -> dict[str, Array]:
-        """Return an object of nested lists of numbers."""
-        part = self.part(name)
-        return {n: cast("Array", part.take(n, _array)) for n in part.body}
-
-    def _list(self, name: str, default: object = ABSENT) -> list[Json]:
-        values = self.typed(name, list, default)
-        if len(values) > MANY:
-            raise _wrong(f"{self.where}.{name}")
-        return values
+    inner = get_args(kind)
+    if is_dataclass(kind):
+        body = parse(value, dict, where)
+        found: dict[str, Any] = {
+            part.name: parse(
+                body.get(part.name, ABSENT), part.type, f"{where}.{part.name}"
+            )
+            for part in fields(kind)
+            if part.name in body or part.name not in OMITTED
+        }
+        return cast("Any", kind)(**found)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(parse(v, inner[0], f"{where}.{i}") for i, v in enumerate(value))
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return {n: parse(v, inner[1], f"{where}.{n}") for n, v in value.items()}
+    if kind is Array:
+        fits = _is_array(value)
+    elif get_origin(kind) is Literal:
+        fits = value in inner
+    else:
+        kinds = inner if isinstance(kind, UnionType) else (kind,)
+        fits = type(value) in kinds or (float in kinds and type(value) is int)
+        fits = fits and (type(value) not in (int, float) or _is_number(value))
+    if not fits:
+        raise _wrong(where)
+    return value
 
 
 def _wrong(where: str) -> ValueError:
     return ValueError(f"{where} is missing or not what it must be")
 
 
-def _number(value: object) -> bool:
-    known = (
-        type(value) in (int, float) and abs(cast("float", value)) <= sys.float_info.max
-    )
-    return value is None or known
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-def _scalar(value: object) -> bool:
-    return isinstance(value, str | bool) or _number(value)
+def _is_array(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_array, value))
+    return value is None or _is_number(value)
 
 
-def _array(value: object) -> bool:
-    return all(map(_array, value)) if isinstance(value, list) else _number(value)
+def _view(headline: Any, name: str, quantities: dict[str, Quantity]) -> View | None:
+    """Return the view of a quantity; a record calls it its headline.
 
-
-def _quantity(name: str, fields: Fields) -> Quantity:
-    return Quantity(
-        name,
-        fields.text("unit"),
-        cast("Better", fields.choice("better", BETTER)),
-        fields.text("zero"),
-        fields.text("x"),
-        fields.text("title"),
-        fields.typed("repeatable", bool, True),
-    )
-
-
-def _views(
-    facts: dict[str, Fields], quantities: dict[str, Quantity]
-) -> dict[str, View]:
-    """Return the views of quantities, each of which a record calls a headline.
-
-    Records of before say `cases` of what continues their one curve; what continues a
-    quantity that a record does not know continues none.
+    A `ByCase` of a quantity that the record does not know stands alone.
     """
-    curves = [n for n, part in facts.items() if part.body.get("headline") == "curve"]
-    views: dict[str, View] = {}
-    for name, part in facts.items():
-        quantity = quantities[name]
-        match part.body.get("headline", ABSENT):
-            case None:
-                continue
-            case "curve":
-                views[name] = Curve(quantity)
-            case "cases":
-                views[name] = ByCase(
-                    quantity, quantities[curves[0]] if len(curves) == 1 else None
-                )
-            case {"cases_of": None}:
-                views[name] = ByCase(quantity)
-            case {"cases_of": str(of)}:
-                views[name] = ByCase(quantity, quantities.get(of))
-            case {"floor_of": str(of)} if of in quantities:
-                views[name] = Floor(quantity, quantities[of])
-            case [str(case), x] if _number(x):
-                views[name] = Headline(quantity, case, cast("float | None", x))
-            case _:
-                raise _wrong(f"{part.where}.headline")
-    return views
-
-
-def _row(fields: Fields) -> Row:
-    return Row(
-        fields.text("quantity"),
-        fields.number("value"),
-        fields.number("x"),
-        fields.text("case"),
-        fields.text("note"),
-    )
+    match headline:
+        case None:
+            return None
+        case "curve":
+            return Curve(quantities[name])
+        case {"cases_of": None | str() as of}:
+            return ByCase(quantities[name], quantities.get(of or ""))
+        case {"floor_of": str(of)} if of in quantities:
+            return Floor(quantities[name], quantities[of])
+        case [str(case), None | int() | float() as x] if type(x) is not bool:
+            return Headline(quantities[name], case, x)
+    raise _wrong(f"record.quantities.{name}.headline")

@@ -34,7 +34,7 @@ def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
                 f"records"
             )
         for key in left:
-            if key not in held and _copied_as_it_is(store.read(key)):
+            if key not in held and _stays_true(store.read(key)):
                 held[key] = store
     return held
 
@@ -61,7 +61,7 @@ def copy_records(held: dict[str, Store], to: Store) -> None:
             ) from error
 
 
-def _copied_as_it_is(body: Body | None) -> bool:
+def _stays_true(body: Body | None) -> bool:
     """Return whether a record can stand for its cell on any day."""
     try:
         record = Record.from_json(body)

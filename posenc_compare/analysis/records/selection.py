@@ -77,18 +77,18 @@ def newest(records: Iterable[Record]) -> list[Record]:
     have the highest `numbers` and the code with which the last of them was begun.
     """
     records = list(records)
-    last: dict[Code, tuple[int, str, Code]] = {}
+    last: dict[Texts, tuple[int, str, Texts]] = {}
     for record in records:
-        place = _place(record)
-        found = record.spec.numbers, begun(record), _code(record)
-        last[place] = max(last.get(place, found), found)
-    return [record for record in records if last[_place(record)][2] == _code(record)]
+        row, code = _table_row(record), _code(record)
+        found = record.spec.numbers, record.provenance.text("started"), code
+        last[row] = max(last.get(row, found), found)
+    return [r for r in records if last[_table_row(r)][2] == _code(r)]
 
 
-Code = tuple[str, ...]
+Texts = tuple[str, ...]
 
 
-def _place(record: Record) -> Code:
+def _table_row(record: Record) -> Texts:
     """Return what the records of a scheme share that a table puts into one row."""
     spec = record.spec
     setting = {name: v for name, v in spec.setting.items() if name != "seed"}
@@ -96,18 +96,13 @@ def _place(record: Record) -> Code:
     return record.label, record.measured, same
 
 
-def begun(record: Record) -> str:
-    """Return when a record was begun."""
-    return record.provenance.text("started")
-
-
-def _code(record: Record) -> Code:
+def _code(record: Record) -> Texts:
     spec = record.spec
     own = spec.scheme.code, spec.measure.code, str(spec.measure.version)
     return (*own, str(spec.numbers), spec.modified)
 
 
-def _scheme_names(record: Record) -> tuple[str, ...]:
+def _scheme_names(record: Record) -> Texts:
     """Return what stands for the scheme of a record: its label and its families."""
     families = (record.family, "relative" if record.family in RELATIVE else "")
     return (record.label, *families)
@@ -117,29 +112,28 @@ def _matching(
     what: str,
     text: str,
     records: list[Record],
-    names_of: Callable[[Record], tuple[str, ...]],
+    names_of: Callable[[Record], Texts],
 ) -> list[Record]:
-    """Return the records of which a name matches one of some patterns."""
+    """Return the records with a name that is one of some patterns.
+
+    A pattern may also be a glob of the first name.
+    """
     check_text(f"{what}s", text, "all")
     patterns = [part.strip() for part in text.split(",") if part.strip()]
     if not patterns or "all" in patterns:
         return records
-    kept: dict[int, Record] = {}
+    names = [names_of(record) for record in records]
+    kept: set[int] = set()
     for pattern in patterns:
+        kind = KINDS.get(pattern, pattern)
         found = {
-            place: record
-            for place, record in enumerate(records)
-            if _stands_for(KINDS.get(pattern, pattern), names_of(record))
+            index
+            for index, own in enumerate(names)
+            if kind in own or fnmatch.filter(own[:1], kind)
         }
         if not found:
-            known = sorted({name for record in records for name in names_of(record)})
-            known = [name for name in known if name and name not in FAMILIES]
+            known = sorted({name for own in names for name in own} - {"", *FAMILIES})
             near = hint(pattern, known) or f"; there are {', '.join(known[:8])}"
             raise ConfigError(f"no record is of {what} {pattern[:80]!r}{near}")
         kept |= found
-    return [kept[place] for place in sorted(kept)]
-
-
-def _stands_for(pattern: str, names: tuple[str, ...]) -> bool:
-    """Return whether a pattern is one of the names, or a glob of the first."""
-    return pattern in names or bool(fnmatch.filter(names[:1], pattern))
+    return [records[index] for index in sorted(kept)]

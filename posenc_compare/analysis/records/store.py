@@ -6,6 +6,7 @@ finished run may lie packed in one file instead, which is read like the folder.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -22,15 +23,15 @@ from posenc_compare.analysis.core.canonical import (
     spec_key,
 )
 from posenc_compare.analysis.core.files import read_file, write_file
-from posenc_compare.analysis.records.packed import NAME, Lines, read_packed
+from posenc_compare.analysis.records.packed import NAME, packed, read_packed
 from posenc_compare.errors import StoreError
 
 SCHEMA = 3
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
-NESTED = 1 << 18  # lists in a record: empty ones take twenty times their text
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
 LITTER = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{16}")  # as `write_file` names it
 PROBE = 1 << 26  # bytes that are tried at most
+MANY = 64  # loose records that the folder of a finished run may hold
 STALE = 86_400  # seconds after which an unfinished file is litter
 
 
@@ -44,6 +45,7 @@ class Store:
     Attributes:
         damaged: names of files that `read` found damaged, and of what is damaged in
             the packed file.
+        outdated: names of files and packed records of another schema.
 
     Raises:
         StoreError: if the folder is a file, or cannot be reached.
@@ -62,6 +64,7 @@ class Store:
         self.packed = folder / NAME
         self.files = files
         self.damaged: list[str] = []
+        self.outdated: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
 
     def create(self) -> None:
@@ -70,7 +73,6 @@ class Store:
         Raises:
             StoreError: if it does not, or holds something that is no run.
         """
-        probe = self.cells / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
         try:
             held = {path.name for path in self.folder.glob("*")}
             if held and held.isdisjoint({self.cells.name, self.packed.name}):
@@ -82,10 +84,8 @@ class Store:
                 if part.is_symlink():
                     raise StoreError(f"{part}: must be a folder, and is a link")
             self.cells.mkdir(parents=True, exist_ok=True)
-            write_file(probe, b"", self.files)
             # The folder's own clock says what is old, not this machine's.
-            now = probe.stat().st_mtime
-            probe.unlink()
+            now = self._try_to_write(self.cells, 0)
             for path in self.cells.glob(".*"):
                 with contextlib.suppress(OSError):  # another run may be faster
                     old = now - path.lstat().st_mtime > STALE
@@ -128,16 +128,22 @@ class Store:
         """
         if not self.cells.is_dir():
             raise StoreError(f"{self.cells}: must be there, and is gone")
-        if size:
-            probe = self.checkpoints / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
-            try:
+        try:
+            if size:
                 self.checkpoints.mkdir(exist_ok=True)
-                write_file(probe, bytes(min(size, PROBE)), self.files)
-                probe.unlink()
-            except OSError as error:
-                raise StoreError(
-                    f"{self.folder}: must take checkpoints, got {error}"
-                ) from error
+                self._try_to_write(self.checkpoints, min(size, PROBE))
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: must take checkpoints, got {error}"
+            ) from error
+
+    def _try_to_write(self, folder: Path, size: int) -> float:
+        """Return when a file of a size was written, which is removed again."""
+        probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
+        write_file(probe, bytes(size), self.files)
+        time = probe.stat().st_mtime
+        probe.unlink()
+        return time
 
     def read(self, key: str) -> Body | None:
         """Return the record of that key, or None if there is none that is intact."""
@@ -150,17 +156,23 @@ class Store:
         A file wins over a line of the packed one, unless it is damaged.
         """
         name = f"{key}.json"
-        for what, text in (
-            (name, lambda: read_file(self.cells / name, LIMIT)),
-            (f"{NAME} {key}", lambda: self.lines().get(key)),
-        ):
-            try:
-                if (data := text()) is not None:
-                    return data, {**_body(data, key), "key": key}
-            except FileNotFoundError:
+        try:
+            loose = read_file(self.cells / name, LIMIT)
+        except FileNotFoundError:
+            loose = None
+        except (OSError, ValueError):
+            loose = b""  # it is there, and cannot be read
+        for what, text in ((name, loose), (f"{NAME} {key}", self.lines().get(key))):
+            if text is None:
                 continue
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            try:
+                body = _body(text, key)
+            except (ValueError, KeyError, TypeError, RecursionError):
                 self.damaged.append(what)
+                continue
+            if body["schema"] == SCHEMA:
+                return text, {**body, "key": key}
+            self.outdated.append(what)
         return None
 
     def lines(self) -> dict[str, bytes]:
@@ -171,9 +183,9 @@ class Store:
         except OSError:
             state = ()
         if state != self._lines[0]:
-            found = read_packed(self.packed) if state else Lines({}, [])
-            self.damaged += found.damaged
-            self._lines = state, found.texts
+            texts, damaged = read_packed(self.packed) if state else ({}, [])
+            self.damaged += damaged
+            self._lines = state, texts
         return self._lines[1]
 
     def forget_checkpoints(self, key: str) -> None:
@@ -217,12 +229,13 @@ class Store:
             return True
 
     def set_aside(self) -> list[str]:
-        """Move damaged files out of the way and return their names.
+        """Move damaged and outdated files out of the way and return their names.
 
         What is damaged in the packed file stays there until it is packed anew.
         """
-        moved = [n for n in dict.fromkeys(self.damaged) if RECORD.fullmatch(n)]
-        self.damaged = []
+        names = dict.fromkeys(self.damaged + self.outdated)
+        moved = [name for name in names if RECORD.fullmatch(name)]
+        self.damaged, self.outdated = [], []
         for name in moved:
             try:
                 self.quarantine.mkdir(exist_ok=True)
@@ -234,6 +247,55 @@ class Store:
                     f"{self.folder}: must let damaged files be moved, got {error}"
                 ) from error
         return moved
+
+    def pack_finished(self) -> None:
+        """Pack the folder of a finished run, unless it holds few loose records.
+
+        What cannot be packed stays loose, and so does everything while another process
+        packs the folder.
+        """
+        if len(list(self.cells.glob("*.json"))) >= MANY:
+            with contextlib.suppress(StoreError):
+                self.pack()
+
+    def pack(self) -> None:
+        """Put all records into the packed file.
+
+        Loose files go once the packed one is there. A packed file with records that
+        cannot be read is kept in `quarantine`.
+
+        Raises:
+            StoreError: if the folder cannot be read or written, its records are too
+                long, or another process packs it.
+        """
+        try:
+            folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._pack()
+            finally:
+                os.close(folder)
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"{self.folder}: must let one process pack its records, got {error}"
+            ) from error
+
+    def _pack(self) -> None:
+        found = {key: self.find(key) for key in self.keys()}
+        texts = {key: one[0] for key, one in found.items() if one}
+        data = packed(texts)
+        old, damaged = read_packed(self.packed)
+        if damaged or old.keys() - texts.keys():
+            self.quarantine.mkdir(exist_ok=True)
+            aside = self.quarantine / f"{NAME}.{secrets.token_hex(4)}"
+            write_file(aside, self.packed.read_bytes(), self.files)
+        write_file(self.packed, data, self.files)
+        for key, text in texts.items():
+            path = self.cells / f"{key}.json"
+            # Another run may have written the record anew.
+            with contextlib.suppress(FileNotFoundError):
+                if path.read_bytes() == text:
+                    path.unlink()
 
 
 def sealed(body: Body) -> bytes:
@@ -249,31 +311,13 @@ def _body(data: bytes, key: str) -> Body:
         ValueError: if it is damaged, or is not of that key; other errors of lists and
             dicts where its shape is odd.
     """
-    if data.count(b"[") + data.count(b"{") > NESTED:
-        raise ValueError("more lists than a record has")
     body = parse_strictly(data)["body"]
     intact = (
         data == sealed(body)  # every byte of it
         and spec_key(body["spec"]) == key
-        and body["schema"] in range(1, SCHEMA + 1)
+        and isinstance(body["schema"], int)
         and isinstance(body["status"], str)
     )
     if not intact:
         raise ValueError("damaged")
-    return body if body["schema"] == SCHEMA else _renewed(body)
-
-
-def _renewed(body: Body) -> Body:
-    """Return a record of an earlier schema as one of this schema, under its own key.
-
-    The first kept less of where it came from; the first two had settings of no kind
-    and knew one task.
-    """
-    setting = body["spec"]["setting"]
-    trained = "corpus_sha256" in setting
-    more = {"kind": "training", "task": "language"} if trained else {"kind": "probe"}
-    spec = {**body["spec"], "setting": {**more, **setting}}
-    if body["schema"] == 1:
-        own = {name: body.pop(name) for name in ("machine", "started", "seconds")}
-        body |= {"trace": [], "provenance": {**own.pop("machine"), **own}}
-    return {**body, "spec": spec, "schema": SCHEMA}
+    return body

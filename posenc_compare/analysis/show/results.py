@@ -11,12 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from tabulate import tabulate
 
-from posenc_compare.analysis.records.load import (
-    Warn,
-    load_records,
-    sound,
-    tell_apart,
-)
+from posenc_compare.analysis.records.labels import label_settings
+from posenc_compare.analysis.records.load import Warn, load_records, sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.selection import Selection
 from posenc_compare.analysis.records.store import Store
@@ -169,5 +165,5 @@ def results_of(
         arrays: keep what plots alone need.
     """
     found = (r for key in keys if (r := store.read(key)) is not None)
-    records = tell_apart(sound(found, warn, arrays=arrays), lambda line: None)
+    records = label_settings(sound(found, warn, arrays=arrays), lambda line: None)
     return Results(records, store.folder)

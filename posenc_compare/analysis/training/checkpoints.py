@@ -25,6 +25,7 @@ from torch import Tensor
 
 from posenc_compare.analysis.core.canonical import Body, canonical, parse_strictly
 from posenc_compare.analysis.core.files import read_file, write_file
+from posenc_compare.analysis.core.progress import CheckpointStore
 from posenc_compare.errors import StoreError
 
 FORMAT = 2
@@ -40,8 +41,8 @@ class Stopped(BaseException):
     """The run was asked to stop, and the state of the training is saved."""
 
 
-class Checkpoints:
-    """The checkpoints of one training.
+class Checkpoints(CheckpointStore):
+    """The checkpoints of one training, in files.
 
     Args:
         folder: folder of this training alone, named by its key; None saves nothing.
@@ -51,10 +52,6 @@ class Checkpoints:
         run: a secret that identifies the run.
 
     Attributes:
-        refused: reasons why earlier checkpoint files were not used.
-        resumed_from: step of the checkpoint in use, 0 for none.
-        resumed_elsewhere: whether another run wrote this checkpoint.
-        raised: the exception with which `save` ended the training, if it did.
         size: bytes of the last checkpoint that was written or attempted.
     """
 
@@ -66,21 +63,17 @@ class Checkpoints:
         files: Any = os,
         run: str = "",
     ) -> None:
+        super().__init__()
         self.folder = folder
         self.run = run
         self.interval = interval
         self.stop = stop
         self.files = files
-        self.refused: list[str] = []
-        self.resumed_from = 0
-        self.resumed_elsewhere = False
-        self.raised: BaseException | None = None
         self.size = 0
         self._damaged: list[Body] = []
         self._last = time.monotonic()
 
     def due(self) -> bool:
-        """Return whether a checkpoint should be made now."""
         if self.stop():
             return True
         passed = time.monotonic() - self._last
@@ -123,15 +116,6 @@ class Checkpoints:
     def load(
         self, restore: Callable[[int, Tensors], None], limit: int
     ) -> tuple[int, Tensors]:
-        """Load the newest checkpoint that is intact and matches the training.
-
-        Args:
-            restore: uses step and tensors; raises ValueError if they do not match.
-            limit: most bytes of a checkpoint file.
-
-        Returns:
-            Step and tensors; 0 and {} if there is no such checkpoint.
-        """
         for entry in self._listed():
             try:
                 data = read_file(self._path(entry), limit)

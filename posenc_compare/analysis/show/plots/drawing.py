@@ -29,7 +29,7 @@ from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.style import render
 from posenc_compare.errors import StoreError
 from posenc_compare.fresh import python, search_path
-from posenc_compare.registry import PLOTS, Entry
+from posenc_compare.registry import PLOTS, Entry, load
 from posenc_compare.validate import check_choice
 
 DPI = 150
@@ -125,7 +125,7 @@ def draw_all(
 
 def of_plugin(entry: Entry) -> bool:
     """Return whether a plot is none of this package."""
-    return not entry.module.startswith(f"{PLOTS.package}.")
+    return not PLOTS.owns(entry.module)
 
 
 def draw(
@@ -155,7 +155,7 @@ def draw_apart(
     paper = PAPER.get()
     asked = {
         "path": search_path(),
-        "plot": [str(entry.path), entry.module, entry.origin],
+        "plot": [entry.module, str(entry.path), entry.origin],
         "paper": [paper.size, str(paper.style or "")],
         "drawn": [entry.name, list(endings), dpi],
         "records": [{**record.to_json(), "key": record.key} for record in records],
@@ -187,9 +187,8 @@ def main() -> None:
     os.dup2(2, 1)
     asked = json.load(sys.stdin)
     sys.path[:] = asked["path"]
-    PLOTS.entries()
-    file, module, origin = asked["plot"]
-    PLOTS.declare(Path(file), module, origin)
+    module, path, origin = asked["plot"]
+    load(module, Path(path), origin)
     name, endings, dpi = asked["drawn"]
     size, style = asked["paper"]
     with on_paper(paper_of(size, Path(style) if style else None)):

@@ -22,16 +22,15 @@ def register_plot(
 
     def file(draw: Draw) -> Draw:
         styled = in_style(draw)
-        summary = (draw.__doc__ or "").partition("\n")[0]
         facts = {"caption": caption, "order": order, "measure": measure}
-        PLOTS.add(name, styled, draw.__module__, summary, facts)
+        PLOTS.add(name, styled, draw, facts)
         return styled
 
     return file
 
 
 def in_order() -> list[Entry]:
-    """Return what is known of every plot, in the order of a report; import none."""
+    """Return what is known of every plot, in the order of a report."""
     return sorted(
         PLOTS.entries().values(), key=lambda entry: entry.facts.get("order", LAST)
     )

@@ -157,13 +157,9 @@ def _face_of(label: str) -> tuple[str, Any, int]:
 @functools.cache
 def _published() -> dict[str, str]:
     """Return the family of every scheme of this package, in order of publication."""
-    own = [
-        entry
-        for entry in SCHEMES.entries().values()
-        if entry.module.startswith(f"{SCHEMES.package}.")
-    ]
-    own.sort(key=lambda entry: (entry.facts.get("family") != "none", _year(entry)))
-    return {entry.name: entry.facts.get("family", "") for entry in own}
+    own = SCHEMES.built_in()
+    own.sort(key=lambda entry: (entry.facts["family"] != "none", _year(entry)))
+    return {entry.name: entry.facts["family"] for entry in own}
 
 
 def _year(entry: Entry) -> tuple[int, str]:

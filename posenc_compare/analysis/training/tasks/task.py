@@ -1,6 +1,6 @@
 """What a task is: what a network is trained on, and what it is tested by.
 
-A task states its facts as literals of its decorator, and gives batches that are pure
+A task states its facts in its decorator, and gives batches that are pure
 functions of step and seed, so that every scheme sees the same tokens in the same order.
 """
 
@@ -127,7 +127,6 @@ def register_task(
             raise ConfigError(
                 f"task {name!r}: must be a class derived from Task, got {task!r}"
             )
-        summary = (task.__doc__ or "").partition("\n")[0]
         facts = {
             "vocabulary": vocabulary,
             "score": score,
@@ -137,7 +136,7 @@ def register_task(
             "axes": axes,
             **sizes,
         }
-        TASKS.add(name, task, task.__module__, summary, facts)
+        TASKS.add(name, task, task, facts)
         return task
 
     return file

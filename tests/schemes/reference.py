@@ -1,0 +1,500 @@
+"""The checks that every scheme's slow reference goes through.
+
+A file `test_NAME.py` derives a class from `BiasTests`, `RotaryTests`, `EmbedTests` or,
+where a formula is none of these, from `LogitTests`. The class states the formula in
+float64, the cases it is compared in, an option's every change, and the errors. The
+tests are inherited, so a new scheme needs its own file alone.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    check_bias_keeps_close_positions_apart,
+    check_causal_mask_is_needed,
+    check_gradients,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    close_positions,
+    decoded,
+    drawn,
+    normal,
+    on_paths,
+    pair_by_pair,
+    perturbed,
+    rotation_by_complex,
+    seeded,
+    vectors,
+)
+from torch import Tensor
+
+from posenc_compare.attention import Mask, Path, attention, attention_logits
+from posenc_compare.errors import ConfigError, PosencError, ShapeError
+from posenc_compare.schemes import create
+from posenc_compare.variants import option_types
+
+FAR = 4096  # positions of the shift that a relative scheme does not see
+Options = Mapping[str, Any]
+
+
+class Case:
+    """Options of a scheme, and sizes that differ from those of its class of tests."""
+
+    def __init__(self, options: Options | None = None, /, **sizes: int) -> None:
+        self.options, self.sizes = dict(options or {}), sizes
+
+    def __str__(self) -> str:
+        both = {**self.sizes, **self.options}
+        return ",".join(f"{name}={value}" for name, value in both.items()) or "default"
+
+
+def combine(**choices: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the options of every combination of values."""
+    return [
+        dict(zip(choices, values, strict=True)) for values in product(*choices.values())
+    ]
+
+
+def label(value: Any) -> str:
+    """Return the options of a case, of a change or of an error."""
+    first = value[0] if isinstance(value, tuple) else value
+    return str(as_case(first)) if first or first is value else str(as_case(value[1]))
+
+
+def as_case(case: Case | Options) -> Case:
+    return case if isinstance(case, Case) else Case(case)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a reference computes with.
+
+    Attributes:
+        scheme: built in float64, with trained parameters.
+        case: its options and sizes.
+        q: queries (batch, heads, length, head_dim); `k` and `v` likewise.
+        x: hidden states (batch, length, model_dim).
+        positions: (batch, length), or (batch, length, axes).
+        segments: (batch, length) documents, or None.
+    """
+
+    scheme: Any
+    case: Case
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    x: Tensor
+    positions: Tensor
+    segments: Tensor | None = None
+
+    @property
+    def axes(self) -> int:
+        """Return the number of coordinates of a position."""
+        return self.scheme.facts.axes
+
+    def option(self, name: str) -> Any:
+        """Return the value of an option, given or default."""
+        default = option_types(self.scheme.name)[name][1]
+        return self.case.options.get(name, default)
+
+
+Refused = tuple[Case | Options, str] | tuple[Case | Options, str, type[PosencError]]
+
+
+class SchemeTests:
+    """Options and errors of a scheme.
+
+    Attributes:
+        name: the registered name.
+        sizes: of the layer, for `create`.
+        noise: what is added to parameters; None replaces them by normal numbers.
+        cases: options that the reference is compared in.
+        changes: options that change the output, or pairs of options before and after.
+        errors: options that are refused, a regular expression for what follows the
+            name of the scheme in the message, or "^" and all of it, and the error if it
+            is no ConfigError.
+        gradients: options in which gradients are compared with finite differences; the
+            defaults are by `posenc-compare check`.
+    """
+
+    name: ClassVar[str]
+    sizes: ClassVar[Mapping[str, int]] = {"model_dim": 16, "heads": 2, "head_dim": 8}
+    noise: ClassVar[float | None] = None
+    cases: ClassVar[Sequence[Case | Options]] = ({},)
+    changes: ClassVar[Sequence[Options | tuple[Options, Options]]] = ()
+    errors: ClassVar[Sequence[Refused]] = ()
+    gradients: ClassVar[Sequence[Case | Options]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Leave out the tests that a scheme has no table for."""
+        for test, table in (
+            ("test_each_option_changes_the_output", cls.changes),
+            ("test_errors", cls.errors),
+            ("test_gradients", cls.gradients),
+        ):
+            if not table:
+                setattr(cls, test, None)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        for argument, values in (
+            ("case", [as_case(case) for case in self.cases]),
+            ("trained", [as_case(case) for case in self.gradients]),
+            ("change", self.changes),
+            ("error", self.errors),
+        ):
+            if argument in metafunc.fixturenames:
+                ids = [
+                    str(value[0] if argument == "error" else value) for value in values
+                ]
+                metafunc.parametrize(argument, values, ids=ids)
+
+    def build(self, case: Case) -> Any:
+        """Return the scheme in float64, as it starts."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            sizes = {**self.sizes, **case.sizes}
+            return create(self.name, options=case.options, **sizes).double()
+
+    def trained(self, case: Case) -> Any:
+        """Return the scheme with parameters that are not those it starts with."""
+        scheme = self.build(case)
+        scheme = drawn(scheme) if self.noise is None else perturbed(scheme, self.noise)
+        return scheme.requires_grad_(False)
+
+    def output(self, scheme: Any) -> Tensor:
+        """Return what a scheme makes of fixed inputs."""
+        raise NotImplementedError
+
+    def test_each_option_changes_the_output(self, change: Any) -> None:
+        before, after = change if isinstance(change, tuple) else ({}, change)
+        one, other = (
+            self.output(perturbed(self.build(Case(options)), 0.2).requires_grad_(False))
+            for options in (before, {**before, **after})
+        )
+        assert (one - other).abs().max() > 1e-4
+
+    def test_every_option_is_changed(self) -> None:
+        pairs = (c[1] if isinstance(c, tuple) else c for c in self.changes)
+        assert {name for change in pairs for name in change} == set(
+            option_types(self.name)
+        )
+
+    def test_errors(self, error: Refused) -> None:
+        case, message, *kind = error
+        kind = kind[0] if kind else ConfigError
+        match = message if message[0] == "^" else f"^{self.name}: {message}"
+        with pytest.raises(kind, match=match) as caught:
+            self.output(self.build(as_case(case)))
+        assert "\n" not in str(caught.value)
+
+
+class LogitTests(SchemeTests):
+    """A scheme inside attention, against logits of all pairs.
+
+    Attributes:
+        places: positions of two sequences.
+        atol: largest absolute difference of logits and outputs.
+        rtol: largest relative difference.
+        by_document: whether logits depend on documents by more than the mask.
+        half: the case that is computed in bfloat16.
+        half_atol: largest difference of logits that are computed from bfloat16.
+    """
+
+    places: ClassVar[Any] = [[0, 1, 2, 40, 7, 300], [3, 4, 5, 9, 50, 11]]
+    atol: ClassVar[float] = 1e-12
+    rtol: ClassVar[float] = 0.0
+    by_document: ClassVar[bool] = False
+    half: ClassVar[Case] = Case()
+    half_atol: ClassVar[float] = 1e-5
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Return the logits of all pairs by the formula, without a mask."""
+        raise NotImplementedError
+
+    def read(self, t: Inputs, logits: Tensor) -> Tensor:
+        """Return the outputs of masked logits."""
+        return logits.softmax(dim=-1) @ t.v
+
+    def inputs(self, case: Case, scheme: Any = None) -> Inputs:
+        scheme = self.trained(case) if scheme is None else scheme
+        geometry, positions = scheme.geometry, torch.tensor(self.places)
+        batch, length = positions.shape[:2]
+        qkv = vectors(batch, geometry.heads, length, geometry.head_dim)
+        x = normal(batch, length, geometry.model_dim, seed=3)
+        return Inputs(scheme, case, *qkv, x, positions)
+
+    def output(self, scheme: Any) -> Tensor:
+        t = self.inputs(Case(), scheme)
+        call = {"scheme": scheme, "positions": t.positions}
+        state = scheme.token_state(t.x)
+        return attention(t.q, t.k, t.v, state=state, **call)
+
+    def near(self, got: Tensor, expected: Tensor, times: float = 1.0) -> None:
+        torch.testing.assert_close(
+            got, expected, rtol=times * self.rtol, atol=times * self.atol
+        )
+
+    def test_equals_the_reference(self, case: Case) -> None:
+        t = self.inputs(case)
+        call = {"scheme": t.scheme, "positions": t.positions}
+        call["state"] = t.scheme.token_state(t.x)
+        whole, length = self.logits(t), t.q.shape[2]
+        future = torch.ones(length, length).triu(1).bool()
+        masked = whole.masked_fill(future, -math.inf)
+        self.near(attention_logits(t.q, t.k, **call), masked)
+        for out in served(t.q, t.k, t.v, flex=True, **call):
+            self.near(out, self.read(t, masked))
+        if t.scheme.facts.causal_only:
+            check_causal_mask_is_needed(t.scheme, t.scheme.geometry.head_dim)
+        else:
+            mask = Mask(causal=False)
+            self.near(attention_logits(t.q, t.k, mask=mask, **call), whole)
+            for out in served(t.q, t.k, t.v, mask=mask, **call):
+                self.near(out, self.read(t, whole))
+
+    def test_decoding_and_documents(self, case: Case) -> None:
+        t = self.inputs(case)
+        call, x = {"scheme": t.scheme, "positions": t.positions}, None
+        if t.axes > 1:
+            line = {**call, "positions": torch.arange(t.q.shape[2])}
+            with pytest.raises(ShapeError, match=r"positions must be \(\d+, \d\) or"):
+                attention(t.q, t.k, t.v, **line)
+        if t.scheme.acts_at("token_state"):
+            x = t.x
+            with pytest.raises(
+                ConfigError, match=f"^{self.name}: needs the state that"
+            ):
+                attention(t.q, t.k, t.v, **call)
+        state = t.scheme.token_state(t.x)
+        whole = attention(t.q, t.k, t.v, state=state, **call)
+        length = t.q.shape[2]
+        for steps in ([1] * length, [0, length // 2, 0, length - length // 2]):
+            got = decoded(t.q, t.k, t.v, steps, x=x, **call)
+            self.near(got, whole)
+        segments = torch.stack([torch.arange(length) >= cut for cut in (2, length - 1)])
+        mask = Mask(segments=segments.long())
+        packed = replace(t, segments=mask.segments)
+        hidden = segments[:, None, :, None] != segments[:, None, None]
+        hidden = hidden | torch.ones(length, length).triu(1).bool()
+        if self.by_document:
+            expected = self.logits(packed)
+        else:
+            expected = attention_logits(t.q, t.k, state=state, **call)
+        got = attention(t.q, t.k, t.v, state=state, mask=mask, **call)
+        self.near(got, self.read(packed, expected.masked_fill(hidden, -math.inf)))
+
+    def test_a_shift_changes_logits_unless_the_scheme_is_relative(self) -> None:
+        seen = []
+        for case in map(as_case, self.cases):
+            t = self.inputs(case)
+            here, *moved = (
+                attention_logits(
+                    t.q,
+                    t.k,
+                    scheme=t.scheme,
+                    positions=t.positions
+                    + steps * torch.arange(1, t.axes + 1).squeeze(),
+                    state=t.scheme.token_state(t.x),
+                )
+                for steps in (0, 1, 7, FAR)
+            )
+            if t.scheme.facts.relative:
+                for there in moved:
+                    self.near(there, here, times=100)
+            else:
+                seen += [(there - here).nan_to_num().abs().max() for there in moved]
+        assert not seen or max(seen) > 1e-6
+
+    def test_gradients(self, trained: Case) -> None:
+        t = self.inputs(trained)
+        few = [part[:1, ..., :4, :] for part in (t.q, t.k, t.v, t.x)]
+        scheme, x = t.scheme.requires_grad_(), few.pop()
+        stateful = x if scheme.acts_at("token_state") else None
+        check_gradients(scheme, *few, t.positions[:1, :4], stateful)
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        scheme = self.trained(self.half)
+        geometry = scheme.geometry
+        row = normal(1, geometry.heads, 1, geometry.head_dim).bfloat16()
+        check_bias_keeps_close_positions_apart(
+            scheme, row.expand(-1, -1, 3, -1), self.half_atol
+        )
+
+
+def served(
+    q: Tensor, k: Tensor, v: Tensor, flex: bool = False, **call: Any
+) -> Iterable[Tensor]:
+    """Yield the output of every path that serves a call; `plain` always does.
+
+    Args:
+        q: queries.
+        k: keys.
+        v: values.
+        flex: whether FlexAttention is among them, which is slow on a CPU.
+        call: the other arguments of `attention`.
+    """
+    paths: list[Path] = ["fused", "strided", "dense", *(["flex"] * flex)]
+    for path in paths:
+        try:
+            out = on_paths(q, k, v, paths=[path], **call)[0]
+        except ConfigError as error:
+            if "cannot serve" not in str(error):
+                raise
+            continue
+        yield out
+    yield on_paths(q, k, v, paths=["plain"], **call)[0]
+
+
+class BiasTests(LogitTests):
+    """A scheme that adds a bias of two positions to products of queries and keys.
+
+    Attributes:
+        scale: of the products; None is 1 / sqrt(head_dim).
+    """
+
+    scale: ClassVar[float | None] = None
+
+    def bias(self, t: Inputs, h: int, query: Any, key: Any) -> float:
+        """Return the bias of a head at the positions of a query and a key."""
+        raise NotImplementedError
+
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def entry(b: int, h: int, i: int, j: int) -> float:
+            return self.bias(t, h, places[b][i], places[b][j])
+
+        scale = t.q.shape[-1] ** -0.5 if self.scale is None else self.scale
+        causal = t.scheme.facts.causal_only
+        return t.q @ t.k.mT * scale + pair_by_pair(t.q, entry, causal)
+
+
+class RotaryTests(LogitTests):
+    """A scheme that multiplies each pair of channels by a complex factor.
+
+    Attributes:
+        rotates: the scheme that refuses an odd head, if it is one inside.
+    """
+
+    rotates: ClassVar[str] = ""
+
+    places: ClassVar[Any] = [[0, 1, 2, 100, 500, -4], [3, 4, 5, 9, 50, 11]]
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        """Return the factor of every pair at the positions of a query and a key."""
+        raise NotImplementedError
+
+    def logits(self, t: Inputs) -> Tensor:
+        places, layout = t.positions.tolist(), t.option("layout")
+
+        def entry(b: int, h: int, i: int, j: int) -> float:
+            factors = self.factors(t, h, places[b][i], places[b][j])
+            return rotation_by_complex(t.q[b, h, i], t.k[b, h, j], factors, layout)
+
+        return pair_by_pair(t.q, entry, t.scheme.facts.causal_only)
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        scheme = self.trained(self.half)
+        places = close_positions(scheme)
+        check_rotation_keeps_close_positions_apart(scheme.query, places)
+
+    def test_an_odd_head_is_refused(self) -> None:
+        with pytest.raises(
+            ConfigError,
+            match=f"^{self.rotates or self.name}: head_dim must be .*, got 7",
+        ):
+            self.build(Case(head_dim=7))
+
+
+class EmbedTests(SchemeTests):
+    """A scheme that changes token vectors before the first layer.
+
+    Attributes:
+        places: positions of two sequences.
+        half: the case that is computed in bfloat16.
+        half_places: its positions, of which bfloat16 rounds two to the same number.
+        wrong_width: a width of tokens that is refused, and the message.
+    """
+
+    sizes: ClassVar[Mapping[str, int]] = {"model_dim": 8, "heads": 1}
+    places: ClassVar[Any] = [[0, 1, 5, 63, 500, -3], [7, 3, 2, 12, 0, 400]]
+    half: ClassVar[Case] = Case()
+    half_places: ClassVar[Any] = CLOSE_POSITIONS.tolist()
+    wrong_width: ClassVar[tuple[int, str] | None] = None
+
+    def code(self, scheme: Any, case: Case, position: Any) -> list[float]:
+        """Return what is added to a token at a position."""
+        raise NotImplementedError
+
+    def embedded(self, scheme: Any, case: Case, token: Tensor, position: Any) -> Tensor:
+        """Return the vector of a token at a position."""
+        code = self.code(scheme, case, position)
+        return token + torch.tensor(code, dtype=torch.float64)
+
+    def output(self, scheme: Any) -> Tensor:
+        positions = torch.tensor(self.places)
+        width = scheme.geometry.model_dim
+        zero = torch.zeros(*positions.shape[:2], width, dtype=torch.float64)
+        return scheme.embed(zero, scheme.positions(positions, seeded()))
+
+    def slow(self, scheme: Any, case: Case, x: Tensor, places: Any) -> Tensor:
+        rows = zip(x, places, strict=True)
+        return torch.stack(
+            [
+                torch.stack(
+                    [
+                        self.embedded(scheme, case, *both)
+                        for both in zip(*row, strict=True)
+                    ]
+                )
+                for row in rows
+            ]
+        )
+
+    def test_equals_the_reference(self, case: Case) -> None:
+        scheme = self.trained(case)
+        x = normal(2, len(self.places[0]), scheme.geometry.model_dim)
+        got = scheme.embed(x, torch.tensor(self.places))
+        close(got, self.slow(scheme, case, x, self.places))
+        alone = scheme.embed(x[:1], torch.tensor(self.places[0]))
+        close(alone, got[:1], 0)
+
+    def test_bfloat16_rounds_the_code_and_the_sum_only(self) -> None:
+        scheme = self.trained(self.half)
+        places, width = self.half_places, scheme.geometry.model_dim
+        zero = torch.zeros(1, len(places), width, dtype=torch.float64)
+        code = self.slow(scheme, self.half, zero, [places])
+        x, unit = normal(1, len(places), width).bfloat16(), 2.0**-8
+        got = scheme.embed(x, torch.tensor(places))
+        assert got.dtype == torch.bfloat16
+        exact = self.slow(scheme, self.half, x.double(), [places])
+        bound = unit * (code.abs() + exact.abs() * (1 + unit) + unit * code.abs())
+        assert ((got.double() - exact).abs() <= bound + 1e-6).all()
+        alone = scheme.embed(zero.bfloat16(), torch.tensor(places))
+        assert ((alone.double() - code).abs() <= unit * code.abs() + 1e-6).all()
+        assert alone[0].unique(dim=0).shape[0] == len(places)
+
+    def test_autocast_changes_nothing(self) -> None:
+        scheme = self.trained(self.half).float()
+        places = torch.tensor(self.half_places)
+        x = normal(1, len(places), scheme.geometry.model_dim).float()
+        plain = scheme.embed(x, places)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(scheme.embed(x, places), plain)
+
+    def test_another_width_is_refused(self) -> None:
+        if self.wrong_width is None:
+            return
+        width, message = self.wrong_width
+        x, positions = (
+            normal(1, len(self.places[0]), width),
+            torch.tensor(self.places[0]),
+        )
+        with pytest.raises(ShapeError, match=f"^{self.name}: {message}"):
+            self.build(as_case(self.cases[0])).embed(x, positions)
