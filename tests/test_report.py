@@ -17,10 +17,15 @@ from posenc_compare.analysis.records.load import load_records, sound
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show import report
+from posenc_compare.analysis.show.about import warnings_of
 from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.plots import DPI
-from posenc_compare.analysis.show.report import report_html, write_report
-from posenc_compare.analysis.show.verdict import Best, best_of_table, warnings_of
+from posenc_compare.analysis.show.plots.drawing import DPI
+from posenc_compare.analysis.show.report import (
+    Best,
+    best_of_table,
+    report_html,
+    write_report,
+)
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.stats.pairs import FEWEST

@@ -48,12 +48,14 @@ def show(
         body: rows of cells.
         format: table, json, csv, md or tex.
     """
-    from posenc_compare.analysis.show.format import csv_text, markdown_table
+    from posenc_compare.analysis.show.format import markdown_table
 
     title, body = clean(title), clean(body)
     if format == "json":
         _print_json([dict(zip(head, row, strict=True)) for row in body])
     elif format == "csv":
+        from posenc_compare.analysis.show.numbers import csv_text
+
         print(csv_text(head, body), end="")
     elif format == "md":
         print(markdown_table(head, body))
@@ -87,7 +89,7 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
 
 def show_numbers(frame: "DataFrame", format: str) -> None:
     """Print every number of a table as JSON or CSV; a missing one is null or empty."""
-    from posenc_compare.analysis.show.long import as_csv
+    from posenc_compare.analysis.show.numbers import as_csv
 
     if format == "csv":
         print(as_csv(frame), end="")

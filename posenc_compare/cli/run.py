@@ -137,7 +137,7 @@ def _show_results(
     """Print tables, write everything that is not new, and count records by status."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.plots import draw_all, undrawn
+    from posenc_compare.analysis.show.plots.drawing import draw_all, undrawn
     from posenc_compare.analysis.show.scorecard import scorecard
     from posenc_compare.analysis.show.tables import write_tables
 
