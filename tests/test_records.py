@@ -23,8 +23,7 @@ from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.show.format import as_markdown, number
 from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.long import long_table
-from posenc_compare.analysis.show.means import summary
+from posenc_compare.analysis.show.numbers import long_table, summary
 from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
