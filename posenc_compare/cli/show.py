@@ -175,7 +175,7 @@ def _print_numbers(code: Shown, format: str) -> None:
 
 def _draw(code: Shown, ending: str, out: Path | None) -> None:
     from posenc_compare.analysis.core.files import write_file
-    from posenc_compare.analysis.show.code_map import draw_code
+    from posenc_compare.analysis.show.plots.codes import draw_code
     from posenc_compare.analysis.show.plots.style import SCREEN, render
 
     figure = draw_code(code.label, code.of, code.values)

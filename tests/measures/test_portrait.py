@@ -102,6 +102,12 @@ def test_bias_map_keeps_heads_spread_over_all() -> None:
     )
 
 
+def test_bias_map_is_built_for_its_own_size() -> None:
+    small, own = (Probe(width=32, heads=4, positions=n) for n in (16, 48))
+    maps = [arrays_of("fire", probe)["bias_map"] for probe in (small, own)]
+    assert maps[0] == maps[1]
+
+
 def test_angles_of_rope_grow_with_the_position() -> None:
     angles = np.array(arrays_of("rope")["angles"])  # heads of 8 channels
     speeds = 10_000 ** -(np.arange(4) / 4)

@@ -21,7 +21,7 @@ SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 
 
 def rows_of(
-    name: str, probe: Probe = PROBE, **options: str | float
+    name: str, probe: Probe = PROBE, **options: str | float | Variant
 ) -> dict[tuple[str, str, float], Row]:
     found = precision(Variant(name, options), probe, Progress()).rows
     return {(row.quantity, row.case, row.x or 0): row for row in found}
@@ -127,12 +127,24 @@ def test_nope_shows_the_rounding_of_a_product() -> None:
             assert value(rows, "logit_error", case, start) <= (8 + 2) * most * 2.0**-24
 
 
+@pytest.mark.parametrize("name", ["fox", "cope", "selective_rope"])
+def test_tokens_are_the_same_on_both_sides(name: str) -> None:
+    rows = rows_of(name)  # of schemes that look at them
+    assert 0 < value(rows, "logit_error", "float32", 0) < 1e-4
+
+
 def test_autocast_rounds_queries_and_keys_alone() -> None:
     rows = rows_of("rope")
     assert value(rows, "logit_error", "autocast", 256) > 1e-3
     assert value(rows, "phase_error", "autocast", 256) == value(
         rows, "phase_error", "float32", 256
     )
+
+
+def test_a_rotation_inside_another_scheme_has_its_phases() -> None:
+    inside, alone = rows_of("log_length", scheme=Variant("rope")), rows_of("rope")
+    at = "phase_error", "bfloat16 ids", 256
+    assert value(inside, *at) == value(alone, *at) > 0
 
 
 def test_codes_are_rounded_once() -> None:

@@ -7,6 +7,7 @@ import torch
 
 from posenc_compare.analysis.core.progress import Progress
 from posenc_compare.analysis.core.seeds import stream_seed
+from posenc_compare.analysis.measures import shift_linearity as measure
 from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.analysis.measures.shift_linearity import (
     enough,
@@ -168,3 +169,50 @@ def test_a_residual_of_rounding_says_so() -> None:
     notes = {row.note for key, row in rows_of("sinusoidal").items() if key[1]}
     assert notes == {"rounding"}
     assert rows_of("binary")["linear_residual", 1].note != "rounding"
+
+
+def test_codes_that_are_all_equal_have_no_residual(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        measure, "position_codes", lambda *_: torch.ones(512, 8).double()
+    )
+    rows = rows_of("nope")
+    for quantity in ("linear_residual", "affine_residual"):
+        row = rows[quantity, 1]
+        assert (row.value, row.note) == (None, "all codes are equal")
+
+
+def test_a_note_stands_below_four_positions_for_each_channel() -> None:
+    for width, note in (
+        (64, "224 positions for 64 channels: noise has 1.18"),
+        (56, ""),
+    ):
+        probe = Probe(width=width, heads=4, positions=512)
+        (noise,) = (
+            row
+            for row in shift_linearity(Variant("learned"), probe, Progress()).rows
+            if row.quantity == "linear_residual_of_noise"
+        )
+        # Of 448 that can move by 64, half are fitted: 1 + 64 / (224 - 64 - 1).
+        assert noise.note == note
+
+
+def test_rounding_is_that_of_sums_over_the_longer_side_for_each_channel() -> None:
+    for shape in ((256, 8), (8, 256)):
+        codes = torch.zeros(shape, dtype=torch.float64)
+        assert measure._rounding(codes) == 2.0**-52 * 256 * shape[1]
+
+
+def test_on_a_grid_a_shift_is_along_both_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Codes of the diagonal that a cell is on: a shift along both axes leaves them.
+    draw = torch.Generator().manual_seed(0)
+    table = torch.randn(23, 3, generator=draw, dtype=torch.float64)
+    row, column = torch.arange(144) // 12, torch.arange(144) % 12
+    codes = table[row - column + 11]
+    monkeypatch.setattr(measure, "position_codes", lambda *_: codes)
+    grid = Probe(positions=144, grid="12x12")
+    rows = shift_linearity(Variant("sinusoidal_2d"), grid, Progress()).rows
+    found = {row.x: row.value for row in rows if row.quantity == "linear_residual"}
+    assert found.keys() == {1, 2}
+    assert all(value is not None and value < 1e-12 for value in found.values())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from posenc_compare.analysis.core.canonical import canonical, parse_strictly
 from posenc_compare.analysis.records import diff
 from posenc_compare.analysis.records.cells import Cell
 from posenc_compare.analysis.records.record import Record
@@ -115,7 +116,8 @@ def body(value: float = 1.5, cell: Cell = CELL, **changes: Any) -> dict[str, Any
 
 def result(body: dict[str, Any]) -> bytes:
     """Return the canonical text of what came out, of a record's body."""
-    return diff.result(Record.from_json({"key": "", **body}))
+    read = parse_strictly(canonical({"key": "", **body}))
+    return diff.result(Record.from_json(read))
 
 
 def sealed(text: bytes) -> bytes:
