@@ -1,4 +1,4 @@
-"""Names and messages of strangers: shown as text, and never acted on."""
+"""Untrusted names and messages: shown as text, and never acted on."""
 
 import re
 import unicodedata

@@ -277,6 +277,9 @@ def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
     fill(tmp_path, [CELL, other, replace(other, variant=Variant("alibi"))])
     labels = {record.label for record in load_records(tmp_path)}
     assert labels == {"rope [width=16]", "rope [width=32]", "alibi [width=32]"}
+    probes = [made(positions=32), made(positions=64), made(positions=16, grid="4x4")]
+    labels = {record.label for record in label_settings(list(map(read, probes)))}
+    assert labels == {"rope [positions=32]", "rope [positions=64]", "rope [grid=4x4]"}
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,7 @@ def test_every_reason_to_claim_less_is_listed() -> None:
 
     assert listed(FEWEST, quick + 1) == ""
     assert listed(1, quick + 1).startswith("1 seed cannot rank schemes: 6 are needed")
+    assert listed(FEWEST - 1, quick + 1).startswith("5 seeds cannot rank schemes")
     assert listed(FEWEST, quick).startswith(f"At most {quick} training steps, as in")
     lost = listed(FEWEST, quick + 1, status="lost")
     assert lost == "6 of 6 cells failed or were lost, and are in no mean."

@@ -223,7 +223,7 @@ def test_no_arguments_show_the_help(posenc) -> None:
     ("words", "least"),
     [
         (["measure", "--set", "positions=1048576,width=65536"], "1024.0 GiB"),
-        (["run", "--measures", "extrapolation", "--set", "batch=1048576"], "768.0 GiB"),
+        (["run", "--measures", "extrapolation", "--set", "batch=1048576"], "224.0 GiB"),
     ],
 )
 def test_what_cannot_fit_is_refused_with_an_estimate(
@@ -561,7 +561,7 @@ def test_another_text_is_another_cell(posenc, tmp_path: Path) -> None:
         load_corpus.cache_clear()
         done = posenc(*TRAIN, *small, "--corpus", path, "--format", "json")
         keys |= {cell["record"] for cell in json.loads(done.stdout)}
-    assert len(keys) == 6
+    assert len(keys) == 12
 
 
 def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:

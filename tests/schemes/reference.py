@@ -7,7 +7,7 @@ tests are inherited, so a new scheme needs its own file alone.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar
@@ -36,8 +36,8 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError, PosencError, ShapeError
-from posenc_compare.schemes import create
-from posenc_compare.variants import option_types
+from posenc_compare.schemes import SCHEMES, Published, create
+from posenc_compare.variants import labelled, option_types
 
 FAR = 4096  # positions of the shift that a relative scheme does not see
 Options = Mapping[str, Any]
@@ -62,12 +62,13 @@ def combine(**choices: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def label(value: Any) -> str:
-    """Return the options of a case, of a change or of an error."""
-    first = value[0] if isinstance(value, tuple) else value
-    return str(as_case(first)) if first or first is value else str(as_case(value[1]))
+    """Return the options of a case, of an error, or before and after a change."""
+    parts = value if isinstance(value, tuple) else (value,)
+    cases = [as_case(part) for part in parts if isinstance(part, Case | Mapping)]
+    return " to ".join(map(str, cases))
 
 
-def as_case(case: Case | Options) -> Case:
+def as_case(case: Case | Options | None) -> Case:
     return case if isinstance(case, Case) else Case(case)
 
 
@@ -114,11 +115,15 @@ class SchemeTests:
         name: the registered name.
         sizes: of the layer, for `create`.
         noise: what is added to parameters; None replaces them by normal numbers.
+        half: the case that is computed in bfloat16, or None.
         cases: options that the reference is compared in.
         changes: options that change the output, or pairs of options before and after.
+        unchanged: options whose change is looked at elsewhere.
         errors: options that are refused, a regular expression for what follows the
             name of the scheme in the message, or "^" and all of it, and the error if it
             is no ConfigError.
+        published: for each option whose default the paper states for its training
+            length, its number, that length, and its multiples at 64, 128 and 512.
         gradients: options in which gradients are compared with finite differences; the
             defaults are by `posenc-compare check`.
     """
@@ -128,15 +133,20 @@ class SchemeTests:
     noise: ClassVar[float | None] = None
     cases: ClassVar[Sequence[Case | Options]] = ({},)
     changes: ClassVar[Sequence[Options | tuple[Options, Options]]] = ()
+    half: ClassVar[Case | None] = Case()
+    unchanged: ClassVar[Set[str]] = frozenset()
     errors: ClassVar[Sequence[Refused]] = ()
+    published: ClassVar[Mapping[str, tuple[int, int, tuple[int, ...]]]] = {}
     gradients: ClassVar[Sequence[Case | Options]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Leave out the tests that a scheme has no table for."""
+        """Leave out the tests that a scheme states nothing for."""
         for test, table in (
             ("test_each_option_changes_the_output", cls.changes),
             ("test_errors", cls.errors),
             ("test_gradients", cls.gradients),
+            ("test_is_another_scheme", getattr(cls, "identities", ())),
+            ("test_bfloat16_keeps_close_positions_apart", cls.half),
         ):
             if not table:
                 setattr(cls, test, None)
@@ -149,16 +159,13 @@ class SchemeTests:
             ("error", self.errors),
         ):
             if argument in metafunc.fixturenames:
-                ids = [
-                    str(value[0] if argument == "error" else value) for value in values
-                ]
-                metafunc.parametrize(argument, values, ids=ids)
+                metafunc.parametrize(argument, values, ids=label)
 
     def build(self, case: Case) -> Any:
         """Return the scheme in float64, as it starts."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            sizes = {**self.sizes, **case.sizes}
+            sizes: dict[str, Any] = {**self.sizes, **case.sizes}
             return create(self.name, options=case.options, **sizes).double()
 
     def trained(self, case: Case) -> Any:
@@ -180,10 +187,22 @@ class SchemeTests:
         assert (one - other).abs().max() > 1e-4
 
     def test_every_option_is_changed(self) -> None:
-        pairs = (c[1] if isinstance(c, tuple) else c for c in self.changes)
-        assert {name for change in pairs for name in change} == set(
-            option_types(self.name)
-        )
+        changed = {*self.unchanged}
+        for change in self.changes:
+            changed |= set(change[1] if isinstance(change, tuple) else change)
+        assert changed == set(option_types(self.name))
+
+    def test_published_defaults_are_those_of_the_paper(self) -> None:
+        scheme = SCHEMES.get(self.name)
+        assert scheme.published.keys() == self.published.keys()
+        for option, (value, trained_at, scaled) in self.published.items():
+            assert scheme.published[option] == Published(value, trained_at)
+            assert scheme.defaults_at(trained_at)[option] == value
+            for length, multiple in zip((64, 128, 512), scaled, strict=True):
+                assert scheme.defaults_at(length)[option] == multiple
+                assert scheme.defaults_at(length, "published")[option] == value
+            assert option_types(self.name)[option][1] == 0
+            assert labelled(f"{self.name}:{option}=0").label == self.name
 
     def test_errors(self, error: Refused) -> None:
         case, message, *kind = error
@@ -202,7 +221,7 @@ class LogitTests(SchemeTests):
         atol: largest absolute difference of logits and outputs.
         rtol: largest relative difference.
         by_document: whether logits depend on documents by more than the mask.
-        half: the case that is computed in bfloat16.
+        identities: options, values that fill parameters, and what scheme it is then.
         half_atol: largest difference of logits that are computed from bfloat16.
     """
 
@@ -210,7 +229,7 @@ class LogitTests(SchemeTests):
     atol: ClassVar[float] = 1e-12
     rtol: ClassVar[float] = 0.0
     by_document: ClassVar[bool] = False
-    half: ClassVar[Case] = Case()
+    identities: ClassVar[Sequence[tuple[Options, Mapping[str, float], str]]] = ()
     half_atol: ClassVar[float] = 1e-5
 
     def logits(self, t: Inputs) -> Tensor:
@@ -248,15 +267,18 @@ class LogitTests(SchemeTests):
         future = torch.ones(length, length).triu(1).bool()
         masked = whole.masked_fill(future, -math.inf)
         self.near(attention_logits(t.q, t.k, **call), masked)
-        for out in served(t.q, t.k, t.v, flex=True, **call):
-            self.near(out, self.read(t, masked))
+        biased = any(map(t.scheme.acts_at, ("offset_bias", "pair_bias")))
+        out = self.read(t, masked)
+        for got in served(t.q, t.k, t.v, flex=biased, **call):
+            self.near(got, out)
         if t.scheme.facts.causal_only:
             check_causal_mask_is_needed(t.scheme, t.scheme.geometry.head_dim)
         else:
             mask = Mask(causal=False)
             self.near(attention_logits(t.q, t.k, mask=mask, **call), whole)
-            for out in served(t.q, t.k, t.v, mask=mask, **call):
-                self.near(out, self.read(t, whole))
+            out = self.read(t, whole)
+            for got in served(t.q, t.k, t.v, mask=mask, **call):
+                self.near(got, out)
 
     def test_decoding_and_documents(self, case: Case) -> None:
         t = self.inputs(case)
@@ -267,9 +289,7 @@ class LogitTests(SchemeTests):
                 attention(t.q, t.k, t.v, **line)
         if t.scheme.acts_at("token_state"):
             x = t.x
-            with pytest.raises(
-                ConfigError, match=f"^{self.name}: needs the state that"
-            ):
+            with pytest.raises(ConfigError, match=f"^{self.name}: needs the state"):
                 attention(t.q, t.k, t.v, **call)
         state = t.scheme.token_state(t.x)
         whole = attention(t.q, t.k, t.v, state=state, **call)
@@ -293,16 +313,11 @@ class LogitTests(SchemeTests):
         seen = []
         for case in map(as_case, self.cases):
             t = self.inputs(case)
+            call = {"scheme": t.scheme, "state": t.scheme.token_state(t.x)}
+            step = torch.arange(1, t.axes + 1).squeeze()
+            places = [t.positions + steps * step for steps in (0, 1, 7, FAR)]
             here, *moved = (
-                attention_logits(
-                    t.q,
-                    t.k,
-                    scheme=t.scheme,
-                    positions=t.positions
-                    + steps * torch.arange(1, t.axes + 1).squeeze(),
-                    state=t.scheme.token_state(t.x),
-                )
-                for steps in (0, 1, 7, FAR)
+                attention_logits(t.q, t.k, positions=ids, **call) for ids in places
             )
             if t.scheme.facts.relative:
                 for there in moved:
@@ -311,15 +326,30 @@ class LogitTests(SchemeTests):
                 seen += [(there - here).nan_to_num().abs().max() for there in moved]
         assert not seen or max(seen) > 1e-6
 
+    def test_is_another_scheme(self) -> None:
+        for options, filled, other in self.identities:
+            t = self.inputs(Case(options))
+            for name, value in filled.items():
+                t.scheme.get_parameter(name).fill_(value)
+            same, found = labelled(other).build(t.scheme.geometry).double(), []
+            for scheme in (t.scheme, same):
+                positions = t.positions
+                if t.axes > scheme.facts.axes:
+                    positions = positions[..., 0]
+                call = {"positions": positions, "state": scheme.token_state(t.x)}
+                with torch.no_grad():
+                    found.append(attention(t.q, t.k, t.v, scheme=scheme, **call))
+            self.near(*found)
+
     def test_gradients(self, trained: Case) -> None:
         t = self.inputs(trained)
-        few = [part[:1, ..., :4, :] for part in (t.q, t.k, t.v, t.x)]
-        scheme, x = t.scheme.requires_grad_(), few.pop()
+        q, k, v, x = (part[:1, ..., :4, :] for part in (t.q, t.k, t.v, t.x))
+        scheme = t.scheme.requires_grad_()
         stateful = x if scheme.acts_at("token_state") else None
-        check_gradients(scheme, *few, t.positions[:1, :4], stateful)
+        check_gradients(scheme, q, k, v, t.positions[:1, :4], stateful)
 
     def test_bfloat16_keeps_close_positions_apart(self) -> None:
-        scheme = self.trained(self.half)
+        scheme = self.trained(as_case(self.half))
         geometry = scheme.geometry
         row = normal(1, geometry.heads, 1, geometry.head_dim).bfloat16()
         check_bias_keeps_close_positions_apart(
@@ -339,8 +369,8 @@ def served(
         flex: whether FlexAttention is among them, which is slow on a CPU.
         call: the other arguments of `attention`.
     """
-    paths: list[Path] = ["fused", "strided", "dense", *(["flex"] * flex)]
-    for path in paths:
+    paths: tuple[Path, ...] = ("fused", "strided", "dense", "flex")
+    for path in paths if flex else paths[:3]:
         try:
             out = on_paths(q, k, v, paths=[path], **call)[0]
         except ConfigError as error:
@@ -400,7 +430,7 @@ class RotaryTests(LogitTests):
         return pair_by_pair(t.q, entry, t.scheme.facts.causal_only)
 
     def test_bfloat16_keeps_close_positions_apart(self) -> None:
-        scheme = self.trained(self.half)
+        scheme = self.trained(as_case(self.half))
         places = close_positions(scheme)
         check_rotation_keeps_close_positions_apart(scheme.query, places)
 
@@ -417,14 +447,12 @@ class EmbedTests(SchemeTests):
 
     Attributes:
         places: positions of two sequences.
-        half: the case that is computed in bfloat16.
         half_places: its positions, of which bfloat16 rounds two to the same number.
         wrong_width: a width of tokens that is refused, and the message.
     """
 
     sizes: ClassVar[Mapping[str, int]] = {"model_dim": 8, "heads": 1}
     places: ClassVar[Any] = [[0, 1, 5, 63, 500, -3], [7, 3, 2, 12, 0, 400]]
-    half: ClassVar[Case] = Case()
     half_places: ClassVar[Any] = CLOSE_POSITIONS.tolist()
     wrong_width: ClassVar[tuple[int, str] | None] = None
 
@@ -466,14 +494,14 @@ class EmbedTests(SchemeTests):
         close(alone, got[:1], 0)
 
     def test_bfloat16_rounds_the_code_and_the_sum_only(self) -> None:
-        scheme = self.trained(self.half)
+        scheme = self.trained(as_case(self.half))
         places, width = self.half_places, scheme.geometry.model_dim
         zero = torch.zeros(1, len(places), width, dtype=torch.float64)
-        code = self.slow(scheme, self.half, zero, [places])
+        code = self.slow(scheme, as_case(self.half), zero, [places])
         x, unit = normal(1, len(places), width).bfloat16(), 2.0**-8
         got = scheme.embed(x, torch.tensor(places))
         assert got.dtype == torch.bfloat16
-        exact = self.slow(scheme, self.half, x.double(), [places])
+        exact = self.slow(scheme, as_case(self.half), x.double(), [places])
         bound = unit * (code.abs() + exact.abs() * (1 + unit) + unit * code.abs())
         assert ((got.double() - exact).abs() <= bound + 1e-6).all()
         alone = scheme.embed(zero.bfloat16(), torch.tensor(places))
@@ -481,7 +509,7 @@ class EmbedTests(SchemeTests):
         assert alone[0].unique(dim=0).shape[0] == len(places)
 
     def test_autocast_changes_nothing(self) -> None:
-        scheme = self.trained(self.half).float()
+        scheme = self.trained(as_case(self.half)).float()
         places = torch.tensor(self.half_places)
         x = normal(1, len(places), scheme.geometry.model_dim).float()
         plain = scheme.embed(x, places)

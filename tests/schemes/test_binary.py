@@ -88,3 +88,8 @@ def test_default_bits_are_what_the_length_needs(length: int, bits: int) -> None:
 def test_negative_positions_are_an_error() -> None:
     with pytest.raises(UndefinedPositionError, match="from 0 to 7, got -1"):
         code_of(make(), [0, -1], 8)
+
+
+def test_every_position_has_its_own_code() -> None:
+    codes = code_of(make(9, 512), list(range(512)), 9)
+    assert codes.unique(dim=0).shape == (512, 9)

@@ -53,7 +53,7 @@ class TestCaRope(LogitTests):
     errors = [
         ({"base": base}, "base must be greater than 1") for base in (1.0, 0.5, -3.0)
     ]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """Logits of pairs turned by what the tokens after the key say."""
@@ -106,3 +106,10 @@ def test_angles_far_into_a_text_are_not_rounded_away() -> None:
     angles = scheme.angles(scheme.token_state(torch.zeros(1, 65_536, DIM)))
     steps = angles[0, 0].diff(dim=0)
     close(steps, steps[:1].expand_as(steps), 1e-9)
+
+
+def test_the_first_pair_turns_one_radian_a_token() -> None:
+    *_, x = inputs()
+    scheme = make()
+    angles = scheme.angles(scheme.token_state(x))
+    close(angles[..., 0], (RUN + 1).double().expand(BATCH, HEADS, -1))

@@ -11,7 +11,6 @@ from schemes.tools import (
     check_rotation_keeps_close_positions_apart,
     close,
     close_positions,
-    grid,
     normal,
     pair_by_pair,
     seeded,
@@ -40,7 +39,7 @@ def ids(batch: int = 2, length: int = 5) -> Tensor:
 
 
 def slow_turn(
-    scheme: ComRope, head: int, x: Tensor, place: Tensor, sides: tuple[int, int]
+    scheme: ComRope, head: int, x: Tensor, place: Tensor, sides: list[int]
 ) -> Tensor:
     """Turn one vector, block by block."""
     row, column = (place[axis].item() / sides[axis] for axis in (0, 1))
@@ -74,6 +73,7 @@ class TestComRope(LogitTests):
         for kind in KINDS
         for block in (2, 4)
     ]
+    identities = [({"kind": kind}, {"matrix": 0}, "nope") for kind in KINDS]
     changes = [{"kind": "ap"}, {"block": 4}, {"height": 6}, {"width": 6}]
     errors = [
         *(
@@ -115,15 +115,6 @@ def test_a_block_may_be_the_whole_head() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turns_are_rotations_of_offsets(kind: str) -> None:
-    turns = make(kind=kind).turns(grid(5, 5))
-    assert turns.shape == (2, 25, 2, 8, 8)
-    close(turns @ turns.mT, torch.eye(8).double().expand_as(turns), 1e-12)
-    # From (1, 2) to (3, 4) as from (0, 0) to (2, 2).
-    close(turns[:, 7].mT @ turns[:, 19], turns[:, 12], 1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_generators_commute_and_those_of_lie_re_do_not(kind: str) -> None:
     def commutator(scheme: TurnedBlocks) -> float:
         row, column = scheme.generators()
@@ -148,6 +139,19 @@ def test_axial_blocks_of_two_are_axial_rope() -> None:
     close(got, expected.flatten(-2))
 
 
+def test_start_and_parameters() -> None:
+    scheme = make(512, heads=4)
+    assert scheme.matrix.shape == (4, 64, 8, 8)
+    assert scheme.speeds is not None
+    assert scheme.speeds.shape == (2, 64)
+    assert scheme.matrix.mean().item() == pytest.approx(0, abs=0.03)
+    assert scheme.matrix.std().item() == pytest.approx(1, rel=0.03)
+    assert scheme.speeds.std().item() == pytest.approx(1, rel=0.2)
+    assert [p.shape for p in make(kind="ap").parameters()] == [(2, 2, 8, 8)]
+    assert {p.dtype for p in create("com_rope").parameters()} == {torch.float32}
+    assert ComRope.facts.per_layer
+
+
 def test_dependent_blocks_of_two_are_mixed_rope() -> None:
     x, scheme = normal(2, 2, 5, 16), make(block=2)
     mixed = build(Rope2d, {"kind": "mixed"}, model_dim=32, heads=2)
@@ -166,16 +170,3 @@ def test_lie_re_at_the_same_generators_is_the_same() -> None:
     with torch.no_grad():
         lie.entries.copy_(scheme.generators()[..., row, column])
         close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
-
-
-def test_start_and_parameters() -> None:
-    scheme = make(512, heads=4)
-    assert scheme.matrix.shape == (4, 64, 8, 8)
-    assert scheme.speeds is not None
-    assert scheme.speeds.shape == (2, 64)
-    assert scheme.matrix.mean().item() == pytest.approx(0, abs=0.03)
-    assert scheme.matrix.std().item() == pytest.approx(1, rel=0.03)
-    assert scheme.speeds.std().item() == pytest.approx(1, rel=0.2)
-    assert [p.shape for p in make(kind="ap").parameters()] == [(2, 2, 8, 8)]
-    assert {p.dtype for p in create("com_rope").parameters()} == {torch.float32}
-    assert ComRope.facts.per_layer

@@ -31,7 +31,7 @@ class TestCope(LogitTests):
     gradients = [{"limit": 3}]
     changes = [{"limit": 3}, {"scaled": True}]
     errors = [({"limit": -2}, "limit must be at least 1, got -2")]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         table = t.scheme.table.tolist()
@@ -84,3 +84,17 @@ def test_bfloat16_counts_in_float32() -> None:
     counted = got[0, 0, -1] - content
     expected = torch.arange(length, 0, -1).float()
     torch.testing.assert_close(counted, expected, rtol=1e-5, atol=1e-3)
+
+
+def test_open_gates_look_up_the_distance_plus_one() -> None:
+    q, k, _ = vectors(*SHAPE)
+    q = q.abs()
+    scheme = make(limit=5)
+    got = attention_logits(q, 0 * k + 1e4, scheme=scheme, positions=RUN)
+    content = q @ (0 * k + 1e4).mT / math.sqrt(WIDTH)
+    assert content.min() > 40  # every gate is 1 to 53 bits
+    place = (RUN[:, None] - RUN + 1).clamp(0, 4)  # stops at the last vector
+    added = (q @ scheme.table.T).gather(-1, place.expand_as(content))
+    seen = got.isfinite()
+    assert torch.equal(seen, torch.ones_like(got).tril().bool())
+    torch.testing.assert_close(got[seen], (content + added)[seen], rtol=1e-12, atol=0)

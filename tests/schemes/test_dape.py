@@ -57,6 +57,10 @@ class TestDape(LogitTests):
     half_atol = 1e-4
     cases = [{}, {"base": "t5_bias", "width": 5}]
     gradients = [{"base": "t5_bias", "width": 4}]
+    identities = [
+        ({"base": base}, {"out.weight": 0, "out.bias": 0}, base)
+        for base in ("alibi", "sandwich")
+    ]
     changes = [{"base": "t5_bias"}, {"width": 7}]
     errors = [
         *(

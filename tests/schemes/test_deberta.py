@@ -10,6 +10,7 @@ import torch
 from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
     build,
+    close,
     dot,
     drawn,
     pair_by_pair,
@@ -55,6 +56,7 @@ def project(weight: Tensor, head: int, vector: list[float]) -> list[float]:
 
 class TestDeberta(LogitTests):
     name = "deberta"
+    published = {"reach": (512, 512, (64, 128, 512))}
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH, "length": 8}
     places = [PLACES, PLACES[::-1]]
     half, half_atol = Case(length=16), 1e-4
@@ -136,3 +138,12 @@ def test_initial_spread() -> None:
     scheme = create("deberta", model_dim=128, heads=2, length=256)
     for parameter in scheme.parameters():
         assert parameter.std().item() == pytest.approx(0.02, rel=0.03)
+
+
+def test_an_empty_table_is_no_encoding_on_a_smaller_scale() -> None:
+    q, k, _ = vectors(*SHAPE)
+    scheme, positions = make(), torch.tensor(PLACES)
+    scheme.table.zero_()
+    got = attention_logits(q, k, scheme=scheme, positions=positions)
+    nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
+    close(got * math.sqrt(3), nope, 1e-14)

@@ -41,6 +41,10 @@ def released(chunk: int, local: int) -> int:
 
 class TestDualChunk(RotaryTests):
     name, rotates = "dual_chunk", "rope"
+    published = {
+        "chunk": (2560, 4096, (40, 80, 320)),
+        "local": (512, 4096, (8, 16, 64)),
+    }
     sizes = {"model_dim": 16, "heads": 2, "length": 64}
     places = [PLACES.tolist(), (PLACES + 7).tolist()]
     cases = [
@@ -58,6 +62,7 @@ class TestDualChunk(RotaryTests):
         )
         for layout in ("adjacent", "half")
     ]
+    identities = [({"chunk": 48, "local": 3}, {}, "rope")]
     changes = [
         (PAPER, change)
         for change in (
@@ -139,3 +144,14 @@ def test_the_numbers_of_the_paper_go_one_too_far_as_released() -> None:
     geometry = Geometry(length=64, head_dim=8)
     assert DualChunk(geometry, chunk=48, local=16).far == 64
     assert DualChunk(geometry, chunk=48, local=16, far=63).far == 63
+
+
+def test_two_chunks_are_rope_where_all_queries_are_local() -> None:
+    q, k, _ = vectors(2, 2, 8, 8)
+    places = torch.tensor([0, 1, 3, 5, 6, 8, 10, 11])
+    rope = create("rope", model_dim=16, heads=2)
+    expected = attention_logits(q, k, scheme=rope, positions=places)
+    for local, same in ((6, True), (5, False)):
+        scheme = make(chunk=6, local=local, far=20)
+        got = attention_logits(q, k, scheme=scheme, positions=places)
+        assert torch.equal(got, expected) == same

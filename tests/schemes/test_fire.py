@@ -40,6 +40,7 @@ def slow(scheme: Fire, head: int, query: int, key: int) -> float:
 
 class TestFire(BiasTests):
     name = "fire"
+    published = {"threshold": (512, 2048, (16, 32, 128))}
     sizes = {"heads": 3, "head_dim": 8}
     noise = 1.0
     half_atol = 1e-4
@@ -103,3 +104,16 @@ def test_the_sign_of_trained_numbers_does_not_matter() -> None:
         with torch.no_grad():
             number.neg_()
         assert torch.equal(logits(scheme, places), before)
+
+
+def test_is_relative_up_to_the_threshold_alone() -> None:
+    scheme = make(0.3, threshold=50.0)
+    reach = 50 * scheme.stretch.item()
+    assert 30 < reach < 200
+    positions = torch.arange(10)
+    seen = torch.ones(10, 10).tril().bool()
+    here = logits(scheme, positions)[:, seen]
+    near = logits(scheme, positions + int(reach) - 10)[:, seen]
+    far = logits(scheme, positions + 500)[:, seen]
+    close(near, here, 1e-13)
+    assert (far - here).abs().max() > 1e-2

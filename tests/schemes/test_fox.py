@@ -17,6 +17,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
+from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.fox import Fox
 
@@ -39,9 +40,10 @@ class TestFox(LogitTests):
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
     atol = 1e-13
     gradients = [{}]
+    identities = [({}, {"gate.bias": 100}, "nope")]
     changes = [{"std": 0.5}, {"bias": 5.0}]
     errors = [({"std": -0.1}, r"std must be 0 or more, got -0\.1")]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """`q k / sqrt(d) + log` of the product of the gates of j + 1 ... i."""
@@ -90,3 +92,17 @@ def test_sums_are_exact_far_into_a_text() -> None:
     steps = state[0, :, 0].diff()
     expected = torch.full_like(steps, -math.log(2))
     close(steps, expected, 1e-7)
+
+
+def test_gates_without_weights_are_a_slope_for_each_head() -> None:
+    q, k, _, x = inputs()
+    scheme = make()
+    scheme.gate.weight.zero_()
+    slopes = torch.tensor([0.25, 0.0625]).double()
+    scheme.gate.bias.copy_(-torch.expm1(slopes).log())  # sigmoid is exp(-slope)
+    state = scheme.token_state(x)
+    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+    distance = RUN[:, None] - RUN
+    alibi = q @ k.mT / math.sqrt(WIDTH) - slopes[:, None, None] * distance
+    seen = got.isfinite()
+    close(got[seen], alibi[seen], 1e-13)

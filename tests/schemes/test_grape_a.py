@@ -9,12 +9,12 @@ from schemes.tools import (
     build,
     content_plus,
     dot,
-    drawn,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.schemes.call import Call, all_pairs
+from posenc_compare.attention import attention_logits
+from posenc_compare.schemes import create
 from posenc_compare.schemes.grape_a import GrapeA
 from posenc_compare.schemes.shared.slopes import slopes
 
@@ -59,16 +59,17 @@ def test_starts_as_released() -> None:
 
 
 @pytest.mark.parametrize("gate", ["query", "key"])
-def test_the_bias_is_wide_where_queries_and_keys_are_not(gate: str) -> None:
-    scheme = drawn(make(gate=gate)).float()
-    positions = torch.tensor([15_962, 15_966, 40_000])
-    q, k, _ = vectors(1, HEADS, 3, WIDTH)
-    narrow = (q.bfloat16(), k.bfloat16())
-    wide = (narrow[0].float(), narrow[1].float())
-    got, expected = (
-        all_pairs(scheme.pair_bias(call), call)
-        for call in (
-            Call(q, k, positions[None], positions[None]) for q, k in (narrow, wide)
-        )
-    )
-    assert torch.equal(got, expected)
+def test_no_direction_is_alibi_with_another_slope(gate: str) -> None:
+    scheme = make(gate=gate)
+    with torch.no_grad():
+        scheme.direction.zero_()
+    q, k, _ = vectors(1, HEADS, 6, WIDTH)
+    positions = torch.tensor(PLACES)
+    got = attention_logits(q, k, scheme=scheme, positions=positions)
+    alibi = create("alibi", model_dim=HEADS * WIDTH, heads=HEADS).double()
+    plain = attention_logits(q, k, scheme=create("nope"), positions=positions)
+    linear = attention_logits(q, k, scheme=alibi, positions=positions) - plain
+    seen = plain.isfinite()
+    # softplus(0) is log 2, and the steepness starts at a softplus of 1 in float32
+    expected = plain + linear * math.log(2)
+    torch.testing.assert_close(got[seen], expected[seen], rtol=1e-6, atol=1e-9)

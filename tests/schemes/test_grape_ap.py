@@ -49,7 +49,7 @@ class TestGrapeAp(LogitTests):
         ({"width": width}, f"width must be even and at least 2, got {width}")
         for width in (0, 3)
     ]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """`q k / sqrt(d)` and the shares of all tokens after the key."""

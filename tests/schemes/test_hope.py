@@ -4,12 +4,7 @@ import cmath
 import math
 from typing import Any
 
-import pytest
-import torch
 from schemes.reference import Case, Inputs, RotaryTests
-from schemes.tools import (
-    normal,
-)
 
 from posenc_compare.schemes import Scheme, create
 
@@ -23,6 +18,10 @@ class TestHope(RotaryTests):
         {"length": length, "base": base, "layout": layout}
         for length in (7, 62, 63, 512, 10**6)
         for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
+    ]
+    identities = [
+        ({}, {}, "p_rope:fraction=0.5"),  # 4 of 8 pairs have a period of at most 512
+        ({"length": 10**6}, {}, "rope"),
     ]
     changes = [{"base": 9_000.0}, {"layout": "half"}, {"length": 100}]
     errors = [
@@ -43,15 +42,3 @@ def make(
     return create(
         name, options=options, model_dim=2 * head_dim, heads=2, length=trained
     )
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-def test_is_p_rope_with_a_fraction_from_the_length(layout: str) -> None:
-    x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-    # 4 of 8 pairs have a period of at most 512.
-    p_rope = make(name="p_rope", layout=layout, fraction=0.5)
-    hope = make(layout=layout)
-    assert torch.equal(hope.query(x, positions), p_rope.query(x, positions))
-    rope = make(name="rope", layout=layout)
-    hope = make(layout=layout, length=10**6)
-    assert torch.equal(hope.key(x, positions), rope.key(x, positions))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, SchemeTests
 from schemes.tools import build, check_gradients, close, decoded, drawn, vectors
 from torch import Tensor
 
@@ -12,7 +13,6 @@ from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create, log_length
 from posenc_compare.schemes.log_length import LogLength
-from posenc_compare.variants import labelled
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
 RUN = torch.arange(LENGTH)
@@ -88,70 +88,6 @@ def test_rules_of_the_position(rule: str, options: dict[str, int]) -> None:
             close(got[:, :, i, : i + 1], plain[:, :, i, : i + 1] * factor, 1e-12)
 
 
-def test_a_bias_inside_stays_as_it_is() -> None:
-    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    scheme = make(scheme="alibi")
-    assert scheme.steepness is not None
-    plain, biased, got = (
-        attention_logits(q, k, scheme=one, positions=RUN)
-        for one in (inside("nope"), inside("alibi"), scheme)
-    )
-    keys = torch.arange(1, LENGTH + 1).double()
-    factor = scheme.steepness[:, None, None] * keys.log()[:, None]
-    seen = plain.isfinite()
-    expected = plain * factor + (biased - plain)
-    close(got[seen], expected[seen], 1e-12)
-
-
-@pytest.mark.parametrize("rule", ["ssmax", "log"])
-@pytest.mark.parametrize("name", ["rerope:window=3", "self_extend:window=3;group=2"])
-def test_products_that_the_scheme_makes_itself_grow_too(name: str, rule: str) -> None:
-    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    scheme = make(scheme=name, rule=rule)
-    plain, got = (
-        attention_logits(q, k, scheme=one, positions=RUN)
-        for one in (labelled(name).build(scheme.geometry).double(), scheme)
-    )
-    for i in range(LENGTH):
-        least = max(1.0, math.log(i + 1) / math.log(4))
-        factor = torch.full((HEADS,), least, dtype=torch.float64)
-        if scheme.steepness is not None:
-            factor = scheme.steepness * math.log(i + 1)
-        expected = plain[:, :, i, : i + 1] * factor[:, None]
-        close(got[:, :, i, : i + 1], expected, 1e-12)
-
-
-@pytest.mark.parametrize("rule", ["ssmax", "log"])
-@pytest.mark.parametrize("name", ["shaw", "deberta", "grape_a:gate=query"])
-def test_a_bias_that_is_made_of_the_query_reads_the_grown_one(
-    name: str, rule: str
-) -> None:
-    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    scheme = make(scheme=name, rule=rule)
-    factors = [max(1.0, math.log(i + 1) / math.log(4)) for i in range(LENGTH)]
-    factor = torch.tensor(factors, dtype=torch.float64).expand(HEADS, -1)
-    if scheme.steepness is not None:
-        seen = torch.arange(1, LENGTH + 1).double().log()
-        factor = scheme.steepness[:, None] * seen
-    expected = attention_logits(
-        q * factor[..., None], k, scheme=scheme.inner, positions=RUN
-    )
-    close(attention_logits(q, k, scheme=scheme, positions=RUN), expected, 1e-12)
-
-
-def test_path_reads_one_query_throughout() -> None:
-    q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
-    x = vectors(BATCH, LENGTH, HEADS * WIDTH)[0]
-    scheme = make(scheme="path", rule="log")
-    state = scheme.token_state(x)
-    factor = (torch.arange(1, LENGTH + 1).double().log() / math.log(4)).clamp(min=1)
-    grown = attention_logits(
-        q * factor[:, None], k, scheme=scheme.inner, positions=RUN, state=state
-    )
-    got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
-    close(got, grown, 1e-12)
-
-
 def test_the_way_to_compute_is_that_of_the_scheme_inside() -> None:
     assert not make().acts_at("scores")
     assert not make().acts_at("pair_bias")
@@ -207,9 +143,34 @@ def test_ssmax_alone_counts_tokens_where_the_scheme_inside_does() -> None:
     assert [one.facts.by_order for one in found] == [True, False, False]
 
 
+class TestLogLength(SchemeTests):
+    name = "log_length"
+    sizes = SIZES
+    changes = [
+        {"rule": "log"},
+        {"start": 0.9},
+        {"scheme": "alibi"},
+        ({"rule": "llama4"}, {"floor": 3}),
+    ]
+    errors = [
+        ({"scheme": "alibi_2d"}, ".*positions of 2 axes, got 1"),
+        (Case({"rule": "log"}, length=1), "log needs a length of at least 2, got 1"),
+        ({"floor": 0}, "floor must be at least 1, got 0"),
+    ]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        return attention(q, k, v, scheme=scheme, positions=RUN)
+
+
 def test_gradient() -> None:
     q, k, v = vectors(1, HEADS, 5, WIDTH)
     check_gradients(make().requires_grad_(), q, k, v, RUN[:5])
+
+
+def test_ssmax_needs_the_call() -> None:
+    with pytest.raises(ConfigError, match="ssmax needs the call, got none"):
+        make().query(torch.ones(1, HEADS, 2, WIDTH), RUN[:2])
 
 
 def test_ids_before_zero_have_the_least_factor() -> None:
@@ -220,17 +181,3 @@ def test_ids_before_zero_have_the_least_factor() -> None:
 
     for rule in ("log", "llama4"):
         close(query(make(rule=rule, scheme="nope")), q, 0)
-
-
-def test_axes_other_than_one_are_refused() -> None:
-    with pytest.raises(ConfigError, match="positions of 2 axes, got 1"):
-        make(scheme="alibi_2d")
-
-
-def test_options_out_of_range() -> None:
-    with pytest.raises(ConfigError, match="log needs a length of at least 2, got 1"):
-        create("log_length", options={"rule": "log"}, length=1)
-    with pytest.raises(ConfigError, match="floor must be at least 1, got 0"):
-        make(floor=0)
-    with pytest.raises(ConfigError, match="ssmax needs the call, got none"):
-        make().query(torch.ones(1, HEADS, 2, WIDTH), RUN[:2])

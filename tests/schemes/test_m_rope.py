@@ -23,7 +23,7 @@ def ids(batch: int = 2, length: int = 5) -> Tensor:
     return torch.randint(-5, 300, (batch, length, 3), generator=seeded(7))
 
 
-def slow_axes(pairs: int, order: str, counts: tuple[int, int, int]) -> list[int]:
+def slow_axes(pairs: int, order: str, counts: tuple[int, ...]) -> list[int]:
     if order == "sections":
         edges = (counts[0], counts[0] + counts[1])
         return [sum(m >= edge for edge in edges) for m in range(pairs)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from schemes.reference import Case, SchemeTests
 from schemes.tools import (
     close,
     normal,
@@ -22,7 +23,6 @@ from torch import Tensor
 from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.attention import Path as Way
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 from posenc_compare.variants import labelled
@@ -249,48 +249,50 @@ def test_by_heads_the_heads_that_can_be_scaled_are() -> None:
     assert not torch.equal(scheme.query(q, places), got)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+class TestMix(SchemeTests):
+    name = "mix"
+    sizes = vars(GEOMETRY)
+    changes = [
         {"second": "alibi"},
         {"by": "heads"},
         {"every": 1},
-        {"every": 1, "first": "alibi"},
-        {"by": "heads", "share": 0.25},
+        ({"every": 1}, {"first": "alibi"}),
+        ({"by": "heads"}, {"share": 0.25}),
         {"window": 3},
-    ],
-)
-def test_each_option_changes_the_output(options: dict[str, Any]) -> None:
-    q, positions = normal(1, 4, 9, 8), torch.arange(9) * 5
-    got = attention(q, q, q, scheme=build("mix", **options), positions=positions)
-    plain = attention(q, q, q, scheme=build("mix"), positions=positions)
-    assert (got - plain).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"every": 0}, "mix: every must be at least 1, got 0"),
-        ({"by": "heads", "share": 0.0}, "mix: share must leave heads of 4 .* got 0.0"),
-        ({"by": "heads", "share": 0.9}, "mix: share must leave heads of 4 .* got 0.9"),
-        ({"second": "sinusoidal"}, "must act inside the layers, got sinusoidal"),
-        ({"first": "shape", "by": "heads"}, "must act inside the layers, got shape"),
+    ]
+    errors = [
+        ({"every": 0}, "every must be at least 1, got 0"),
+        *(
+            (
+                {"by": "heads", "share": share},
+                f"share must leave heads of 4 .* got {share}",
+            )
+            for share in (0.0, 0.9)
+        ),
+        ({"second": "sinusoidal"}, ".*must act inside the layers, got sinusoidal"),
+        ({"first": "shape", "by": "heads"}, ".*must act inside the layers, got shape"),
         (
             {"first": "t5_bias", "by": "heads"},
-            "scale products alike, got t5_bias and rope",
+            ".*scale products alike, got t5_bias and rope",
         ),
-        ({"first": "fox", "second": "path", "by": "heads"}, "may have a token state"),
-        ({"window": -1}, "mix: window must be at least 0, got -1"),
+        (
+            {"first": "fox", "second": "path", "by": "heads"},
+            ".*may have a token state",
+        ),
+        ({"window": -1}, "window must be at least 0, got -1"),
         ({"window": 3, "by": "heads"}, "window must be 0 by heads, .* got 3"),
         (
             {"first": Variant("mix", {"window": 3}), "by": "heads"},
-            "schemes of one layer must have one window, got mix and rope",
+            ".*schemes of one layer must have one window, got mix and rope",
         ),
-        ({"second": "rope_2d"}, "rope_2d: needs positions of 2 axes"),
-        ({"second": "ropes"}, "unknown scheme 'ropes'"),
-        ({"by": "rows"}, "mix: by must be layers or heads"),
-    ],
-)
-def test_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build("mix", **options)
+        ({"second": "rope_2d"}, "^.*rope_2d: needs positions of 2 axes"),
+        ({"second": "ropes"}, "^.*unknown scheme 'ropes'"),
+        ({"by": "rows"}, "by must be layers or heads"),
+    ]
+
+    def build(self, case: Case) -> Scheme:
+        return build("mix", **case.options)
+
+    def output(self, scheme: Scheme) -> Tensor:
+        q, positions = normal(1, 4, 9, 8), torch.arange(9) * 5
+        return attention(q, q, q, scheme=scheme, positions=positions)

@@ -57,3 +57,10 @@ def test_starts_as_released() -> None:
     assert make().rise.out_features == 512
     middle = make().offset_bias(torch.tensor([0]))
     assert torch.equal(middle, torch.full((3, 1), 8.0).double())
+
+
+def test_tells_the_past_from_the_future() -> None:
+    offsets = torch.arange(-9, 10)
+    bias = make(0.5).offset_bias(offsets)
+    assert (bias - bias.flip(1))[:, :9].abs().min() > 1e-6
+    assert ((bias > 0) & (bias < 16)).all()

@@ -25,6 +25,7 @@ class TestMrRope(RotaryTests):
         for length, layout in ((64, "adjacent"), (64, "half"), (2048, "half"))
         for kind in ("uni", "pro")
     ]
+    identities = [({"kind": kind}, {}, "rope") for kind in ("uni", "pro")]
     changes = [
         ({"factor": 4.0}, change)
         for change in (

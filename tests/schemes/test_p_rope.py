@@ -3,7 +3,6 @@
 import cmath
 from typing import Any
 
-import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
@@ -24,6 +23,7 @@ class TestPRope(RotaryTests):
         for head_dim, fraction in kept
         for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
     ]
+    identities = [({"fraction": 1.0}, {}, "rope"), ({"fraction": 0.0}, {}, "nope")]
     changes = [{"base": 9_000.0}, {"layout": "half"}, {"fraction": 0.5}]
     errors = [
         ({"fraction": fraction}, rf"fraction must be in \[0, 1\], got {fraction}")
@@ -40,16 +40,6 @@ class TestPRope(RotaryTests):
 
 def make(head_dim: int = 16, name: str = "p_rope", **options: Any) -> Scheme:
     return create(name, options=options, model_dim=2 * head_dim, heads=2)
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-def test_all_frequencies_are_rope_and_none_are_no_positions(layout: str) -> None:
-    x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-    rope = make(name="rope", layout=layout)
-    whole = make(layout=layout, fraction=1.0)
-    assert torch.equal(whole.query(x, positions), rope.query(x, positions))
-    nothing = make(layout=layout, fraction=0.0)
-    assert torch.equal(nothing.key(x, positions), x)
 
 
 def test_is_not_partial_rope() -> None:

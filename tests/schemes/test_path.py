@@ -34,9 +34,10 @@ class TestPath(LogitTests):
         {"convolve": False, "forget": True, "rank": 1},
     ]
     gradients = [{"rank": 2, "forget": True}]
+    identities = [({}, {"strength.bias": -1000}, "nope")]
     changes = [{"rank": 2}, {"convolve": False}, {"forget": True}]
     errors = [({"rank": 0}, "rank must be at least 1, got 0")]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """`q_i H_i ... H_{j+1} k_j / sqrt(d)`, with a gate if there is one."""
@@ -123,24 +124,6 @@ def test_decoding_one_token_changes_every_earlier_key() -> None:
         row = torch.einsum("bhd,bhjd->bhj", q[:, :, t], cached[:, :, : t + 1])
         expected = row / math.sqrt(WIDTH)
         close(got[:, :, t, : t + 1], expected)
-
-
-def test_no_strength_but_a_gate_is_fox_with_smaller_logarithms() -> None:
-    q, k, _, x = inputs()
-    scheme = make(forget=True)
-    scheme.strength.bias.fill_(-1000.0)
-    assert scheme.gate is not None
-    fox = create("fox", model_dim=DIM, heads=HEADS, head_dim=WIDTH).double()
-    fox.load_state_dict(
-        {f"gate.{name}": value for name, value in scheme.gate.state_dict().items()}
-    )
-    zero = 0 * q
-    got, whole = (
-        attention_logits(zero, k, scheme=s, positions=RUN, state=s.token_state(x))
-        for s in (scheme, fox)
-    )
-    smaller = whole.detach() / math.sqrt(WIDTH)
-    close(got, smaller, 1e-13)
 
 
 def test_sizes() -> None:

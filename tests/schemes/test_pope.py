@@ -46,7 +46,7 @@ class TestPope(LogitTests):
     atol = 1e-11
     cases = [{}, {"base": 100.0}]
     changes = [{"base": 9_000.0}, {"start": "uniform"}]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def trained(self, case: Case) -> Pope:
         return trained(**case.options).requires_grad_(False)
@@ -104,3 +104,10 @@ def test_the_fused_kernel_serves_it_with_channels_of_zeros_for_values() -> None:
     )
     assert got.shape == v.shape
     close(got.double(), expected.double(), 1e-6)
+
+
+def test_the_sign_of_a_channel_is_no_angle() -> None:
+    # Equal content at all places: without phases, the nearest key is the best.
+    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
+    rows = attention_logits(q, q, scheme=make(), positions=torch.arange(30))
+    assert (rows[0, :, -1].argmax(dim=-1) == 29).all()

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from schemes.tools import normal, seeded
+from schemes.reference import SchemeTests
+from schemes.tools import drawn_codes, seeded
+from torch import Tensor
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
@@ -63,17 +65,19 @@ def test_tests_and_no_generator_leave_the_ids() -> None:
     assert torch.equal(scheme.positions(ROWS, seeded()), ROWS)
 
 
-def test_the_scheme_inside_sees_the_ids() -> None:
-    x, ids = normal(1, 2, 3, 8), torch.tensor([0, 1, 99])
-    rope = create("rope", model_dim=16, heads=2)
-    assert torch.equal(make().query(x, ids), rope.query(x, ids))
-    table = make(scheme="learned", target=64)
-    code = table.embed(torch.zeros(1, 3, 16), torch.tensor([0, 1, 60]))
-    assert code.unique(dim=1).shape[1] == 3
-
-
 def test_target_is_eight_times_the_training_length_as_published() -> None:
     assert make().positions(torch.arange(64).expand(400, -1), seeded()).max() > 480
     assert getattr(make(), "target") == 512  # noqa: B009
     with pytest.raises(ConfigError, match="pose: target must be at least 1, got -1"):
         make(target=-1)
+
+
+class TestPose(SchemeTests):
+    name = "pose"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    published = {"target": (16_384, 2048, (512, 1024, 4096))}
+    changes = [{"target": 20}, {"scheme": "nope"}]
+    errors = [({"target": -1}, "target must be at least 1, got -1")]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        return drawn_codes(scheme)

@@ -13,26 +13,10 @@ from posenc_compare.conformance.harness import WIDTH, Layer
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Lengths, Published, Variant, create
-from posenc_compare.variants import labelled, option_types
+from posenc_compare.variants import labelled
 
 LENGTHS = 64, 128, 512
-# By scheme and option: the paper's number and training length, and its multiples.
-TIED: dict[tuple[str, str], tuple[int, int, tuple[int, int, int]]] = {
-    # A quarter is 16 and 32; no fewer positions than the 32 buckets.
-    ("t5_bias", "max_distance"): (128, 512, (32, 32, 128)),
-    ("deberta", "reach"): (512, 512, (64, 128, 512)),
-    ("randomized", "longest"): (2048, 40, (3277, 6554, 26214)),
-    ("randomized_distance", "longest"): (2048, 40, (3277, 6554, 26214)),
-    ("fire", "threshold"): (512, 2048, (16, 32, 128)),
-    ("xpos", "scale_base"): (512, 1024, (32, 64, 256)),
-    ("rerope", "window"): (1024, 4096, (16, 32, 128)),
-    ("self_extend", "window"): (1024, 4096, (16, 32, 128)),
-    ("dual_chunk", "chunk"): (2560, 4096, (40, 80, 320)),
-    ("dual_chunk", "local"): (512, 4096, (8, 16, 64)),
-    ("string_rope", "shift"): (43_253, 131_072, (21, 42, 169)),
-    ("string_rope", "window"): (128, 2048, (4, 8, 32)),
-    ("pose", "target"): (16_384, 2048, (512, 1024, 4096)),
-}
+TIED = [(name, option) for name in built_in() for option in SCHEMES.get(name).published]
 AROUND = [
     "randomized:scheme=t5_bias",
     "shape:scheme=deberta",
@@ -51,41 +35,13 @@ def output(label: str, lengths: Lengths, length: int = 64) -> Tensor:
     return Layer(scheme)(x, PLACES[None], generator=seeded(1))
 
 
-def test_every_scheme_with_a_published_default_is_listed_here() -> None:
-    found = {
-        (name, option) for name in built_in() for option in SCHEMES.get(name).published
-    }
-    assert found == set(TIED)
-
-
-@pytest.mark.parametrize(("name", "option"), TIED)
-def test_scaled_is_the_published_multiple(name: str, option: str) -> None:
-    value, trained_at, scaled = TIED[name, option]
-    scheme = SCHEMES.get(name)
-    assert scheme.published[option] == Published(value, trained_at)
-    got = [scheme.defaults_at(length)[option] for length in LENGTHS]
-    assert got == [*scaled]
-    assert scheme.defaults_at(trained_at)[option] == value
-
-
-@pytest.mark.parametrize(("name", "option"), TIED)
-def test_published_is_the_number_of_the_paper_at_every_length(
-    name: str, option: str
-) -> None:
-    value, *_ = TIED[name, option]
-    for length in LENGTHS:
-        found = SCHEMES.get(name).defaults_at(length, "published")
-        assert found[option] == value
-
-
 @pytest.mark.parametrize(("name", "option"), TIED)
 def test_the_default_computes_what_the_option_does(name: str, option: str) -> None:
-    value, _, (scaled, *_) = TIED[name, option]
-    shown = SCHEMES.get(name).defaults_at(64)[option]
+    scheme = SCHEMES.get(name)
+    value, shown = scheme.published[option].positions, scheme.defaults_at(64)[option]
     assert torch.equal(
         output(name, "scaled"), output(f"{name}:{option}={shown}", "scaled")
     )
-    assert shown == scaled
     paper = output(name, "published")
     assert torch.equal(paper, output(f"{name}:{option}={value}", "published"))
     assert not torch.equal(paper, output(name, "scaled"))
@@ -135,12 +91,3 @@ def test_an_unknown_policy_is_refused() -> None:
         ConfigError, match="lengths must be scaled or published, got 'x'"
     ):
         Geometry(lengths="x")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("name", "option"), TIED)
-def test_the_default_of_the_option_stands_for_the_policy(
-    name: str, option: str
-) -> None:
-    default = option_types(name)[option][1]
-    assert default == 0
-    assert labelled(f"{name}:{option}={default}").label == name

@@ -2,11 +2,15 @@
 
 import pytest
 import torch
-from schemes.tools import close, content_plus, decoded, normal, seeded, vectors
+from schemes.reference import SchemeTests
+from schemes.tools import (
+    drawn_codes,
+    normal,
+    seeded,
+)
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
 
@@ -81,54 +85,6 @@ def test_without_a_generator_ids_stay() -> None:
     assert torch.equal(make().positions(torch.arange(5)), torch.arange(5))
 
 
-@pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi", "learned", "fox"])
-def test_with_as_many_ids_as_positions_it_is_the_scheme_inside(scheme: str) -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        outer = make(scheme=scheme, longest=9).double()
-        torch.manual_seed(0)
-        inner = create(scheme, model_dim=16, heads=2, length=64).double()
-    ids = outer.positions(torch.arange(9), seeded())
-    assert torch.equal(ids, torch.arange(9))
-    x = normal(2, 9, 16)
-    results = []
-    for each in (outer, inner):
-        y = each.embed(x, ids)
-        q = y.unflatten(-1, (2, 8)).transpose(1, 2)
-        results.append(
-            attention(q, q, q, scheme=each, positions=ids, state=each.token_state(y))
-        )
-    assert torch.equal(*results)
-
-
-def test_around_nope_it_is_nope() -> None:
-    outer, q = make(scheme="nope"), normal(2, 2, 7, 8)
-    ids = outer.positions(torch.arange(7).expand(2, -1), seeded())
-    assert ids.max() > 7
-    got = attention(q, q, q, scheme=outer, positions=ids)
-    assert torch.equal(got, attention(q, q, q, scheme=create("nope"), positions=ids))
-
-
-def test_logits_are_those_of_the_drawn_ids() -> None:
-    q, k, _ = vectors(2, 2, 7, 8)
-    outer = make(scheme="alibi")
-    rows = torch.arange(7).expand(2, -1)
-    ids = outer.positions(rows, seeded())
-    got = attention_logits(q, k, scheme=outer, positions=ids, mask=Mask(causal=False))
-
-    def bias(b: int, h: int, i: int, j: int) -> float:
-        return -(2.0 ** (-4 * (h + 1))) * abs(int(ids[b, i]) - int(ids[b, j]))
-
-    close(got, content_plus(q, k, bias))
-
-
-def test_decoding_with_slices_of_the_ids_is_the_whole_pass() -> None:
-    q, outer = normal(2, 2, 9, 8), make(scheme="rope")
-    ids = outer.positions(torch.arange(9).expand(2, -1), seeded())
-    whole = attention(q, q, q, scheme=outer, positions=ids)
-    close(decoded(q, q, q, [1] * 9, scheme=outer, positions=ids), whole)
-
-
 def test_a_position_past_the_longest() -> None:
     with pytest.raises(
         UndefinedPositionError,
@@ -144,14 +100,16 @@ def test_the_scheme_inside_refuses_in_its_own_name() -> None:
         outer.embed(normal(1, 9, 16), ids)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"longest": -1}, "randomized: longest must be at least 1, got -1"),
-        ({"scheme": "rop"}, "unknown scheme 'rop'; did you mean rope"),
-        ({"scheme": "rope_2d"}, "randomized: needs positions of 2 axes"),
-    ],
-)
-def test_errors(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
+class TestRandomized(SchemeTests):
+    name = "randomized"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    published = {"longest": (2048, 40, (3277, 6554, 26214))}
+    changes = [{"longest": 300}, {"shared": True}, {"scheme": "nope"}]
+    errors = [
+        ({"longest": -1}, "longest must be at least 1, got -1"),
+        ({"scheme": "rop"}, "scheme: unknown scheme 'rop'; did you mean rope"),
+        ({"scheme": "rope_2d"}, "needs positions of 2 axes"),
+    ]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        return drawn_codes(scheme)

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from schemes.reference import SchemeTests
 from schemes.tools import close, content_plus, normal, seeded, vectors
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session, attention, attention_logits
-from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes import Scheme, create
 
 
@@ -60,24 +61,6 @@ def test_it_is_not_the_bias_of_random_ids() -> None:
     assert not torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("scheme", ["alibi", "t5_bias", "kerple_log", "sandwich"])
-def test_with_as_many_distances_as_tokens_it_is_the_scheme_inside(
-    scheme: str, causal: bool
-) -> None:
-    q, ids = normal(2, 2, 9, 8), torch.arange(9)
-
-    def read(each: Scheme) -> Tensor:
-        mask = Mask(causal=causal)
-        return Session(each, ids, mask=mask, generator=seeded()).attend(0, q, q, q)
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        inner = create(scheme, model_dim=16, heads=2, length=64).double()
-    assert torch.equal(read(make(scheme=scheme, longest=9)), read(inner))
-    assert not torch.equal(read(make(scheme=scheme, longest=2000)), read(inner))
-
-
 def test_every_pass_draws_anew_or_not_at_all() -> None:
     outer, q = make(), normal(1, 2, 5, 8)
     ids, before = torch.arange(5), torch.get_rng_state()
@@ -108,17 +91,6 @@ def test_passes_keep_their_draws_apart() -> None:
     torch.testing.assert_close(inside.attend(0, q, q, q), before, rtol=0, atol=1e-12)
 
 
-def test_decoding_keeps_the_distances_of_the_whole() -> None:
-    q, outer, ids = normal(2, 2, 9, 8), make(), torch.arange(9)
-    whole = Session(outer, ids, generator=seeded()).attend(0, q, q, q)
-    session = Session(outer, ids, generator=seeded(), fed=0, cache=True)
-    for place in range(9):
-        session.extend()
-        new = q[:, :, place : place + 1]
-        last = session.attend(0, new, new, new)
-        close(last[:, :, 0], whole[:, :, place])
-
-
 def test_a_sequence_past_the_longest() -> None:
     with pytest.raises(
         UndefinedPositionError,
@@ -127,16 +99,23 @@ def test_a_sequence_past_the_longest() -> None:
         make(longest=8).draw(torch.arange(9), seeded())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"longest": -1}, "randomized_distance: longest must be at least 1, got -1"),
-        ({"scheme": "rope"}, "must have a bias of the offset alone .* got rope"),
-        ({"scheme": "nope"}, "must have a bias of the offset alone .* got nope"),
-        ({"scheme": "deberta"}, "must have a bias of the offset alone .* got deberta"),
-        ({"scheme": "mlp_bias"}, "one instance for all layers, got mlp_bias"),
-    ],
-)
-def test_errors(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make(**options)
+class TestRandomizedDistance(SchemeTests):
+    name = "randomized_distance"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    published = {"longest": (2048, 40, (3277, 6554, 26214))}
+    changes = [{"longest": 300}, {"scheme": "kerple_log"}]
+    errors = [
+        ({"longest": -1}, "longest must be at least 1, got -1"),
+        *(
+            (
+                {"scheme": inside},
+                f".*must have a bias of the offset alone .* got {inside}",
+            )
+            for inside in ("rope", "nope", "deberta")
+        ),
+        ({"scheme": "mlp_bias"}, ".*one instance for all layers, got mlp_bias"),
+    ]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        q = normal(1, 2, 9, 8)
+        return Session(scheme, torch.arange(9), generator=seeded()).attend(0, q, q, q)

@@ -18,7 +18,6 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.repo import Repo
 
@@ -45,7 +44,7 @@ class TestRepo(LogitTests):
         ({"hidden": -1}, "hidden must be at least 1, got -1"),
         ({"base": 0.0}, "base must be greater than 0, got 0"),
     ]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         scheme = t.scheme
@@ -69,23 +68,12 @@ class TestRepo(LogitTests):
         return pair_by_pair(t.q, logit)
 
 
-def test_tokens_that_choose_their_place_are_ropes() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    for layer in (scheme.gate, scheme.content, scheme.place):
-        layer.weight.zero_()
-    # The first channel opens the gate by silu(1), the second holds the place.
-    scheme.gate.weight[0, 0] = scheme.content.weight[0, 1] = 1
-    scheme.place.weight[:, 0] = 1 + math.exp(-1)
-    x = torch.zeros_like(x)
-    x[..., 0], x[..., 1] = 1, RUN.double()
-    got = attention_logits(
-        q, k, scheme=scheme, positions=RUN, state=scheme.token_state(x)
-    )
-    rope = create("rope", options={"base": 100.0, "layout": "half"}, **SIZES)
-    close(got, attention_logits(q, k, scheme=rope, positions=RUN), 1e-12)
-
-
 def test_hidden_units() -> None:
     scheme = create("repo", model_dim=64, heads=4)
     assert sum(p.numel() for p in scheme.parameters()) == (2 * 64 + 4) * 8
+
+
+def test_equal_tokens_have_equal_positions() -> None:
+    *_, x = inputs()
+    places = make().token_state(x[:, :1].expand(-1, LENGTH, -1))
+    close(places, places[:, :1].expand_as(places), 0)

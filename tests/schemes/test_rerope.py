@@ -7,9 +7,7 @@ from typing import Any
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
-    close,
     normal,
-    vectors,
 )
 
 from posenc_compare.attention import attention, attention_logits
@@ -20,12 +18,24 @@ PLACES = [0, 1, 2, 5, 9, 10, 11, 40]
 
 class TestRerope(RotaryTests):
     name, rotates = "rerope", "rope"
+    published = {"window": (1024, 4096, (16, 32, 128))}
     sizes = {"model_dim": 16, "heads": 2, "length": 8}
     places = [PLACES, [place + 7 for place in PLACES]]
     cases = [
         {"window": window, "leak": leak, **options, "base": 100.0}
-        for window, leak in ((1, 0.0), (3, 0.0), (3, 0.25), (9, 0.5))
+        for window, leak in (
+            (1, 0.0),
+            (3, 0.0),
+            (3, 0.25),
+            (9, 0.5),
+            (50, 0.0),
+            (2, 1.0),
+        )
         for options in ({"layout": "half"}, {"stretched": True})
+    ]
+    identities = [
+        ({"window": 48}, {}, "rope"),
+        ({"window": 2, "leak": 1.0}, {}, "rope"),
     ]
     changes = [
         {"base": 50.0},
@@ -55,17 +65,6 @@ def make(length: int = 64, **options: Any) -> Scheme:
     return create("rerope", options=options, model_dim=16, heads=2, length=length)
 
 
-def test_a_window_as_long_as_the_text_is_rope() -> None:
-    q, k, _ = vectors(2, 2, 8, 8)
-    rope = create("rope", model_dim=16, heads=2)
-    positions = torch.tensor(PLACES)
-    expected = attention_logits(q, k, scheme=rope, positions=positions)
-    got = attention_logits(q, k, scheme=make(window=41), positions=positions)
-    assert torch.equal(got, expected)
-    leaky = attention_logits(q, k, scheme=make(window=2, leak=1.0), positions=positions)
-    close(leaky, expected)
-
-
 def test_the_window_is_a_quarter_of_the_length_unless_given() -> None:
     q, positions = normal(1, 2, 40, 8), torch.arange(40)
     for length, window in ((64, 16), (100, 25), (2, 1)):
@@ -80,3 +79,12 @@ def test_stretched_queries_know_where_they_stand() -> None:
     q = normal(1, 2, 3, 8)
     got = make(stretched=True).query(q, torch.tensor([-7, -1, 0]))
     assert torch.equal(got, make().query(q, torch.tensor([-7, -1, 0])))
+
+
+def test_far_keys_are_all_equally_far() -> None:
+    q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
+    k = normal(1, 2, 1, 8, seed=1).expand(1, 2, 30, 8)
+    rows = attention_logits(q, k, scheme=make(window=4), positions=torch.arange(30))
+    last = rows[0, :, -1]
+    torch.testing.assert_close(last[:, :26], last[:, :1].expand(-1, 26))
+    assert (last[:, 26:].diff(dim=-1).abs() > 1e-4).all()

@@ -52,8 +52,8 @@ class TestRope(RotaryTests):
         for head_dim, fraction in ((8, 1.0), (8, 0.5), (2, 1.0))
         for base, layout in ((1e4, "adjacent"), (5e5, "half"), (100.0, "half"))
     ]
-    # Options of its scalings are in test_scaling.py.
-    test_every_option_is_changed = None
+    # Those of its scalings are changed in test_scaling.py.
+    unchanged = {"scaling", "factor", "original", "alpha", "beta", "factors"}
     changes = [{"base": 9_999.0}, {"layout": "half"}, {"fraction": 0.5}]
     errors = [
         (
@@ -99,15 +99,6 @@ def test_half_is_adjacent_after_a_fixed_permutation_of_channels() -> None:
     assert not torch.allclose(make(layout="half").query(x, positions), adjacent)
 
 
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-def test_partial_turns_the_first_channels_as_a_smaller_head_would(layout: str) -> None:
-    x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
-    part = make(16, fraction=0.25, layout=layout).query(x, positions)
-    small = make(4, layout=layout).query(x[..., :4], positions)
-    assert torch.equal(part[..., :4], small)
-    assert torch.equal(part[..., 4:], x[..., 4:])
-
-
 def test_angles_are_those_of_the_rotation() -> None:
     positions = torch.tensor([0, 3, 77])
     scheme = make(8, fraction=0.5, base=100.0)
@@ -141,3 +132,12 @@ def test_float32_error_does_not_grow_with_the_position() -> None:
     expected = slow(x.double(), positions, 1e4, "adjacent", 16)
     # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
     close(got.double(), expected, 2e-6)
+
+
+@pytest.mark.parametrize("layout", ["adjacent", "half"])
+def test_partial_turns_the_first_channels_as_a_smaller_head_would(layout: str) -> None:
+    x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
+    part = make(16, fraction=0.25, layout=layout).query(x, positions)
+    small = make(4, layout=layout).query(x[..., :4], positions)
+    assert torch.equal(part[..., :4], small)
+    assert torch.equal(part[..., 4:], x[..., 4:])

@@ -86,18 +86,6 @@ def test_axial_is_rope_of_half_a_head_for_each_axis() -> None:
     assert torch.equal(swapped, got)
 
 
-def test_mixed_with_straight_directions_is_axial() -> None:
-    x, places = normal(2, 2, 5, 16), ids()
-    scheme = make(kind="mixed", base=100.0)
-    size = torch.tensor([100.0 ** (-m / 4) for m in range(4)])
-    none = torch.zeros(4)
-    with torch.no_grad():
-        scheme.frequencies[0] = torch.cat([none, size])  # row
-        scheme.frequencies[1] = torch.cat([size, none])  # column
-        got = scheme.query(x, places)
-    close(got, make().query(x, places), 1e-5)
-
-
 def test_start_of_mixed() -> None:
     table = make(head_dim=32, heads=64, kind="mixed").frequencies.detach()
     assert table.shape == (2, 64, 16)
@@ -125,3 +113,15 @@ def test_parameters() -> None:
     assert table.numel() == 2 * 16
     assert Rope2d.facts.per_layer
     assert rotation_angles(make(kind="mixed"), ids()) is None
+
+
+def test_mixed_with_straight_directions_is_axial() -> None:
+    x, places = normal(2, 2, 5, 16), ids()
+    scheme = make(kind="mixed", base=100.0)
+    size = torch.tensor([100.0 ** (-m / 4) for m in range(4)])
+    none = torch.zeros(4)
+    with torch.no_grad():
+        scheme.frequencies[0] = torch.cat([none, size])  # row
+        scheme.frequencies[1] = torch.cat([size, none])  # column
+        got = scheme.query(x, places)
+    close(got, make().query(x, places), 1e-5)

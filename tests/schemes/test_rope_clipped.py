@@ -4,12 +4,10 @@ import cmath
 import math
 from typing import Any
 
-import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
     close,
-    normal,
 )
 from torch import Tensor
 
@@ -22,7 +20,14 @@ PLACES = [0, 1, 2, 100, 500, -4]
 class TestRopeClipped(RotaryTests):
     name = "rope_clipped"
     # How many pairs are clipped, by head size and share.
-    clipped = {(16, 0.75): 6, (16, 0.7): 6, (16, 0.3): 2, (6, 1.0): 3, (2, 1.0): 1}
+    clipped = {
+        (16, 0.05): 0,
+        (16, 0.75): 6,
+        (16, 0.7): 6,
+        (16, 0.3): 2,
+        (6, 1.0): 3,
+        (2, 1.0): 1,
+    }
     cases = [
         Case(
             {"share": share, "clip": clip, "base": base, "layout": layout},
@@ -31,6 +36,10 @@ class TestRopeClipped(RotaryTests):
         for head_dim, share in clipped
         for clip in ("soft", "hard")
         for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
+    ]
+    identities = [
+        ({"share": 0.0}, {}, "rope"),
+        ({"share": 0.25, "clip": "hard"}, {}, "p_rope:fraction=0.75"),
     ]
     changes = [{"base": 9_000.0}, {"layout": "half"}, {"share": 0.5}, {"clip": "hard"}]
     errors = [
@@ -80,24 +89,3 @@ def test_default_clips_twenty_of_64_pairs_as_released() -> None:
     # A half cosine is odd about its middle, where it is 1/2.
     close(taper[44:] + taper[44:].flip(0), torch.ones(20).double(), 1e-15)
     assert torch.equal(got, speeds(make(128, share=20 / 64, clip="soft")))
-
-
-@pytest.mark.parametrize("clip", ["soft", "hard"])
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-def test_no_share_is_rope(layout: str, clip: str) -> None:
-    x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-    rope = make(name="rope", layout=layout)
-    # A twentieth of 8 pairs is none.
-    for share in (0.0, 0.05):
-        scheme = make(layout=layout, share=share, clip=clip)
-        assert torch.equal(scheme.query(x, positions), rope.query(x, positions))
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.625, 1.0])
-def test_hard_is_p_rope_with_the_other_frequencies(share: float, layout: str) -> None:
-    x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
-    hard = make(layout=layout, share=share, clip="hard")
-    p_rope = make(name="p_rope", layout=layout, fraction=1 - share)
-    assert torch.equal(hard.query(x, positions), p_rope.query(x, positions))
-    assert torch.equal(hard.key(x, positions), p_rope.key(x, positions))

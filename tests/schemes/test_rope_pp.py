@@ -9,15 +9,12 @@ from schemes.tools import (
     build,
     channels_of_pair,
     close,
-    normal,
     on_paths,
     pair_by_pair,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention_logits
-from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_pp import RopePp
 
 WIDTH = 8
@@ -70,23 +67,3 @@ def test_keys_that_serve_groups_are_those_of_their_queries() -> None:
     got, expected = (on_paths(q, *kv, **call) for kv in (few, many))
     for read, wanted in zip(got, expected, strict=True):
         close(read, wanted, 1e-13)
-
-
-def test_with_queries_of_its_own_a_head_would_be_ropes() -> None:
-    # A quarter turn of the query is a matrix: nothing that a projection cannot hold.
-    q, k, _ = vectors(1, 1, 6, WIDTH)
-    turned = torch.view_as_complex(q.unflatten(-1, (-1, 2))) * -1j
-    rope = create("rope", model_dim=WIDTH, heads=1)
-    positions = torch.tensor(PLACES)
-    mask = Mask(causal=False)
-    got = attention_logits(
-        torch.view_as_real(turned).flatten(-2),
-        k,
-        scheme=rope,
-        positions=positions,
-        mask=mask,
-    )
-    other = normal(1, 1, 6, WIDTH, seed=9)
-    pair = torch.cat([q, other], dim=1), torch.cat([k, other], dim=1)
-    both = attention_logits(*pair, scheme=make(2), positions=positions, mask=mask)
-    close(got[:, 0], both[:, 1], 1e-12)

@@ -4,6 +4,7 @@ import cmath
 import math
 from typing import Any
 
+import pytest
 import torch
 from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
@@ -72,3 +73,17 @@ def test_wavelengths_are_at_least_one() -> None:
     got = scheme.query(x, torch.tensor([1, 10, 100]))
     close(got[..., 4:], x[..., 4:])  # whole turns
     assert (got - x)[..., :2].abs().max() > 0.1
+
+
+@pytest.mark.parametrize("pair", range(5))
+def test_a_pair_repeats_after_its_wavelength(pair: int) -> None:
+    x = normal(1, 1, 1, 16).expand(1, 1, 9, 16)
+    here = torch.arange(9)
+    there = here + WAVES[pair]
+    got, rope = make(), make(name="rope")
+    two = slice(2 * pair, 2 * pair + 2)
+    again, before = got.query(x, there)[..., two], got.query(x, here)[..., two]
+    # Half an ulp of an angle below 2 pi 1024 / 6 is 1e-13.
+    close(again, before, 1e-12)
+    drift = rope.query(x, there)[..., two] - rope.query(x, here)[..., two]
+    assert drift.abs().max() > 1e-4

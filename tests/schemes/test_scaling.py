@@ -17,7 +17,6 @@ from torch import Tensor
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Geometry
 from posenc_compare.schemes.rope import Rope
-from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.scaling import OPTIONS, RULES
 
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -139,8 +138,7 @@ class TestScaledRope(RotaryTests):
     sizes = {"model_dim": 32, "heads": 2, "length": 64}
     places = [[0, 1, 7, 60, 200, 255], [3, 4, 5, 9, 50, 11]]
     cases = [{"factor": 4.0, **options} for options, *_ in CASES]
-    # The others are in test_rope.py.
-    test_every_option_is_changed = None
+    unchanged = {"base", "layout", "fraction"}
     changes = [
         ({"factor": 4.0, **one}, other)
         for one, other in (
@@ -213,27 +211,6 @@ class TestScaledRope(RotaryTests):
             got = scheme.query(row, CLOSE_POSITIONS)
             assert got.dtype == torch.bfloat16
             assert got[0, 0].unique(dim=0).shape[0] == 3
-
-
-@pytest.mark.parametrize("layout", ["adjacent", "half"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_without_scaling_rope_is_what_it_was(layout: str, dtype: torch.dtype) -> None:
-    x, positions = normal(2, 2, 5, 16).to(dtype), torch.tensor([0, 3, 77, 15962, 10**6])
-    wide = x.to(torch.promote_types(dtype, torch.float32))
-    angle = position_angles(positions, 6, 1e4)
-    turn = torch.polar(torch.ones_like(angle), angle)
-    turn = turn.to(torch.promote_types(wide.dtype, torch.complex64))
-    if layout == "adjacent":
-        pairs = torch.view_as_complex(wide[..., :12].unflatten(-1, (6, 2)).contiguous())
-        turned = torch.view_as_real(pairs * turn).flatten(-2)
-    else:  # torch rounds a complex product otherwise where a register is not full
-        a, b, cos, sin = wide[..., :6], wide[..., 6:12], turn.real, turn.imag
-        turned = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
-    expected = torch.cat([turned, wide[..., 12:]], -1).to(dtype)
-    scheme = make(layout=layout, fraction=0.75)
-    assert torch.equal(scheme.query(x, positions), expected)
-    assert torch.equal(scheme.key(x, positions), expected)
-    assert scheme.scale(16) == 16**-0.5
 
 
 @every_rule

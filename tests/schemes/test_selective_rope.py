@@ -10,7 +10,6 @@ import torch
 from schemes.reference import Case, Inputs, LogitTests
 from schemes.tools import (
     build,
-    close,
     dot,
     drawn,
     normal,
@@ -20,9 +19,7 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention_logits
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import create
 from posenc_compare.schemes.selective_rope import SelectiveRope
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 8, 10
@@ -57,6 +54,7 @@ class TestSelectiveRope(LogitTests):
     by_document = True
     cases = [{"base": 100.0, "rank": 3, "gate": gate} for gate in (False, True)]
     gradients = cases
+    identities = [({}, {"taps.weight": 0}, "nope")]
     changes = [{"base": 50.0}, {"rank": 3}, {"gate": True}]
     errors = [
         ({"rank": 0}, "rank must be at least 1, got 0"),
@@ -66,7 +64,7 @@ class TestSelectiveRope(LogitTests):
             "heads must divide model_dim, got 3 and 10",
         ),
     ]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """Logits of pairs turned by what the tokens after the key say."""
@@ -96,22 +94,3 @@ class TestSelectiveRope(LogitTests):
 def test_query_needs_the_call() -> None:
     with pytest.raises(ConfigError, match="selective_rope: needs the call, got none"):
         make().query(inputs()[0], RUN)
-
-
-def test_the_same_angle_from_every_token_is_rope() -> None:
-    q, k, _, x = inputs()
-    scheme = make()
-    for layer in (scheme.down, scheme.up, scheme.taps):
-        layer.weight.zero_()
-    # Tokens whose first half is one channel say 1, through one unit and one tap.
-    scheme.down.weight[0, 0] = math.sqrt(1 + 1e-6)
-    scheme.up.weight[:, 0] = 1
-    scheme.taps.weight[:, 0] = 1
-    x = torch.zeros_like(x)
-    x[..., 0] = 1
-    got = attention_logits(
-        q, k, scheme=scheme, positions=RUN, state=scheme.token_state(x)
-    )
-    options = {"base": 100.0, "layout": "half"}
-    rope = create("rope", options=options, **SIZES)
-    close(got, attention_logits(q, k, scheme=rope, positions=RUN), 1e-12)

@@ -7,12 +7,10 @@ from typing import Any
 import torch
 from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    close,
     normal,
-    vectors,
 )
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import attention
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.self_extend import SelfExtend
 
@@ -32,11 +30,17 @@ def read_at(i: int, j: int, group: int, window: int) -> int:
 
 class TestSelfExtend(RotaryTests):
     name, rotates = "self_extend", "rope"
+    published = {"window": (1024, 4096, (16, 32, 128))}
     places = [PLACES.tolist(), (PLACES + 7).tolist()]
     cases = [
         {"group": group, "window": window, "layout": layout, "base": 100.0}
-        for group, window in ((1, 3), (2, 1), (3, 4), (4, 4), (5, 9), (60, 7))
+        for group, window in ((1, 3), (2, 1), (3, 4), (4, 4), (5, 9), (60, 7), (3, 50))
         for layout in ("adjacent", "half")
+    ]
+    identities = [
+        ({"window": 48}, {}, "rope"),
+        ({"group": 1, "window": 3}, {}, "rope"),
+        ({"group": 48, "window": 4}, {}, "rerope:window=4"),
     ]
     changes = [
         ({"window": 4}, {"base": 50.0}),
@@ -53,27 +57,6 @@ class TestSelfExtend(RotaryTests):
     def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
         past = read_at(query, key, t.option("group"), t.option("window"))
         return [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
-
-
-def test_groups_of_one_and_wide_windows_are_rope() -> None:
-    q, k, _ = vectors(2, 2, 8, 8)
-    rope = create("rope", model_dim=16, heads=2)
-    expected = attention_logits(q, k, scheme=rope, positions=PLACES)
-    whole = attention_logits(q, k, scheme=make(window=41), positions=PLACES)
-    assert torch.equal(whole, expected)
-    alone = make(group=1, window=3)
-    close(attention_logits(q, k, scheme=alone, positions=PLACES), expected)
-
-
-def test_one_group_is_rerope() -> None:
-    q, k, _ = vectors(2, 2, 8, 8)
-    rerope = create("rerope", options={"window": 4}, model_dim=16, heads=2)
-    expected = attention_logits(q, k, scheme=rerope, positions=PLACES)
-    got = attention_logits(q, k, scheme=make(group=41, window=4), positions=PLACES)
-    close(got, expected)
-    shifted = PLACES + 10  # now 41 and more are a group of their own
-    got = attention_logits(q, k, scheme=make(group=41, window=4), positions=shifted)
-    assert (got - expected).nan_to_num().abs().max() > 1e-2
 
 
 def test_the_window_is_a_quarter_of_the_length_unless_given() -> None:

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-from schemes.tools import close, normal, seeded
+from schemes.reference import SchemeTests
+from schemes.tools import close, drawn_codes, normal, seeded
+from torch import Tensor
 
-from posenc_compare.attention import attention
-from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes import SCHEMES, Scheme, create
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.schemes import Scheme, create
 
 
 def make(**options: object) -> Scheme:
@@ -65,26 +66,15 @@ def test_the_code_is_that_of_the_moved_position() -> None:
             close(got[b, p], expected)
 
 
-@pytest.mark.parametrize("mode", [True, False])
-@pytest.mark.parametrize("scheme", ["rope", "alibi", "t5_bias", "xpos", "nope"])
-def test_around_a_relative_scheme_it_changes_nothing(scheme: str, mode: bool) -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        outer = make(scheme=scheme).double().train(mode)
-        torch.manual_seed(0)
-        inner = create(scheme, model_dim=16, heads=2, length=64).double()
-    q, rows = normal(3, 2, 7, 8), torch.arange(7).expand(3, -1)
-    ids = outer.positions(rows, seeded())
-    assert not torch.equal(ids, rows)
-    got = attention(q, q, q, scheme=outer, positions=ids)
-    expected = attention(q, q, q, scheme=inner, positions=rows)
-    close(got, expected, 1e-11)
+class TestShape(SchemeTests):
+    name = "shape"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    changes = [{"reach": 9}, {"scheme": "rope"}]
+    unchanged = {"test_offset"}
+    errors = [({"reach": 0}, "reach must be at least 1, got 0")]
 
-
-def test_close_ids_in_bfloat16_stay_apart() -> None:
-    scheme, zero = make(), torch.zeros(1, 2, 16, dtype=torch.bfloat16)
-    code = scheme.embed(zero, torch.tensor([15962, 15966]))
-    assert not torch.equal(code[0, 0], code[0, 1])
+    def output(self, scheme: Scheme) -> Tensor:
+        return drawn_codes(scheme)
 
 
 def test_the_scheme_inside_refuses_in_its_own_name() -> None:
@@ -92,9 +82,3 @@ def test_the_scheme_inside_refuses_in_its_own_name() -> None:
     ids = scheme.positions(torch.arange(4))
     with pytest.raises(UndefinedPositionError, match=r"learned: .* 0 to 63, got 503"):
         scheme.embed(normal(1, 4, 16), ids)
-
-
-def test_reach_must_be_positive() -> None:
-    with pytest.raises(ConfigError, match="shape: reach must be at least 1, got 0"):
-        make(reach=0)
-    assert SCHEMES.entry("shape").facts["family"] == "absolute"

@@ -34,6 +34,7 @@ class TestShaw(LogitTests):
     atol = 1e-13
     cases = combine(reach=(1, 3), values=(False, True), per_head=(False, True))
     gradients = [{"reach": 2}, {"reach": 2, "per_head": True}]
+    identities = [({}, {"on_keys": 0, "on_values": 0}, "nope")]
     changes = [{"reach": 2}, {"values": False}, {"per_head": True}]
     errors = [
         ({"reach": reach}, f"reach must be at least 1, got {reach}")

@@ -88,3 +88,25 @@ def test_first_channels_of_position_1_at_width_512() -> None:
     code = code_of(make(), torch.tensor([1]), 512)[0, :4].tolist()
     digits = [math.floor(number * 1e4) / 1e4 for number in code]
     assert digits == [0.8414, 0.5403, 0.8218, 0.5696]
+
+
+def test_a_shift_is_one_rotation_for_all_positions() -> None:
+    width, shift = 12, 29
+    turn = torch.zeros(width, width, dtype=torch.float64)
+    for pair in range(width // 2):
+        angle = shift / 10_000 ** (2 * pair / width)
+        s, c = 2 * pair, 2 * pair + 1
+        # sin(a + b) = sin a cos b + cos a sin b, cos(a + b) = cos a cos b - sin a sin b
+        turn[s, s] = turn[c, c] = math.cos(angle)
+        turn[s, c], turn[c, s] = math.sin(angle), -math.sin(angle)
+    positions = torch.arange(100)
+    here = code_of(make(), positions, width)
+    there = code_of(make(), positions + shift, width)
+    close(here @ turn.T, there)
+
+
+def test_products_of_codes_depend_on_the_distance_alone() -> None:
+    positions = torch.arange(40)
+    here = code_of(make(), positions, 16)
+    there = code_of(make(), positions + 1000, 16)
+    close(here @ here.T, there @ there.T, 1e-11)

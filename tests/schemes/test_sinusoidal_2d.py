@@ -62,7 +62,8 @@ class TestSinusoidal2d(EmbedTests):
     def code(self, scheme: Any, case: Case, position: list[int]) -> list[float]:
         options = {"base": 1e4, "layout": "timm", **case.options}
         width = scheme.geometry.model_dim
-        return slow(*position, width, options["base"], options["layout"])
+        row, column = position
+        return slow(row, column, width, options["base"], options["layout"])
 
 
 def test_blocks_are_sinusoids_of_one_axis() -> None:
@@ -96,3 +97,11 @@ def test_positions_have_two_axes_in_attention() -> None:
     assert torch.equal(out, attention(x, x, x, scheme=scheme, positions=places[None]))
     with pytest.raises(ShapeError, match=r"positions must be \(6, 2\) or"):
         attention(x, x, x, scheme=scheme, positions=torch.arange(6))
+
+
+def test_inner_products_depend_on_both_offsets_alone() -> None:
+    here = code(make(), [[2, 3], [4, 9]])
+    there = code(make(), [[12, 103], [14, 109]])
+    assert (here @ here.T - there @ there.T).abs().max() < 1e-12
+    other = code(make(), [[2, 3], [4, 8]])
+    assert (here @ here.T - other @ other.T).abs().max() > 1e-3

@@ -8,6 +8,7 @@ from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
     check_float32_holds_over_a_long_text,
+    close,
     dot,
     normal,
     pair_by_pair,
@@ -33,7 +34,7 @@ class TestStickBreaking(LogitTests):
     atol = 1e-14
     cases = [{"own": False}, {"own": True}]
     changes = [{"own": True}]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         def logit(b: int, h: int, i: int, j: int) -> float:
@@ -66,3 +67,13 @@ def test_far_keys_that_take_much_leave_near_ones_exact() -> None:
     k = normal(1, 1, 4096, 8).float() / 2 - 1.5
     k[:, :, :2048] += 6  # which alone sum to thousands
     check_float32_holds_over_a_long_text(make(heads=1, width=8), k)
+
+
+def test_a_sure_key_hides_those_behind_it() -> None:
+    q, k, v = vectors(1, 1, LENGTH, WIDTH)
+    k = k.clone()
+    k[:, :, 4] = 1e3 * q[:, :, 6]
+    read = attention(q, k, v, scheme=make(heads=1), positions=RUN)[0, 0, 6]
+    z = float(q[0, 0, 6] @ k[0, 0, 5]) / math.sqrt(WIDTH)
+    share = 1 / (1 + math.exp(-z))
+    close(read, share * v[0, 0, 5] + (1 - share) * v[0, 0, 4], 1e-14)

@@ -9,12 +9,10 @@ import pytest
 import torch
 from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    close,
     normal,
-    vectors,
 )
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import attention
 from posenc_compare.schemes import Geometry, Scheme, create
 from posenc_compare.schemes.string_rope import StringRope
 
@@ -32,13 +30,18 @@ def read_at(past: int, shift: int, window: int) -> int:
 
 class TestStringRope(RotaryTests):
     name, rotates = "string_rope", "rope"
+    published = {
+        "shift": (43_253, 131_072, (21, 42, 169)),
+        "window": (128, 2048, (4, 8, 32)),
+    }
     sizes = {"model_dim": 16, "heads": 2, "length": 64}
     places = [PLACES.tolist(), (PLACES + 7).tolist()]
     cases = [
         {"shift": shift, "window": window, **options, "base": 100.0}
-        for shift, window in ((1, 1), (4, 1), (5, 3), (9, 2))
+        for shift, window in ((1, 1), (4, 1), (5, 3), (9, 2), (3, 3), (50, 1))
         for options in ({"layout": "half"}, {"sharpened": True})
     ]
+    identities = [({"shift": 48}, {}, "rope"), ({"shift": 3, "window": 3}, {}, "rope")]
     changes = [
         {"base": 9_000.0},
         {"layout": "half"},
@@ -58,16 +61,6 @@ class TestStringRope(RotaryTests):
         past = read_at(query - key, t.option("shift"), t.option("window"))
         heat = (1 + 0.1 * math.log(2)) ** 2 if t.option("sharpened") else 1.0
         return [heat * cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
-
-
-def test_a_shift_that_is_long_or_comes_back_is_rope() -> None:
-    q, k, _ = vectors(2, 2, 8, 8)
-    rope = create("rope", model_dim=16, heads=2)
-    expected = attention_logits(q, k, scheme=rope, positions=PLACES)
-    long = attention_logits(q, k, scheme=make(shift=41), positions=PLACES)
-    assert torch.equal(long, expected)
-    back = make(shift=3, window=3)
-    close(attention_logits(q, k, scheme=back, positions=PLACES), expected)
 
 
 def test_defaults_are_shares_of_the_length() -> None:

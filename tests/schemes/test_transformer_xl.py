@@ -38,6 +38,7 @@ class TestTransformerXl(LogitTests):
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
     places = [PLACES, PLACES[::-1]]
     cases = combine(clamp=(0, 1, 5), base=(10_000.0, 50.0))
+    identities = [({}, {"u": 0, "v": 0, "project.weight": 0}, "nope")]
     changes = [{"clamp": 5}, {"base": 500.0}]
     errors = [
         (Case(model_dim=9, heads=3), "model_dim must be even, got 9"),

@@ -19,6 +19,7 @@ from schemes.tools import (
 from torch import Tensor
 
 from posenc_compare.attention import attention, attention_logits
+from posenc_compare.schemes.fox import Fox
 from posenc_compare.schemes.wall import BLOCK, Wall
 
 BATCH, HEADS, WIDTH, DIM = 2, 2, 3, 5
@@ -48,8 +49,9 @@ class TestWall(LogitTests):
     places = [RUN.tolist()] * BATCH
     cases = [{"forget": False}, {"forget": True}]
     gradients = cases
+    identities = [({"forget": True}, {"gates.bias": 100, "gate.bias": 100}, "nope")]
     changes = [{"bias": 1.0}, {"forget": True}]
-    test_bfloat16_keeps_close_positions_apart = None
+    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         """Sums of `q k` times the gates of j + 1 ... i, channel by channel."""
@@ -127,3 +129,17 @@ def test_shut_gates_have_finite_gradients() -> None:
     for parameter in scheme.parameters():
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
+
+
+def test_the_gate_of_a_head_is_that_of_fox() -> None:
+    q, k, _, x = inputs()
+    scheme = make(forget=True)
+    scheme.gates.bias.fill_(100.0)
+    assert scheme.gate is not None
+    fox = build(Fox, **SIZES).requires_grad_(False)
+    fox.gate.load_state_dict(scheme.gate.state_dict())
+    got, wanted = (
+        attention_logits(q, k, scheme=s, positions=RUN, state=s.token_state(x))
+        for s in (scheme, fox)
+    )
+    close(got, wanted, 1e-13)

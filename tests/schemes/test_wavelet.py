@@ -14,6 +14,8 @@ from schemes.tools import (
 )
 from torch import Tensor
 
+from posenc_compare.attention import attention
+from posenc_compare.schemes.shaw import Shaw
 from posenc_compare.schemes.wavelet import Wavelet
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 8
@@ -78,3 +80,24 @@ def test_a_head_that_eight_does_not_divide_has_fewer_widths(
     width: int, scales: int
 ) -> None:
     assert build(Wavelet, heads=1, head_dim=width).scales == scales
+
+
+def test_a_table_of_waves_is_that_of_shaw() -> None:
+    q, k, v = inputs()
+    run, scheme = torch.arange(LENGTH), make()
+    shaw = build(Shaw, {"reach": LENGTH, "values": False}, **SIZES)
+    assert shaw.on_keys is not None
+    offsets = torch.arange(-LENGTH, LENGTH + 1)  # key minus query
+    with torch.no_grad():
+        shaw.on_keys.copy_(scheme.table(-offsets))
+    got, wanted = (
+        attention(q, k, v, scheme=one, positions=run) for one in (scheme, shaw)
+    )
+    close(got, wanted, 1e-13)
+
+
+def test_a_wave_has_no_mean() -> None:
+    # The integral of a Ricker wave is 0; that of a Gaussian is not.
+    distances = torch.arange(-1000, 1001)
+    scheme = build(Wavelet, heads=1, head_dim=32)
+    close(scheme.table(distances)[:, 4:].sum(dim=0), torch.zeros(28).double(), 1e-6)

@@ -86,6 +86,16 @@ def drawn(scheme: AnyScheme) -> AnyScheme:
     return scheme.requires_grad_(False)
 
 
+def drawn_codes(scheme: Scheme) -> Tensor:
+    """Return the codes (2, 9, model_dim) of a scheme that draws ids, from a seed."""
+    rows = torch.arange(9).expand(2, -1)
+    zero = torch.zeros(2, 9, scheme.geometry.model_dim, dtype=torch.float64)
+    ids = scheme.train().positions(rows, seeded())
+    x = scheme.embed(zero, ids)
+    q = normal(2, 2, 9, scheme.geometry.head_dim)
+    return x + scheme.query(q, ids).transpose(1, 2).flatten(2)
+
+
 # --- Slow references -----------------------------------------------------------------
 
 
