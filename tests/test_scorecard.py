@@ -77,7 +77,7 @@ def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
     bodies = [
         *trained("learned", 1.0, None),
         *trained("rope", 1.0, 2.0),
-        *trained("alibi", 2.0, 2.0),
+        *trained("alibi", 2.5, 2.5),
         *trained("shaw", 1.9, 1.9),
     ]
     assert list(card(bodies)) == ["shaw", "alibi", "rope", "learned"]
@@ -108,6 +108,12 @@ def test_measures_without_training_are_words_and_short_numbers(
 ) -> None:
     bodies = [*trained("rope", 2.0, 2.0), measured("rope", *quantity, **rows)]
     assert card(bodies)["rope"][column] == text
+
+
+def test_the_error_of_a_shift_is_the_largest_of_all_shifts() -> None:
+    one = measured("rope", *LINEAR, value=0.3, x=1.0)
+    one["rows"].append(row(0.1, quantity=LINEAR[1], x=2.0))
+    assert card([*trained("rope", 2.0, 2.0), one])["rope"]["shift"] == "0.3"
 
 
 def test_the_step_is_relative_to_that_of_nope() -> None:
