@@ -562,7 +562,7 @@ def test_records_of_other_code_share_no_mean() -> None:
     new, old = "[measure_code=aaaaaaaa]", "[measure_code=bbbbbbbb]"
     assert labels == [f"rope {new}", f"rope {old}", f"nope {new}", f"nope {new}"]
     assert said == [
-        "records of several versions of a measure: labels tell them apart by "
+        "records of several versions of a measure: labels name each by "
         "[measure_code=...]"
     ]
 
