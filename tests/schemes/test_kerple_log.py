@@ -25,6 +25,7 @@ class TestKerpleLog(BiasTests):
     name = "kerple_log"
     sizes = {"heads": 3, "head_dim": 8}
     noise = 2.0
+    half_places = [15_363, 15_367, 15_962]
 
     def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
         numbers = t.scheme.steepness[h].item(), t.scheme.rate[h].item()
