@@ -10,8 +10,6 @@ from schemes.tools import build, close, perturbed
 from posenc_compare.schemes.kerple_log import KerpleLog
 from posenc_compare.schemes.shared.bounds import bounded
 
-PLACES = [0, 1, 2, 40, 7, 3000]
-
 
 def make(heads: int = 3, noise: float = 0.0) -> KerpleLog:
     return perturbed(build(KerpleLog, model_dim=8 * heads, heads=heads), noise)

@@ -11,8 +11,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.kerple_power import KerplePower
 from posenc_compare.schemes.shared.slopes import slopes
 
-PLACES = [0, 1, 2, 40, 7, 3000]
-
 
 def make(heads: int = 3, noise: float = 0.0) -> KerplePower:
     return perturbed(build(KerplePower, model_dim=8 * heads, heads=heads), noise)

@@ -18,8 +18,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
-KINDS = ["axial", "mixed"]
-
 
 def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> Rope2d:
     sizes = {"model_dim": heads * head_dim, "heads": heads}
