@@ -163,11 +163,3 @@ def test_seeds_in_common_decide_whether_there_is_a_p() -> None:
     assert curves.lines[-1] == "no p, for 6 seeds are needed: nope"
     cells: dict[str, Any] = {str(name): cell for name, cell, _ in curves.rows}
     assert [cells[name].n for name in ("alibi", "nope")] == [6, 3]
-
-
-def test_a_scheme_with_too_few_seeds_is_named_beside_others() -> None:
-    few = [one for one in made() if one["label"] == "alibi"][:4]
-    for one in few:
-        one["label"] = "few"
-    curves, _ = tables([*made(), *few])
-    assert any(line.endswith("6 seeds are needed: few") for line in curves.lines)

@@ -33,7 +33,7 @@ def test_numbers_are_compared_relative_to_the_larger(
     assert difference(one, other) == difference(other, one) == wanted
 
 
-def test_what_records_were_made_from_is_told_before_what_came_out() -> None:
+def test_what_records_were_made_from_comes_before_what_came_out() -> None:
     one, other = record(dtype="float32"), record(status="lost", torch="3.0")
     assert difference(one, other) == [
         "setting.dtype: float32 and float64",

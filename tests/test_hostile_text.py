@@ -1,4 +1,4 @@
-"""Names and messages of strangers: shown as text, and never acted on."""
+"""Untrusted names and messages: shown as text, and never acted on."""
 
 import re
 import unicodedata
@@ -16,7 +16,7 @@ from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import as_markdown
 from posenc_compare.analysis.show.latex import PACKAGE, as_latex
-from posenc_compare.analysis.show.plots import draw_all
+from posenc_compare.analysis.show.plots.drawing import draw_all
 from posenc_compare.analysis.show.report import write_report
 from posenc_compare.analysis.show.tables import (
     display_tables,

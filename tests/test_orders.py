@@ -75,15 +75,6 @@ def test_few_seeds_rank_nothing() -> None:
     assert uneven.lines == ("no order: 3 seeds, 6 are needed",)
 
 
-def test_where_higher_is_better_the_highest_is_first() -> None:
-    records = trained("a", [0.1]) + trained("b", [0.9]) + trained("c", [0.5])
-    for one in records:
-        one["quantities"]["gain"] |= {"better": "higher"}
-    found = table(records)
-    assert labels(found) == ["b", "c", "a"]
-    assert found.lines == ("8: b > c > a (n = 6; 3 of 3 pairs differ)",)
-
-
 def test_seeds_that_failed_are_missing() -> None:
     records = trained("a", [1.0], 8) + trained("b", [2.0], 8) + trained("few", [9.0], 5)
     records[0] |= {"status": "failed", "rows": []}
@@ -91,11 +82,6 @@ def test_seeds_that_failed_are_missing() -> None:
     assert found.lines == (
         "8: a < b (n = 7; 1 of 1 pairs differ; without few: fewer than 6 seeds)",
     )
-
-
-def test_what_nothing_ranks_has_no_order() -> None:
-    records = [record(label, seed=seed) for label in "ab" for seed in range(6)]
-    assert table(records).lines == ()
 
 
 @pytest.mark.parametrize("seeds", [3, 6])
@@ -212,17 +198,13 @@ def test_windows_of_five_digits_are_those_of_a_number_with_all() -> None:
     )
 
 
-def test_one_document_has_the_interval_over_seeds() -> None:
-    scores = 2 + RNG.random(size=(3, 2, 8))
-    records = with_windows(scores, [[0] * 8] * 3)
-    plain = [half_width(scores[:, i].mean(1)) for i in range(2)]
-    assert intervals(records) == pytest.approx(plain)
-    assert "documents" not in table(records).title
-
-
-def test_seeds_that_read_other_documents_keep_their_own_interval() -> None:
+@pytest.mark.parametrize(
+    "owners", [[[0] * 4] * 3, [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1]]]
+)
+def test_one_document_or_others_by_seed_keep_the_interval_over_seeds(
+    owners: list[list[int]],
+) -> None:
     scores = RNG.normal(size=(3, 1, 4)) + 3 * RNG.normal(size=4)
-    owners = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 0, 1, 1]]
     records = with_windows(scores, owners)
     plain = [half_width(scores[:, 0].mean(1))]
     assert intervals(records) == pytest.approx(plain)
@@ -265,21 +247,6 @@ def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
     titles = [t.title for t in display_tables(label_settings(sound(records), print))]
     assert ["documents" in title for title in titles] == [False, True]
     assert titles[0].startswith("beyond")
-
-
-def test_trained_headlines_have_an_order_and_others_have_none() -> None:
-    def headlines(**kind: str) -> Table:
-        records = [
-            record(label, seed=seed, value=value + 0.01 * RNG.normal(), **kind)
-            for label, value in (("a", 3.0), ("b", 1.0))
-            for seed in range(6)
-        ]
-        return table(records)
-
-    found = headlines(corpus_sha256="1")
-    assert labels(found) == ["a", "b"]
-    assert found.lines == ("gain: b < a (n = 6; 1 of 1 pairs differ)",)
-    assert headlines().lines == ()
 
 
 def test_tables_keep_no_array_that_plots_alone_need() -> None:

@@ -27,10 +27,11 @@ from posenc_compare.analysis.records.record import (
     Record,
     SchemeSpec,
     Spec,
+    Status,
 )
-from posenc_compare.analysis.show.plots import draw_all, images
 from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
 from posenc_compare.analysis.show.plots.codes import cosines
+from posenc_compare.analysis.show.plots.drawing import draw_all, images
 from posenc_compare.analysis.show.plots.extrapolation import binned
 from posenc_compare.analysis.show.plots.frames import equal_groups, joined
 from posenc_compare.analysis.show.plots.maps import below_largest
@@ -69,7 +70,7 @@ def record(
     seed: int = 0,
     rows: list[Row] | None = None,
     arrays: dict[str, Any] | None = None,
-    status: str = "ok",
+    status: Status = "ok",
     family: str = "rotary",
     task: str = "language",
 ) -> Record:
@@ -206,7 +207,7 @@ def test_draws_what_is_there_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("status", ["failed", "unsupported"])
-def test_records_without_a_result_are_passed_over(name: str, status: str) -> None:
+def test_records_without_a_result_are_passed_over(name: str, status: Status) -> None:
     broken = [replace(r, status=status) for r in full("broken")]
     assert PLOTS.get(name)(broken) is None
     labels = " ".join(texts(drawn(name, full("rope") + broken)))
@@ -312,7 +313,7 @@ def test_the_users_own_style_does_not_matter() -> None:
 
 def test_plots_need_no_torch() -> None:
     code = (
-        "import sys, posenc_compare.analysis.show.plots; "
+        "import sys, posenc_compare.analysis.show.plots.drawing; "
         "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' not in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -425,9 +426,11 @@ def test_many_schemes_have_a_panel_for_each_family() -> None:
     for name in ("extrapolation", "position_bits", "similarity"):
         figure = drawn(name, records)
         titled = {axes.get_title(loc="right"): axes for axes in figure.axes}
-        assert {"absolute", "rotary (1 of 2)", "rotary (2 of 2)", "bias"} <= set(titled)
+        start = "logit, " if name == "similarity" else ""
+        families = {"absolute", "rotary (1 of 2)", "rotary (2 of 2)", "bias"}
+        assert {start + family for family in families} <= set(titled)
         for family in ("absolute", "bias", "contextual"):
-            legend = titled[family].get_legend()
+            legend = titled[start + family].get_legend()
             assert legend is not None
             shown = [text.get_text() for text in legend.get_texts()]
             assert shown == ["nope", *(f"{family}{i}" for i in range(4))]

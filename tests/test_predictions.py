@@ -1,12 +1,12 @@
-"""Which measure foretells a trained score: from records to table, plot and command."""
+"""Which measure predicts a trained score: from records to table, plot and command."""
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import Command
 from scipy import stats
@@ -16,7 +16,7 @@ from posenc_compare.analysis.records.labels import label_settings
 from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.plots import prediction
-from posenc_compare.analysis.show.predictions import WHENS, Prediction, predictions
+from posenc_compare.analysis.show.predictions import WHENS, predictions
 from posenc_compare.registry import PLOTS
 
 RNG = np.random.default_rng(0)
@@ -64,31 +64,31 @@ def read(records: list[dict[str, Any]]) -> list[Record]:
 NAN = "the rounding"  # nothing but rounding: it has no correlation
 
 
-def by_name(records: list[dict[str, Any]]) -> dict[tuple[str, str], Prediction]:
-    return {(one.outcome, one.quantity): one for one in predictions(read(records))}
+def by_name(records: list[dict[str, Any]]) -> pd.DataFrame:
+    return predictions(read(records)).set_index(["outcome", "quantity"])
 
 
 def test_measures_and_controls_are_correlated_with_every_outcome() -> None:
     found = by_name(made())
     last, gap, start = "bits at 32", "bits at 32 minus at 8", "bits at 8"
     measures, controls = ("the rounding", "the size"), ("is absolute", start)
-    assert list(found) == [
+    assert list(found.index) == [
         *((last, name) for name in (*measures, *controls)),
         *((gap, name) for name in (*measures, *controls)),
         *((start, name) for name in (*measures, "is absolute")),
     ]
-    one = found[gap, "the size"]
-    assert (one.found.n, one.found.rho, one.control) == (12, pytest.approx(1), False)
-    assert one.p_holm == one.found.p == pytest.approx(1e-4)  # the other has no p
+    one = found.loc[(gap, "the size")]
+    assert (one["n"], one["rho"], one["control"]) == (12, pytest.approx(1), False)
+    assert one["p_holm"] == one["p"] == pytest.approx(1e-4)  # the other has no p
     expected = stats.spearmanr([*SIZE.values()], [*START.values()])[0]
-    assert found[start, "the size"].found.rho == pytest.approx(expected)
+    assert found.loc[(start, "the size"), "rho"] == pytest.approx(expected)
     ends = [START[label] + GAP[label] for label in LABELS]
     absolute = [FAMILY[label] == "absolute" for label in LABELS]
-    control = found[last, "is absolute"]
-    assert control.found.rho == pytest.approx(stats.spearmanr(absolute, ends)[0])
-    assert control.control
-    assert np.isnan(control.p_holm)
-    assert np.isnan(found[gap, "the rounding"].found.rho)
+    control = found.loc[(last, "is absolute")]
+    assert control["rho"] == pytest.approx(stats.spearmanr(absolute, ends)[0])
+    assert control["control"]
+    assert np.isnan(control["p_holm"])
+    assert np.isnan(found.loc[(gap, "the rounding"), "rho"])
 
 
 def test_schemes_that_cannot_be_told_apart_count_once() -> None:
@@ -97,7 +97,7 @@ def test_schemes_that_cannot_be_told_apart_count_once() -> None:
         one["label"] = one["spec"]["scheme"]["name"] = "twin"
         one["key"] = one["key"][::-1]
         twins.append(one)
-    assert by_name(twins)["bits at 32", "the size"].found.n == 12
+    assert by_name(twins).loc[("bits at 32", "the size"), "n"] == 12
 
 
 def test_schemes_without_the_longest_length_count_where_they_can() -> None:
@@ -106,14 +106,13 @@ def test_schemes_without_the_longest_length_count_where_they_can() -> None:
         if one["label"] == LABELS[0] and len(one["rows"]) == 6:
             one["rows"][5] |= {"value": None, "note": "not defined beyond 8"}
     found = by_name(records)
-    assert found["bits at 32", "the size"].found.n == 11
-    assert found["bits at 8", "the size"].found.n == 12
+    assert found.loc[("bits at 32", "the size"), "n"] == 11
+    assert found.loc[("bits at 8", "the size"), "n"] == 12
 
 
 def test_few_schemes_give_no_prediction() -> None:
-    assert predictions(read(made(LABELS[:3]))) == []
-    assert predictions(read([curve("a", [1.0])])) == []
-    assert predictions([]) == []
+    for few in (made(LABELS[:3]), [curve("a", [1.0])], []):
+        assert predictions(read(few)).empty
     draw = PLOTS.get("prediction")
     assert draw(read(made(LABELS[:3]))) is None
 
@@ -124,9 +123,9 @@ def test_the_plot_has_a_cell_for_each_measure_and_score(
 ) -> None:
     found = predictions(read(made()))
     if several:
-        first = next(one for one in found if one.quantity != NAN)
-        more = [replace(first, curve="copy: accuracy")]
-        monkeypatch.setattr(prediction, "predictions", lambda records: found + more)
+        first = found[found["quantity"] != NAN].head(1)
+        every = pd.concat([found, first.assign(curve="copy: accuracy")])
+        monkeypatch.setattr(prediction, "predictions", lambda records: every)
     figure = PLOTS.get("prediction")(read(made()))
     assert figure is not None
     figure.draw_without_rendering()
@@ -136,18 +135,15 @@ def test_the_plot_has_a_cell_for_each_measure_and_score(
     assert names == ["the size", "is absolute", "own score at training length"]
     cells = panels[0].collections[0].get_array()
     values = np.ma.filled(np.ma.asarray(cells, dtype=float), np.nan)
-    some = [one for one in found if one.when == WHENS[0] and one.quantity != NAN]
-    assert values[:, 0] == pytest.approx([one.found.rho for one in some])
+    some = found[(found["when"] == WHENS[0]) & (found["quantity"] != NAN)]
+    assert values[:, 0] == pytest.approx(some["rho"].to_numpy())
     if several:
-        assert values[0, 1] == pytest.approx(some[0].found.rho)
+        assert values[0, 1] == pytest.approx(some["rho"].iloc[0])
         assert np.isnan(values[1:, 1]).all()
-    stars = [
-        sum(
-            int(np.prod(ends) > 0)
-            for ends in (one.found.over_schemes, one.found.over_families)
-        )
-        for one in some
+    products = [
+        some[f"{of}_low"] * some[f"{of}_high"] for of in ("schemes", "families")
     ]
+    stars = np.sum([product > 0 for product in products], axis=0).tolist()
     marked = [text.get_text().count("*") for text in panels[0].texts]
     if several:
         del marked[1]  # of the other score

@@ -23,8 +23,7 @@ from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.analysis.settings.training import Training
 from posenc_compare.analysis.show.format import as_markdown, number
 from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.long import long_table
-from posenc_compare.analysis.show.means import summary
+from posenc_compare.analysis.show.numbers import long_table, summary
 from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
@@ -278,6 +277,9 @@ def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
     fill(tmp_path, [CELL, other, replace(other, variant=Variant("alibi"))])
     labels = {record.label for record in load_records(tmp_path)}
     assert labels == {"rope [width=16]", "rope [width=32]", "alibi [width=32]"}
+    probes = [made(positions=32), made(positions=64), made(positions=16, grid="4x4")]
+    labels = {record.label for record in label_settings(list(map(read, probes)))}
+    assert labels == {"rope [positions=32]", "rope [positions=64]", "rope [grid=4x4]"}
 
 
 @pytest.mark.parametrize(

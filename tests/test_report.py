@@ -17,10 +17,15 @@ from posenc_compare.analysis.records.load import load_records, sound
 from posenc_compare.analysis.records.store import Store
 from posenc_compare.analysis.settings.presets import PRESETS
 from posenc_compare.analysis.show import report
+from posenc_compare.analysis.show.about import warnings_of
 from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.plots import DPI
-from posenc_compare.analysis.show.report import report_html, write_report
-from posenc_compare.analysis.show.verdict import Best, best_of_table, warnings_of
+from posenc_compare.analysis.show.plots.drawing import DPI
+from posenc_compare.analysis.show.report import (
+    Best,
+    best_of_table,
+    report_html,
+    write_report,
+)
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.stats.pairs import FEWEST
@@ -224,6 +229,7 @@ def test_every_reason_to_claim_less_is_listed() -> None:
 
     assert listed(FEWEST, quick + 1) == ""
     assert listed(1, quick + 1).startswith("1 seed cannot rank schemes: 6 are needed")
+    assert listed(FEWEST - 1, quick + 1).startswith("5 seeds cannot rank schemes")
     assert listed(FEWEST, quick).startswith(f"At most {quick} training steps, as in")
     lost = listed(FEWEST, quick + 1, status="lost")
     assert lost == "6 of 6 cells failed or were lost, and are in no mean."

@@ -67,15 +67,6 @@ def test_documents_are_no_part_of_the_intervals(run: Path, tmp_path: Path) -> No
     assert found.body == tables(run)["bits at 8"].body
 
 
-def test_a_pair_whose_sign_changes_is_undecided(run: Path) -> None:
-    lines = tables(run)["bits at 8"].lines
-    assert lines == (
-        "10: a < b < c (n = 6; 3 of 3 pairs differ)",
-        "40: b < a < c (n = 6; 3 of 3 pairs differ)",
-        "undecided, for the sign changes (1 of 3): a and b",
-    )
-
-
 def test_a_claim_turns_even_where_the_other_value_claims_nothing(
     tmp_path: Path,
 ) -> None:
@@ -132,17 +123,6 @@ def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
             one["rows"].append(row(float(value), quantity=name))
     found = tables(stored(tmp_path / "run", records))
     assert list(found) == ["bits at 8", "bits at 16", "the reach"]
-
-
-def test_a_text_is_named(tmp_path: Path) -> None:
-    records = [trained("a", 0, 2.0), trained("a", 0, 3.0)]
-    for one, name in zip(records, ("prose", "code"), strict=True):
-        one["spec"]["setting"]["corpus_sha256"] = name * 3
-        one["key"] = name.ljust(32, "0")
-        one["corpus"] = {"name": name}
-    table = tables(stored(tmp_path / "run", records), "corpus")["bits at 8"]
-    assert table.head == ["scheme", "code", "prose", "change"]
-    assert "(1 seed)" in table.title
 
 
 @pytest.mark.parametrize(

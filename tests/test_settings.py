@@ -76,8 +76,8 @@ def test_settings_are_described_in_80_columns(posenc) -> None:
     lines = posenc("describe", "settings").stdout.splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert "steps: whole number Optimiser steps. [quick 150, survey 1500," in text
-    assert "[quick 3, survey 6, standard 6, gpu 10]" in text
+    assert "steps: whole number Optimiser steps. [quick 300, survey 1500," in text
+    assert "[quick 6, survey 6, standard 6, gpu 10]" in text
 
 
 def test_a_file_takes_the_options_of_the_command(posenc, tmp_path: Path) -> None:

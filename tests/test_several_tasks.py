@@ -103,6 +103,16 @@ def test_ranks_share_ties_and_count_what_failed(
     assert found["a"].note == ""
 
 
+def test_another_measure_of_the_same_networks_takes_no_rank_away() -> None:
+    costs = []
+    for one in records():
+        cost = record(one["label"], "cost", **one["spec"]["setting"])
+        costs.append({**cost, "quantities": {}, "rows": []})
+    found = reciprocal_ranks(by_task(vet([*records(), *costs])))
+    alone = reciprocal_ranks(by_task(vet(records())))
+    assert [mean.values for mean in found] == [mean.values for mean in alone]
+
+
 def test_a_scheme_that_is_shown_as_another_takes_no_rank() -> None:
     made = records()
     twins = [{**one, "label": "a2"} for one in records() if one["label"] == "a"]
@@ -176,6 +186,7 @@ def test_tasks_stand_side_by_side_and_each_has_tables(tmp_path: Path) -> None:
     assert list(pages) == ["copy", "sort"]
     assert pages["copy"][0].title.startswith("copy: accuracy ↑ by test length")
     assert pages["copy"][0].body[-1][0] == "constant"
+    assert pages["copy"][1].caption.startswith("Copy: Measures with training: mean")
     written = {
         str(path.relative_to(tmp_path)) for path in write_tables(found, tmp_path)
     }

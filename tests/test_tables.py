@@ -21,17 +21,19 @@ from posenc_compare.analysis.records.labels import label_settings
 from posenc_compare.analysis.records.load import sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.show.format import (
-    as_markdown,
+from posenc_compare.analysis.show.about import coverage
+from posenc_compare.analysis.show.format import as_markdown
+from posenc_compare.analysis.show.latex import as_latex
+from posenc_compare.analysis.show.numbers import (
+    as_csv,
     csv_text,
+    long_table,
+    read_table,
+    summary,
     unguard,
 )
-from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.long import as_csv, long_table, read_table
-from posenc_compare.analysis.show.means import summary
 from posenc_compare.analysis.show.setting import short_setting
 from posenc_compare.analysis.show.tables import (
-    coverage,
     display_tables,
     without_result,
     write_tables,
@@ -110,12 +112,6 @@ def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     (table,) = display_tables(vet(made))
     assert "without a number: b (has no code)" in table.lines
     assert cells([none]) == {"b": ["has no code"]}
-
-
-def test_points_of_a_curve_stand_in_the_order_of_their_size() -> None:
-    (table,) = display_tables(vet([curve("rope", [5.0, 4.0, 3.0, 2.0, 1.0])]))
-    assert table.head == ["scheme", "8", "16", "32", "64", "128"]
-    assert table.body == [["rope", "5.000", "4.000", "3.000", "2.000", "1.000"]]
 
 
 def test_the_longest_length_decides_the_order_and_then_the_next() -> None:
@@ -566,7 +562,7 @@ def test_records_of_other_code_share_no_mean() -> None:
     new, old = "[measure_code=aaaaaaaa]", "[measure_code=bbbbbbbb]"
     assert labels == [f"rope {new}", f"rope {old}", f"nope {new}", f"nope {new}"]
     assert said == [
-        "records of several versions of a measure: labels tell them apart by "
+        "records of several versions of a measure: labels name each by "
         "[measure_code=...]"
     ]
 
@@ -648,10 +644,16 @@ def test_each_budget_has_its_own_floor() -> None:
     assert any(line.startswith("8: ") for line in table.lines)
 
 
-def test_scores_of_several_texts_have_no_order() -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({}, {"corpus_sha256": "2"}), ({"split": "test"}, {"split": "validation"})],
+)
+def test_scores_of_several_texts_have_no_order(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
     made = [
-        *floored("a", 1.95, 0.001, 6),
-        *floored("b", 1.8, 0.001, 6, base=1.7, corpus_sha256="2"),
+        *floored("a", 1.95, 0.001, 6, **one),
+        *floored("b", 1.8, 0.001, 6, base=1.7, **other),
     ]
     (table,) = display_tables(vet(made))
     assert "no order: scores are of several texts" in table.lines
@@ -675,15 +677,6 @@ def test_figures_name_the_text_that_is_not_the_usual_one(name: str, said: str) -
     one = record("rope", "extrapolation", **sizes)
     one["corpus"] = {"name": name}
     assert short_setting(vet([one])) == f"preset quick{said}, n = 1 seed"
-
-
-def test_other_documents_of_a_text_are_another_text() -> None:
-    made = [
-        *floored("a", 1.95, 0.001, 6, split="test"),
-        *floored("b", 1.8, 0.001, 6, split="validation"),
-    ]
-    (table,) = display_tables(vet(made))
-    assert "no order: scores are of several texts" in table.lines
 
 
 def test_floors_of_seeds_that_are_not_shared_stay_apart() -> None:

@@ -3,12 +3,15 @@
     python tools/describe_sweep.py                     a line for each type, and totals
     python tools/describe_sweep.py llama falcon        of these types alone
     python tools/describe_sweep.py --write docs/models.md
+    python tools/describe_sweep.py --write docs/models.md llama    its rows alone
 
 Configurations are the defaults of each type, with four layers where it takes that.
 """
 
 import argparse
+import copy
 import logging
+import re
 import signal
 import sys
 import time
@@ -30,12 +33,21 @@ from posenc_compare.hf.measure import layers_of
 PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
 LINEAR = ["linear_attention", "full_attention"] * 2
 HYBRID = ["linear_attention", "hybrid"] * 2
+ASSISTANT = {
+    "model_type": "gemma4_text",
+    "num_hidden_layers": 4,
+    "num_kv_shared_layers": 4,
+    "hidden_size_per_layer_input": 0,
+    "vocab_size_per_layer_input": 0,
+    "use_double_wide_mlp": False,
+}
 STATED: dict[str, dict[str, Any]] = {
     "bailing_hybrid": {"layer_types": LINEAR},
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": PLAIN}},
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "clip_qkv": 8.0}},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "gemma4_assistant": {"text_config": ASSISTANT},
     "gemma3n_text": {"num_hidden_layers": 5, "num_kv_shared_layers": 0},
     "granitemoehybrid": {
         "layer_types": ["mamba", "attention"] * 2,
@@ -77,7 +89,7 @@ def config_of(kind: str) -> Any:
         try:
             config = CONFIG_MAPPING[kind](**{"num_hidden_layers": layers, **more})
             with torch.device("meta"):
-                model = AutoModelForCausalLM.from_config(config)
+                model = AutoModelForCausalLM.from_config(copy.deepcopy(config))
             if layers_of(model):
                 return config
         except Exception:  # lists by layer, or another name of their number
@@ -157,6 +169,8 @@ def main() -> int:
             print(f" | {time.process_time() - start:.1f} s", flush=True)
     print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if given.write:
+        if given.types:
+            table = sorted(table + others(given.write, given.types), key=_kind)
         given.write.write_text(page(table))
     return int(totals["odd"] > 0)
 
@@ -168,6 +182,20 @@ def page(table: list[tuple[str, ...]]) -> str:
     torch_version = torch.__version__.partition("+")[0]
     head = PAGE.format(transformers=transformers.__version__, torch=torch_version)
     return head + body + "\n"
+
+
+def others(written: Path, kinds: list[str]) -> list[tuple[str, ...]]:
+    """Return the rows of a page that are of other types."""
+    lines = written.read_text().splitlines()
+    rows = [
+        re.split(r" (?<!\\)\| ", f"{line[2:-2]} ") for line in lines if line[:1] == "|"
+    ]
+    cells = [tuple(cell.strip().replace("\\|", "|") for cell in row) for row in rows]
+    return [row for row in cells[2:] if row[0] not in kinds]
+
+
+def _kind(row: tuple[str, ...]) -> str:
+    return row[0]
 
 
 def _cell(text: str) -> str:

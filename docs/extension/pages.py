@@ -11,7 +11,7 @@ from tabulate import tabulate
 
 from posenc_compare.analysis.settings.presets import default_text
 from posenc_compare.analysis.settings.table import TABLE, type_text
-from posenc_compare.analysis.show.listing import by_family
+from posenc_compare.analysis.show.ranking import by_family
 from posenc_compare.cli.describe import dependence, parameters
 from posenc_compare.references import ARXIV, cited
 from posenc_compare.registry import MEASURES, PLOTS, SCHEMES, TASKS, Entry, Registry

@@ -24,6 +24,7 @@ from posenc_compare.cli.env import env
 from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.plot import plot
+from posenc_compare.cli.rank import rank
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
@@ -149,6 +150,7 @@ for command in (
     run,
     measure,
     cost,
+    rank,
     table,
     plot,
     report,

@@ -6,14 +6,16 @@ and bars is imported when one is drawn: a refusal needs none of it.
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from posenc_compare.analysis.core.sanitize import clean
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from rich.table import Table as RichTable
 
     from posenc_compare.analysis.engine.scheduler import Event
     from posenc_compare.analysis.records.record import Record
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 NUMBERS = ("csv", "json")  # formats for programs
 FIRST = 40  # width of the first column; longer names take several lines
+CROWDED = 8  # columns; more have one space between them
+CARD = 3.0  # seconds between two drawings of what there is so far
 
 
 def say(text: str) -> None:
@@ -44,12 +48,14 @@ def show(
         body: rows of cells.
         format: table, json, csv, md or tex.
     """
-    from posenc_compare.analysis.show.format import csv_text, markdown_table
+    from posenc_compare.analysis.show.format import markdown_table
 
     title, body = clean(title), clean(body)
     if format == "json":
         _print_json([dict(zip(head, row, strict=True)) for row in body])
     elif format == "csv":
+        from posenc_compare.analysis.show.numbers import csv_text
+
         print(csv_text(head, body), end="")
     elif format == "md":
         print(markdown_table(head, body))
@@ -83,7 +89,7 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
 
 def show_numbers(frame: "DataFrame", format: str) -> None:
     """Print every number of a table as JSON or CSV; a missing one is null or empty."""
-    from posenc_compare.analysis.show.long import as_csv
+    from posenc_compare.analysis.show.numbers import as_csv
 
     if format == "csv":
         print(as_csv(frame), end="")
@@ -103,12 +109,29 @@ def _print_rich(
     lines: Sequence[str] = (),
     best: "Places" = frozenset(),
 ) -> None:
-    from rich.cells import cell_len
     from rich.console import Console
+    from rich.text import Text
+
+    # Piped output keeps its full width: nothing is cut for a terminal that is not
+    # there.
+    width = None if sys.stdout.isatty() else 200
+    console = Console(width=width, highlight=False)
+    console.print(Text(title, style="bold"))
+    console.print(_rich_table(head, body, best))
+    for line in lines:
+        console.print(Text(clean(line)))
+    console.print()
+
+
+def _rich_table(
+    head: list[str], body: Sequence[Sequence[object]], best: "Places" = frozenset()
+) -> "RichTable":
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None)
+    crowded = len(head) > CROWDED
+    table = Table(box=None, pad_edge=not crowded, collapse_padding=crowded)
     widest = max(cell_len(str(row[0])) for row in [head, *body])
     for i, name in enumerate(head):
         width = min(FIRST, widest) if i == 0 else None
@@ -116,15 +139,7 @@ def _print_rich(
     for i, row in enumerate(body):
         styles = ("bold" if (i, j) in best else "" for j in range(len(row)))
         table.add_row(*map(Text, map(str, row), styles))
-    # Piped output keeps its full width: nothing is cut for a terminal that is not
-    # there.
-    width = None if sys.stdout.isatty() else 200
-    console = Console(width=width, highlight=False)
-    console.print(Text(title, style="bold"))
-    console.print(table)
-    for line in lines:
-        console.print(Text(clean(line)))
-    console.print()
+    return table
 
 
 def name_of(record: "Record") -> str:
@@ -133,12 +148,19 @@ def name_of(record: "Record") -> str:
 
 
 @contextmanager
-def progress() -> "Iterator[Callable[[Event], None]]":
-    """Yield a listener to a comparison, which says on stderr how far it is.
+def progress(
+    card: "Callable[[list[Record]], Table | None]" = lambda _: None,
+) -> "Iterator[Callable[[Event], None]]":
+    """Yield a listener to a comparison, which reports on stderr how far it is.
 
-    A terminal shows a bar; otherwise cells of a second or more have a line each.
+    A terminal shows a card and a bar; otherwise cells of a second or more have a line
+    each.
+
+    Args:
+        card: makes a table of the new records so far.
     """
-    from rich.console import Console
+    from rich.console import Console, Group
+    from rich.live import Live
     from rich.progress import (
         BarColumn,
         Progress,
@@ -147,7 +169,8 @@ def progress() -> "Iterator[Callable[[Event], None]]":
         TimeRemainingColumn,
     )
 
-    console, last = Console(stderr=True), None
+    console, last, drawn = Console(stderr=True), None, 0.0
+    records: list[Record] = []
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
@@ -156,11 +179,13 @@ def progress() -> "Iterator[Callable[[Event], None]]":
         TextColumn("left"),
         TimeRemainingColumn(elapsed_when_finished=False),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        bar = bars.add_task("starting", cells="")
+    bars = Progress(*columns, console=console)
+    bar = bars.add_task("starting", cells="")
+    live = Live(bars, console=console, transient=True) if console.is_terminal else None
+    with live or nullcontext():
 
         def listen(event: "Event") -> None:
-            nonlocal last
+            nonlocal last, drawn
             last = event
             if event.note:
                 say(event.note)
@@ -173,14 +198,20 @@ def progress() -> "Iterator[Callable[[Event], None]]":
             )
             if (record := event.record) is None:
                 return
+            records.append(record)
             if record.status in ("failed", "lost"):
                 text = f"{record.status}: {name_of(record)}: {record.error}"
-                bars.console.print(clean(text), markup=False, soft_wrap=True)
-            elif not console.is_terminal:
+                console.print(clean(text), markup=False, soft_wrap=True)
+            elif live is None:
                 seconds = record.provenance.seconds
                 if seconds >= 1:
                     count = f"{event.done}/{event.cells}"
                     say(f"{count} {name_of(record)} {seconds:.0f} s")
+            if live is not None and time.monotonic() - drawn > CARD:
+                drawn = time.monotonic()
+                if table := card(records):
+                    rows = clean(table.body)[: max(1, console.height - 4)]
+                    live.update(Group(_rich_table(table.head, rows), bars))
 
         yield listen
     if last is not None:

@@ -43,7 +43,7 @@ def plot(
     """
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.plots import draw_all
+    from posenc_compare.analysis.show.plots.drawing import draw_all
     from posenc_compare.analysis.show.plots.paper import paper_of
 
     failed: list[str] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_compare.analysis.core.canonical import Body
 from posenc_compare.analysis.settings.table import TABLE, Work
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import progress, say, show
+from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
 from posenc_compare.cli.list import report_broken
 from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import show_tables
@@ -19,6 +19,7 @@ from posenc_compare.validate import check_choice, check_text
 if TYPE_CHECKING:
     from posenc_compare.analysis.engine.comparison import Comparison
     from posenc_compare.analysis.records.cells import Cell
+    from posenc_compare.analysis.records.record import Record
     from posenc_compare.analysis.records.store import Store
 
 DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
@@ -89,6 +90,7 @@ def run_comparison(
         record, else 0.
     """
     from posenc_compare.analysis.records.store import Store
+    from posenc_compare.analysis.show.scorecard import scorecard
 
     store = Store(out or Path("runs") / comparison.name)
     for line in comparison.remarks:
@@ -96,12 +98,17 @@ def run_comparison(
     if dry_run:
         _show_plan(comparison, store, format)
         return 0
-    with progress() as listen:
+    known = _results(comparison, store)
+    with progress(lambda new: scorecard([*known, *new])) as listen:
         stopped_by = comparison.compute(store, listen)
     if stopped_by and stopped_by != "fail_fast":
+        table = scorecard(_results(comparison, store))
+        if table and format not in NUMBERS:
+            show_parts([table], format)
         cells = comparison.cells
         left = len(comparison.missing(store))
         say(f"stopped by {stopped_by}: {left} of {len(cells)} cells are missing")
+        say(f"`posenc-compare table {store.folder}` shows what is there")
         _say_how_to_go_on()
         return 130
     counts = _show_results(comparison, store, format)
@@ -117,17 +124,29 @@ def run_comparison(
     return int(bool(bad or without))
 
 
+def _results(comparison: "Comparison", store: "Store") -> "list[Record]":
+    """Return the records of a comparison that are there."""
+    if not store.folder.exists():
+        return []
+    return comparison.results(store, lambda _: None, arrays=False).records
+
+
 def _show_results(
     comparison: "Comparison", store: "Store", format: str
 ) -> Counter[str]:
     """Print tables, write everything that is not new, and count records by status."""
     from posenc_compare.analysis.records.load import load_records
     from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.plots import draw_all, undrawn
+    from posenc_compare.analysis.show.plots.drawing import draw_all, undrawn
+    from posenc_compare.analysis.show.scorecard import scorecard
     from posenc_compare.analysis.show.tables import write_tables
 
     records = comparison.results(store, say, arrays=False).records
-    show_tables(records, format)
+    card = scorecard(records) if format not in NUMBERS else None
+    if card:
+        show_parts([card], format)
+    else:
+        show_tables(records, format)
     # Which says what differs.
     everything = load_records(store.folder, say, selection=Selection())
     # This table is written last of all that is shown.

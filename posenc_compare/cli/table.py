@@ -74,11 +74,8 @@ def table(
         elif baseline:
             tables = baseline_tables(records, baseline, columns)
         else:
-            frame, tables = _shown(records, columns)
-    if frame is not None and format in NUMBERS:
-        show_numbers(frame, format)
-    else:
-        show_parts(tables, format)
+            frame, tables = _shown(records, columns, format, written=bool(out))
+    _show(frame, tables, format)
     for path in write_tables(records, out, tables) if out else ():
         say(f"wrote {path}")
 
@@ -106,18 +103,26 @@ def _check(
         )
 
 
-def _shown(records: "list[Record]", columns: str) -> "tuple[DataFrame, list[Table]]":
-    from posenc_compare.analysis.show.means import summary
+def _shown(
+    records: "list[Record]", columns: str, format: str, *, written: bool = False
+) -> "tuple[DataFrame | None, list[Table]]":
+    """Return the numbers and tables of records, as far as they are shown or written."""
+    from posenc_compare.analysis.show.numbers import summary
     from posenc_compare.analysis.show.tables import display_tables, without_result
 
-    tables = display_tables(records, columns) + without_result(records)
+    if format not in NUMBERS:
+        return None, display_tables(records, columns) + without_result(records)
+    tables = display_tables(records) + without_result(records) if written else []
     return summary(records), tables
 
 
 def show_tables(records: "list[Record]", format: str) -> None:
     """Print the tables of records; as JSON or CSV, the means and intervals of all."""
-    frame, tables = _shown(records, "")
-    if format in NUMBERS:
+    _show(*_shown(records, "", format), format)
+
+
+def _show(frame: "DataFrame | None", tables: "list[Table]", format: str) -> None:
+    if frame is not None and format in NUMBERS:
         show_numbers(frame, format)
     else:
         show_parts(tables, format)
@@ -141,17 +146,17 @@ def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Ta
 
 def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
     from posenc_compare.analysis.show.predictions import (
-        prediction_frame,
+        COLUMNS,
         prediction_tables,
         predictions,
     )
     from posenc_compare.stats.correlation import FEWEST
 
     found = predictions(records)
-    if not found:
+    if found.empty:
         raise ConfigError(
             f"predict: records must hold {FEWEST} schemes or more with a measure "
             f"without training and a trained curve, and hold fewer; the folder of a "
             f"whole `run` would work"
         )
-    return prediction_frame(found), prediction_tables(found)
+    return found[COLUMNS], prediction_tables(found)

@@ -19,10 +19,14 @@ from posenc_compare.hf.places import ROTARY, WOULD_WORK, UnsupportedModelError
 
 EXACT = 1e-5  # of a rotation, in parts of the queries
 STEPS = (1, 5, 23, 101, 997)  # positions that are tried, and the last one
+LONGEST = 32  # tokens of a text that is read to reach a position
 PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum)
 ADDED = (torch.baddbmm, Tensor.baddbmm)  # to a first operand
+NAMED = ("batch1", "batch2")  # their other operands, if they are given by name
 STATES = "hidden_states"  # what attention is given first
 SCALED = "scales queries by their position"
+WEIGHTED = "multiplies channels by weights after the rotation, and rope here does not"
+UNMET = "has no products of queries and keys that can be measured"  # linear attention
 KINDS = ("Attention", "MLA")  # in the names of classes of attention
 
 
@@ -79,6 +83,7 @@ class _Met(TorchFunctionMode):
         plain: whether their rotary tables turn nothing.
         states: that each module is given in the place of its own; else its own are
             kept.
+        tokens: of the texts, all the same; queries and keys of the last are kept.
     """
 
     def __init__(
@@ -86,8 +91,10 @@ class _Met(TorchFunctionMode):
         layers: dict[nn.Module, int],
         plain: bool,
         states: States | None = None,
+        tokens: int = 1,
     ) -> None:
         super().__init__()
+        self.tokens = tokens
         self.layers = layers
         self.plain = plain
         self.given = states or {}
@@ -123,7 +130,10 @@ class _Met(TorchFunctionMode):
         calls = self.states.setdefault(module, [])
         if isinstance(own, Tensor):
             calls.append(own)
-        given = self.given.get(module, [])[len(calls) - 1 : len(calls)]
+        given = [
+            one if self.tokens == 1 else one.expand(-1, self.tokens, -1)
+            for one in self.given.get(module, [])[len(calls) - 1 : len(calls)]
+        ]
         if given and args:
             args = (*given, *args[1:])
         elif given:
@@ -145,6 +155,7 @@ class _Met(TorchFunctionMode):
     ) -> Any:
         if self.inside:
             operands = [one for one in args if isinstance(one, Tensor)]
+            operands += [kwargs[name] for name in NAMED if name in (kwargs or {})]
             if func in ADDED:
                 operands, func_of = operands[1:], torch.bmm
             else:
@@ -165,13 +176,18 @@ class _Met(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _keep(self, q: Any, k: Any) -> None:
-        """Keep queries and keys of one token, if these are such."""
+        """Keep queries and keys of the last token, if these are such."""
         if self.inside[-1] < 0 or not (isinstance(q, Tensor) and isinstance(k, Tensor)):
             return
         if q.dim() < 3 or q.shape[-1] != k.shape[-1] or q.shape[-1] < 2:
             return
-        if q.shape[-2] != 1 or k.shape[-2] != 1 or q.requires_grad:
+        if k.shape[-2] != self.tokens or q.requires_grad:
             return
+        if self.tokens > 1:
+            if q.shape[-2] != self.tokens:
+                return
+            q, k = q[..., -1:, :], k[..., -1:, :]
+        # Of one token, heads may stand in the place of queries.
         pair = (q.detach().double().cpu(), k.detach().double().cpu())
         self.found.setdefault(self.inside[-1], []).append(pair)
 
@@ -207,14 +223,25 @@ def _met(
     The last text, if there are several, is a token at the position `reach`: some
     models turn by what the longest text is. Layers are given the states that they had
     elsewhere, if these are known, so that each of them is measured alone.
+
+    A model that takes no position ids reads a text of equal tokens up to the position.
     """
-    met = _Met(layers_of(model), plain, states)
-    places = torch.full_like(ids, position)
-    if len(ids) > 1:
-        places[-1] = reach
+    given = {"input_ids": ids}
+    if _takes_positions(model):
+        given["position_ids"] = torch.full_like(ids, position)
+        if len(ids) > 1:
+            given["position_ids"][-1] = reach
+    else:
+        given["input_ids"] = ids.expand(-1, position + 1)
+    tokens = given["input_ids"].shape[1]
+    met = _Met(layers_of(model), plain, states, tokens)
     with torch.no_grad(), met:
-        model(input_ids=ids, position_ids=places, use_cache=False)
+        model(**given, use_cache=False)
     return met
+
+
+def _takes_positions(model: Any) -> bool:
+    return "position_ids" in inspect.signature(model.forward).parameters
 
 
 def rotating_layers(model: Any) -> list[int] | None:
@@ -267,35 +294,43 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
         UnsupportedModelError: if queries and keys cannot be met.
     """
     name = type(model).__name__
-    if "position_ids" not in inspect.signature(model.forward).parameters:
+    if not layers_of(model):
         raise UnsupportedModelError(
-            f"{name}: has no rotary positions that can be measured: it takes no "
-            f"position_ids; {WOULD_WORK}"
+            f"{name}: has no attention, and so no rotary positions; {WOULD_WORK}"
         )
     draw = torch.Generator().manual_seed(1)
     count = model.get_input_embeddings().num_embeddings
-    shapes = _met(model, torch.ones((2, 1), dtype=torch.long), 0, reach=reach).found
-    queries = [q for pairs in shapes.values() for q, _ in pairs]
+    steps = sorted({*(step for step in STEPS if step < length), length - 1} - {0})
+    if not _takes_positions(model):
+        steps = [step for step in steps if step < LONGEST]
+    few = torch.ones((2, 1), dtype=torch.long)
+    start = _met(model, few, 0, reach=reach)
+    if not start.found:
+        raise UnsupportedModelError(f"{name}: {UNMET}; {WOULD_WORK}")
+    if all(_unmoved(start, model, few, step, reach) for step in steps):
+        widths = {layer: pairs[0][0].shape[-1] for layer, pairs in start.found.items()}
+        return [
+            Rotation(layer, widths[layer], factor=1.0)
+            if layer in widths
+            else Rotation(layer, 0, fault=UNMET)
+            for layer in sorted({*layers_of(model).values()})
+        ]
+    queries = [q for pairs in start.found.values() for q, _ in pairs]
     # Twice as many rows, one for each head, as a head has channels.
     rows = max([0, *(4 * q.shape[-1] ** 2 // q.numel() for q in queries)]) + 16
-    ids = torch.randint(min(2, count - 1), count, (rows, 1), generator=draw)
-    steps = sorted({*(step for step in STEPS if step < length), length - 1} - {0})
+    least = min(2, count - 1)
+    tokens = least + torch.randperm(count - least, generator=draw)
+    ids = tokens[torch.arange(rows) % len(tokens), None]
     start = _met(model, ids, 0, reach=reach)
     still, states = start.found, start.states
     plain = _met(model, ids, steps[0], plain=True, reach=reach, states=states)
     moved = {
         step: _met(model, ids, step, reach=reach, states=states).found for step in steps
     }
-    if not still:
-        raise UnsupportedModelError(
-            f"{name}: has no products of queries and keys that can be measured; "
-            f"{WOULD_WORK}"
-        )
     found = []
     for layer in sorted({*layers_of(model).values()}):
         if layer not in still:
-            fault = "has no products of queries and keys"
-            found.append(Rotation(layer, 0, fault=fault))
+            found.append(Rotation(layer, 0, fault=UNMET))
             continue
         counts = {len(one[layer]) for one in (still, plain.found, *moved.values())}
         made = [
@@ -312,6 +347,20 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
             made = [Rotation(layer, made[0].width, fault=fault)]
         found.append(replace(made[0], scale=start.scales.get(layer)))
     return found
+
+
+def _unmoved(start: _Met, model: Any, ids: Tensor, position: int, reach: int) -> bool:
+    """Return whether no layer gives queries and keys that depend on the position."""
+    moved = _met(model, ids, position, reach=reach, states=start.states).found
+    return moved.keys() == start.found.keys() and all(
+        len(pairs) == len(moved[layer])
+        and all(
+            torch.equal(before, after)
+            for pair, other in zip(pairs, moved[layer], strict=True)
+            for before, after in zip(pair, other, strict=True)
+        )
+        for layer, pairs in start.found.items()
+    )
 
 
 def _same(one: Rotation, other: Rotation) -> bool:
@@ -363,6 +412,8 @@ def _rotation(
                 fault = f"changes {what} with the position otherwise than by a rotation"
                 if _off(size * would, after) < EXACT:  # as keys, up to a factor
                     fault = SCALED
+                elif _weighted((base[0], q), (base[1], k)):
+                    fault = WEIGHTED
                 return Rotation(layer, width, fault=fault)
         solved[step] = made.T
     at_start = solved[0] - solved[0].diag().diag()
@@ -408,6 +459,29 @@ def _rotation(
     if _holds(made, solved):
         return made
     return Rotation(layer, width, fault="turns queries by more than fixed frequencies")
+
+
+def _weighted(queries: Pair, keys: Pair) -> bool:
+    """Return whether queries rotate as keys do, but for weights of their channels.
+
+    With the angle `a` of keys and weights `w`, query channel `i` becomes
+    `cos(a) q[i] - sin(a) w[i] / w[j] q[j]`. Weights cancel in the product of a pair.
+
+    Args:
+        queries: `(row, channel)` before and after.
+        keys: the same; their own weights cancel too.
+    """
+    before, after = keys
+    own = torch.linalg.lstsq(before, after).solution
+    if not _off(before @ own, after) < EXACT:
+        return False
+    cosines, product = own.diag(), own * own.T
+    sines, partner = (product - product.diag().diag()).min(dim=1)
+    if not _off(cosines.square() - sines, torch.ones_like(sines)) < EXACT:
+        return False
+    before, after = queries
+    left = after - before * cosines
+    return _off(left * left[:, partner], sines * before * before[:, partner]) < EXACT
 
 
 def _off(made: Tensor, own: Tensor) -> float:

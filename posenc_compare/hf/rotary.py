@@ -5,18 +5,20 @@ keys is measured, the scheme that its configuration states is compared with that
 then the logits under both.
 """
 
+import inspect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.measure import EXACT, Rotation, rotations
-from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.measure import EXACT, UNMET, Rotation, rotations
+from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.proof import proof
 from posenc_compare.hf.served import PROVED
 from posenc_compare.hf.tiny import tiny
@@ -44,6 +46,7 @@ RULES: dict[str, tuple[str, dict[str, str]]] = {
         {"factor": "factor", "original": "original_max_position_embeddings"},
     ),
 }
+SHARED = "shared_kv_states"  # keys and values of another model, which is drafted for
 BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
 
 
@@ -114,11 +117,9 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
     within = min([*limits, length])
     first = rotations(model, within)
     if not any(one.pairs for one in first):
-        faults = [one.fault for one in first if one.fault]
-        why = f" that can be measured: it {faults[0]}" if faults else ""
-        raise UnsupportedModelError(
-            f"{type(model).__name__}: has no rotary positions{why}"
-        )
+        faults = [one.fault for one in first if one.fault not in ("", UNMET)]
+        why = faults[0] if faults else "has no rotary positions"
+        raise UnsupportedModelError(f"{type(model).__name__}: {why}; {WOULD_WORK}")
     rows = _rows(first, config, model, within, len(first))
     if limits:
         beyond = length if length > within else 2 * within
@@ -145,11 +146,23 @@ def _check_kind(config: Any) -> None:
         raise UnsupportedModelError(
             f"{name}: reads several texts; one of its language models alone would work"
         ) from error
-    if text is not config:
+    if type(config) in CAUSAL and SHARED in _arguments(CAUSAL[type(config)]):
         raise UnsupportedModelError(
-            f"{name}: reads more than text; the configuration of its language model "
-            f"alone ({text.model_type}) would work"
+            f"{name}: drafts for another model, whose states and keys it reads; the "
+            f"configuration of that model would work"
         )
+    if text is not config:
+        alone = (
+            f"the configuration of its language model alone ({text.model_type})"
+            if type(text) in CAUSAL
+            else "the configuration of a causal model of text alone"
+        )
+        raise UnsupportedModelError(f"{name}: reads more than text; {alone} would work")
+
+
+def _arguments(kind: Any) -> Container[str]:
+    """Return the arguments of the forward pass of a class of models."""
+    return inspect.signature(kind.forward).parameters
 
 
 def _stated(config: Any) -> list[dict[str, Any]]:
@@ -283,7 +296,10 @@ def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
             continue
         found.append((apart, rule, variant))
     if not found:
-        why = faults[0] if faults else "states no rule that rope here has"
+        whole = any(given.get("truncate") is False for given in _stated(config))
+        why = "states truncate=False, and yarn of rope here rounds to whole pairs"
+        why = why if whole else "states no rule that rope here has"
+        why = faults[0] if faults else why
         return replace(row, reason=why)
     apart, rule, variant = min(found, key=lambda each: each[0])
     why = ""

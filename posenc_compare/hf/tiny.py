@@ -6,10 +6,12 @@ decides the rotation stay.
 
 import copy
 import math
+from collections import Counter
 from typing import Any
 
 import torch
 from torch import nn
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from posenc_compare.hf.measure import layers_of
@@ -60,6 +62,11 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
     Raises:
         UnsupportedModelError: if no such model can be built.
     """
+    if kind is AutoModelForCausalLM and type(config) not in CAUSAL:
+        raise UnsupportedModelError(
+            f"{config.model_type}: must be a type of causal models that transformers "
+            f"knows, and is none; {WOULD_WORK}"
+        )
     why = ""
     with torch.random.fork_rng(devices=[]):
         for heads in (4, 2, 0):
@@ -72,14 +79,19 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
             whole = _from_config(copy.deepcopy(config), kind)
     except Exception as error:  # whatever a model makes of its configuration
         raise UnsupportedModelError(
-            f"{config.model_type}: transformers builds no model of this configuration, "
-            f"as some of its sizes are not stated; the config.json of a checkpoint "
-            f"would work"
+            f"{config.model_type}: transformers builds no model of this configuration; "
+            f"the config.json of a checkpoint would work"
         ) from error
-    if not layers_of(whole):
+    numbers = Counter((type(m), n) for m, n in layers_of(whole).items())
+    if not numbers:
         raise UnsupportedModelError(
             f"{config.model_type}: has no attention, and so no rotary positions; "
             f"{WOULD_WORK}"
+        )
+    if max(numbers.values()) > 1:
+        raise UnsupportedModelError(
+            f"{config.model_type}: has several transformers, each with a layer 0, and "
+            f"one alone can be described; {WOULD_WORK}"
         )
     raise UnsupportedModelError(
         f"{config.model_type}: must make a small model that reads one token, so that "
@@ -256,7 +268,8 @@ def _drawn(model: Any, dtype: torch.dtype) -> Any:
         for weight in model.parameters():
             if weight.dim() > 1:
                 spread = SPREAD / math.sqrt(weight.shape[-1])
-                weight.normal_(0, spread, generator=draw)
+                if weight.requires_grad:  # a table of sinusoids stays
+                    weight.normal_(0, spread, generator=draw)
             else:  # a norm that takes the mean off leaves one direction out
                 weight += torch.randn(weight.shape, generator=draw) / 4
     return model

@@ -77,7 +77,7 @@ def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(finished, root) -> 
 def test_undefined_lengths_are_named_not_blank(finished) -> None:
     out, _, done = finished
     assert "not defined beyond 8" in (out / "table.md").read_text()
-    assert "not defined" in done.stdout
+    assert "undefined" in done.stdout
 
 
 def test_every_number_leads_to_a_record(finished) -> None:

@@ -242,7 +242,7 @@ WRITERS = {
     "analysis/engine/scheduler.py": {"_publish: write"},  # of its store
     # Tables, plots and the report.
     "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
-    "analysis/show/plots/__init__.py": {"draw_all: mkdir", "draw_all: write_file"},
+    "analysis/show/plots/drawing.py": {"draw_all: mkdir", "draw_all: write_file"},
     "analysis/show/report.py": {"write_report: write_file"},
     "cli/show.py": {"_draw: write_file"},
 }

@@ -424,8 +424,8 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_has(
         assert process.returncode == 130
         assert gone_within([worker], 0.5)
         assert f"stopped by {number.name}: 1 of 1 cells are missing" in err
-        (told,) = [line for line in err.splitlines() if line.startswith("to go on: ")]
-        assert told.startswith("to go on: posenc-compare run --schemes=slow")
+        (line,) = [line for line in err.splitlines() if line.startswith("to go on: ")]
+        assert line.startswith("to go on: posenc-compare run --schemes=slow")
         (step,) = checkpointed(tmp_path / "run").values()
         assert reached < step < 160
         reached = step

@@ -429,14 +429,22 @@ def test_a_record_of_another_schema_is_named_and_computed_again(
     store: Store, schema: int
 ) -> None:
     path_of(store).write_bytes(sealed(with_schema(schema=schema)))
-    says = "1 records of another version, whose schema is not 3, left out: "
-    says += f"{KEY}.json; run again, or use the version that wrote them"
+    says = "1 records that another version of this package wrote left out: "
+    says += f"{KEY}.json; run again, or use that version"
     with pytest.warns(UserWarning, match=says):
         assert len(load_records(store.folder)) == 1
     reader = Store(store.folder)
     assert list(missing([CELL, OTHER], reader)) == [KEY]
     assert (reader.damaged, reader.set_aside()) == ([], [f"{KEY}.json"])
     assert len(list(store.quarantine.iterdir())) == 1
+
+
+def test_a_record_of_version_0_1_0_is_named(store: Store) -> None:
+    spec = {n: v for n, v in body()["spec"].items() if n != "numbers"}
+    key = store.write(body(spec=spec))
+    says = f"1 records that another version of this package wrote left out: {key}.json"
+    with pytest.warns(UserWarning, match=says):
+        assert len(load_records(store.folder)) == 1
 
 
 # Files that are not files

@@ -79,7 +79,7 @@ WAYS = {
     "no_code": ("failed", "no_code of mine"),
     "realtime": ("lost", "killed: signal 40"),
     "pause": ("lost", "timeout: no progress in 8 s"),
-    "infinite": ("failed", "protocol: unexpected answer"),
+    "infinite": ("failed", "protocol: record.provenance.facts.seconds is missing or"),
     "no_error": ("failed", "protocol: record.error is missing"),
     "lost_no_error": ("failed", "protocol: record.error is missing"),
     "seconds": ("failed", "protocol: record.provenance.seconds is missing or not"),

@@ -183,6 +183,21 @@ def test_codes_that_are_all_equal_have_no_residual(
         assert (row.value, row.note) == (None, "all codes are equal")
 
 
+def test_a_note_stands_below_four_positions_for_each_channel() -> None:
+    for width, note in (
+        (64, "224 positions for 64 channels: noise has 1.18"),
+        (56, ""),
+    ):
+        probe = Probe(width=width, heads=4, positions=512)
+        (noise,) = (
+            row
+            for row in shift_linearity(Variant("learned"), probe, Progress()).rows
+            if row.quantity == "linear_residual_of_noise"
+        )
+        # Of 448 that can move by 64, half are fitted: 1 + 64 / (224 - 64 - 1).
+        assert noise.note == note
+
+
 def test_rounding_is_that_of_sums_over_the_longer_side_for_each_channel() -> None:
     for shape in ((256, 8), (8, 256)):
         codes = torch.zeros(shape, dtype=torch.float64)

@@ -88,7 +88,7 @@ def cells(corpus: Path) -> Iterator[Cell]:
             for scheme in TRAINED if name == "extrapolation" else ("rope",):
                 yield Cell(Variant(scheme), name, language, 1)
     for task, entry in TASKS.entries().items():
-        if task != "language" and "axes" not in entry.facts:
+        if task != "language" and entry.facts.get("axes", 1) == 1:
             sizes = {**SIZES, "length": max(32, entry.facts.get("length", 32))}
             text = commands if entry.facts.get("needs_file") else corpus
             setting = Training(task=task, steps=2, corpus=str(text), **sizes)

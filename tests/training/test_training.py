@@ -547,15 +547,15 @@ def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None
 
 def test_presets_are_as_large_as_promised() -> None:
     seeds = {name: preset.seeds for name, preset in PRESETS.items()}
-    assert seeds == {"quick": 3, "survey": 6, "standard": 6, "gpu": 10}
+    assert seeds == {"quick": 6, "survey": 6, "standard": 6, "gpu": 10}
     quick = PRESETS["quick"].training
-    assert (quick.layers, quick.width, quick.length, quick.steps) == (2, 128, 64, 150)
+    assert (quick.layers, quick.width, quick.length, quick.steps) == (2, 64, 32, 300)
     survey, standard = PRESETS["survey"].training, PRESETS["standard"].training
     assert (survey.layers, survey.length, survey.steps) == (2, 128, 1500)
     assert standard == replace(survey, steps=6000)
     gpu = PRESETS["gpu"].training
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype) == (6, 384, 512, "bfloat16")
-    assert quick.test_lengths == [64, 128, 256, 512]
+    assert quick.test_lengths == [32, 64, 128, 256, 512]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """Numbers as measures return them: rows, the facts of their quantities, and views."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
-
-from posenc_compare.analysis.core.canonical import Json
 
 Better = Literal["lower", "higher", "neither"]
 Array = None | float | Sequence["Array"]
@@ -39,14 +37,6 @@ class Quantity:
         """Return what stands above its numbers."""
         return self.title or self.name
 
-    def stored(self, view: "View | None") -> dict[str, Json]:
-        """Return what a record says of it and its view, as `Record.from_json` reads it.
-
-        Whether it is repeatable goes without saying where it is.
-        """
-        facts: dict[str, Json] = {**asdict(self), "headline": view and view.stored()}
-        return {n: v for n, v in facts.items() if n != "repeatable" or not v}
-
 
 @dataclass(frozen=True)
 class Headline:
@@ -62,10 +52,6 @@ class Headline:
     case: str = ""
     x: float | None = None
 
-    def stored(self) -> Json:
-        """Return how a record says so."""
-        return [self.case, self.x]
-
 
 @dataclass(frozen=True)
 class Curve:
@@ -75,10 +61,6 @@ class Curve:
     """
 
     quantity: Quantity
-
-    def stored(self) -> Json:
-        """Return how a record says so."""
-        return "curve"
 
 
 @dataclass(frozen=True)
@@ -94,10 +76,6 @@ class ByCase:
     quantity: Quantity
     of: Quantity | None = None
 
-    def stored(self) -> Json:
-        """Return how a record says so."""
-        return {"cases_of": self.of.name if self.of else None}
-
 
 @dataclass(frozen=True)
 class Floor:
@@ -110,10 +88,6 @@ class Floor:
 
     quantity: Quantity
     of: Quantity
-
-    def stored(self) -> Json:
-        """Return how a record says so."""
-        return {"floor_of": self.of.name}
 
 
 View = Headline | Curve | ByCase | Floor

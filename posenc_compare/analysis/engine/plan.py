@@ -144,10 +144,14 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
 
 
 def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
-    """Return the cells by key in an order of this run's own, the small ones first.
+    """Return the cells by key, seed by seed and the small ones of a seed first.
 
-    Runs that share a folder so seldom compute the same cell at the same time.
+    The rest of the order is this run's own: runs that share a folder then seldom
+    compute the same cell at the same time.
     """
-    keys = sorted(cells, key=lambda key: secrets.randbits(64))
-    keys.sort(key=lambda key: place_of(cells[key].setting.kind))
-    return {key: cells[key] for key in keys}
+
+    def place(key: str) -> tuple[int, int, int]:
+        setting = cells[key].setting
+        return setting.seed, place_of(setting.kind), secrets.randbits(64)
+
+    return {key: cells[key] for key in sorted(cells, key=place)}

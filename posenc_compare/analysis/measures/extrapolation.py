@@ -182,7 +182,7 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
     at_places: list[float] = []
     for length in setting.test_lengths:
         batch = task.test(length)
-        others = schemes_for_length(model.own, length)
+        others = schemes_for_length(model.own, length) if setting.tests == "all" else {}
         for case, schemes in {"": model.own, **others}.items():
             quantity = scoring.read if case else scoring.score
             found, note = _tested(tests, batch, case, schemes, progress)
@@ -205,7 +205,8 @@ def extrapolation(variant: Variant, setting: Training, progress: Progress) -> Re
         for name, floor in task.floors(length).items():
             value = float(by_place(floor, batch).mean())
             rows.append(Row(scoring.floor.name, value, length, name))
-    _slide(scores, task, setting, tests, model.own, progress)
+    if setting.tests == "all":
+        _slide(scores, task, setting, tests, model.own, progress)
     rows += scores.rows(notes) if scoring is BITS else accuracy_rows(means)
     arrays: dict[str, Any] = {
         f"position_{score.removesuffix('_per_byte')}": at_places,

@@ -63,7 +63,7 @@ def label_settings(
         labelled.append(replace(record, label=label, settings=tuple(differing)))
     for name, what in CODE.items():
         if name in {group[-1] for group in several}:
-            warn(f"records of {what}: labels tell them apart by [{name}=...]")
+            warn(f"records of {what}: labels name each by [{name}=...]")
     if processors := _processors(records):
         warn(f"records of processors that calculate differently: {processors}")
     other = [r for r in records if r.provenance.facts.get("resumed_elsewhere")]

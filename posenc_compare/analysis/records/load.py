@@ -19,7 +19,7 @@ from posenc_compare.analysis.records.labels import (
 )
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.selection import Selection
-from posenc_compare.analysis.records.store import SCHEMA, Store
+from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint
 
@@ -120,8 +120,8 @@ def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
         (store.damaged, "damaged records", "the same run computes them again"),
         (
             store.outdated,
-            f"records of another version, whose schema is not {SCHEMA},",
-            "run again, or use the version that wrote them",
+            "records that another version of this package wrote",
+            "run again, or use that version",
         ),
     ):
         if count:

@@ -94,7 +94,7 @@ class Spec:
 
 
 def measured(measure: str, task: str) -> str:
-    """Return what is said of a cell: its measure, with a task that is not language."""
+    """Return the name of a measure, with that of a task that is not language."""
     return measure if task in ("", "language") else f"{measure} on {task}"
 
 
@@ -192,7 +192,7 @@ class Record:
             "error": self.error,
             "trace": list(self.trace),
             "quantities": {
-                name: quantity.stored(self.views.get(name))
+                name: _stored(quantity, self.views.get(name))
                 for name, quantity in self.quantities.items()
             },
             "rows": [asdict(row) for row in self.rows],
@@ -286,6 +286,22 @@ def _is_array(value: object) -> bool:
     if isinstance(value, list):
         return all(map(_is_array, value))
     return value is None or _is_number(value)
+
+
+def _stored(quantity: Quantity, view: View | None) -> dict[str, Json]:
+    """Return the facts of a quantity for a record; `repeatable` only where false."""
+    headline: Json = None
+    match view:
+        case Headline():
+            headline = [view.case, view.x]
+        case Curve():
+            headline = "curve"
+        case ByCase():
+            headline = {"cases_of": view.of.name if view.of else None}
+        case Floor():
+            headline = {"floor_of": view.of.name}
+    facts: dict[str, Json] = {**asdict(quantity), "headline": headline}
+    return {n: v for n, v in facts.items() if n != "repeatable" or not v}
 
 
 def _view(headline: Any, name: str, quantities: dict[str, Quantity]) -> View | None:

@@ -45,7 +45,7 @@ class Store:
     Attributes:
         damaged: names of files that `read` found damaged, and of what is damaged in
             the packed file.
-        outdated: names of files and packed records of another schema.
+        outdated: names of files and packed records that another version wrote.
 
     Raises:
         StoreError: if the folder is a file, or cannot be reached.
@@ -170,7 +170,8 @@ class Store:
             except (ValueError, KeyError, TypeError, RecursionError):
                 self.damaged.append(what)
                 continue
-            if body["schema"] == SCHEMA:
+            # Version 0.1.0 wrote this schema, with keys of other parts.
+            if body["schema"] == SCHEMA and "numbers" in body["spec"]:
                 return text, {**body, "key": key}
             self.outdated.append(what)
         return None

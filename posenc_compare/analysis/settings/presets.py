@@ -24,7 +24,17 @@ class Preset:
 SURVEY = Training(length=128, steps=1500, learning_rate=4e-3, test_bytes=65_536)
 PRESETS: dict[str, Preset] = {
     "quick": Preset(
-        Training(steps=150, longest=8, test_bytes=4096), seeds=3, by_task=False
+        Training(
+            width=64,
+            length=32,
+            steps=300,
+            batch=8,
+            learning_rate=0.012,
+            test_bytes=8192,
+            tests="lengths",
+        ),
+        seeds=6,
+        by_task=False,
     ),
     "survey": Preset(SURVEY, seeds=6),
     "standard": Preset(replace(SURVEY, steps=6000), seeds=6),

@@ -100,6 +100,10 @@ class Network:
         32_768, "Held-out tokens per test length.", unit="tokens", low=1, high=1 << 40
     )
     split: Split = setting("test", "Held-out documents to test on.")
+    tests: Literal["all", "lengths"] = setting(
+        "all",
+        "Tests: by length alone, or also in sliding windows and under other scalings.",
+    )
     dtype: Literal["float32", "bfloat16"] = setting(
         "float32", "Precision of training; bfloat16 uses autocast.", caption="in {}"
     )

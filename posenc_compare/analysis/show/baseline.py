@@ -1,7 +1,7 @@
 """Differences of trained schemes from one of them, seed by seed."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,23 +10,20 @@ from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.columns import Chosen
 from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import (
-    Mean,
     means_of,
     of_headline,
     of_quantity,
     values_of,
     views_of,
 )
+from posenc_compare.analysis.show.ranking import Column, by_family
 from posenc_compare.analysis.show.setting import setting_line, texts_of
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.errors import ConfigError
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
 from posenc_compare.validate import hint
-
-Column = Mapping[str, Mean]
 
 
 def baseline_tables(
@@ -127,9 +124,11 @@ def _table(
         _cells(column, labels, baseline, sign, others) for column in columns.values()
     ]
     lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
+    common = {k: max(column[k].n for column in cells) for k in sorted(labels)}
+    few = [label for label, count in common.items() if 0 < count < FEWEST]
     if seeds < FEWEST:
         lines = [f"{quantity.better} is better; no p: {seeds} seeds, {FEWEST} needed"]
-    elif few := _few(columns.values(), sorted({*labels} - others), baseline):
+    elif few:
         lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
         f"{title}: difference from {baseline}",
@@ -139,17 +138,6 @@ def _table(
         tuple(lines),
         note=f"with half width of its {LEVEL:.0%} interval; seeds that are better; p",
     )
-
-
-def _few(columns: Iterable[Column], labels: list[str], baseline: str) -> list[str]:
-    """Return the schemes that share seeds with the baseline, and never enough."""
-    most = dict.fromkeys(labels, 0)
-    for column in columns:
-        for label in labels:
-            if label in column and baseline in column:
-                common = column[label].values.keys() & column[baseline].values.keys()
-                most[label] = max(most[label], len(common))
-    return [label for label, seeds in most.items() if 0 < seeds < FEWEST]
 
 
 def _cells(

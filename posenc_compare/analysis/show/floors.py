@@ -7,7 +7,6 @@ import numpy as np
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.means import Mean, means_of, values_of
-from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
 
@@ -69,13 +68,7 @@ def _floor(means: list[Mean], several: bool) -> FloorMean:
         shared = tuple(part for part in shared if part in mean.settings)
     if several and shared:
         name = f"{name} [{', '.join(shared)}]"
-    mean = replace(
-        means[0],
-        scheme=name,
-        values=dict(sorted(values.items())),
-        half_width=half_width([*values.values()]),
-        documents=0,
-    )
+    mean = replace(means[0], scheme=name).with_values(dict(sorted(values.items())))
     return FloorMean(mean, frozenset(one.scheme for one in means))
 
 

@@ -1,20 +1,16 @@
-"""Tables as text: on a terminal, in CSV and in Markdown; `latex` has them in LaTeX.
+"""Tables as text: on a terminal and in Markdown; `latex` has them in LaTeX.
 
 A table holds numbers until here. Names and messages in records are those of strangers:
 `clean` makes them harmless to read, once; the writers of each format escape what the
 format would act on.
 """
 
-import csv
-import io
-import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
 MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
 )
@@ -140,21 +136,6 @@ def as_markdown(tables: Iterable[Table]) -> str:
     return "\n".join("\n\n".join(part) + "\n" for part in parts)
 
 
-def csv_text(head: list[str], body: Iterable[Row]) -> str:
-    """Return CSV whose texts no spreadsheet takes for a formula; numbers stay."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(head)
-    rows = [[_guard(cell) for cell in row] for row in body]
-    form = {"lineterminator": "\n", "quoting": csv.QUOTE_NONNUMERIC}
-    csv.writer(text, **form).writerows(rows)
-    return text.getvalue()
-
-
-def unguard(cell: str) -> str:
-    """Return the text that `csv_text` was given."""
-    return cell.removeprefix("'")
-
-
 def markdown_table(
     head: list[str], body: Iterable[Row], best: Places = frozenset()
 ) -> str:
@@ -173,7 +154,3 @@ def markdown_table(
 def markdown(text: str) -> str:
     """Escape what Markdown and HTML would act on; `](` would be a link."""
     return text.translate(MARKDOWN).replace("](", r"\](")
-
-
-def _guard(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -1,55 +1,33 @@
-"""Means over seeds with their intervals, from records alone."""
+"""Means over seeds with their intervals, from records alone.
+
+A record of a curve may hold `document_bits`, the mean of every window at every x of the
+curve, and `window_documents`, the document that each window is from. A mean over seeds
+that read the same windows then has an interval over both.
+"""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from posenc_compare.analysis.core.quantities import Headline, View
+from posenc_compare.analysis.core.quantities import Array, Curve, Headline, Row, View
 from posenc_compare.analysis.core.sanitize import SHORT, clean
+from posenc_compare.analysis.records.load import DOCUMENTS
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.documents import Windows
 from posenc_compare.analysis.show.format import Cell
-from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.documents import crossed_half_width
+from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.rounding import rounded_away, settled
 
-SUMMARY = [
-    "scheme",
-    "family",
-    "measure",
-    "task",
-    "quantity",
-    "case",
-    "x",
-    "unit",
-    "mean",
-    "half_width",
-    "n",
-    "note",
-    "records",
-]
-
-
-Group = tuple[str, str, float | None, str]
-"""Quantity, case, x and unit of a number."""
-
-
+SAME = 1e-4  # relative; records keep five digits of a window, and all of their mean
+Floats = NDArray[np.float64]
+Frame = Any  # a pandas table; type checkers lose its methods after one step
 Views = dict[tuple[str, str], View]
 """By measure and quantity, in the order of display."""
-
-
-class Entry(NamedTuple):
-    """What one record says of a number."""
-
-    seed: int
-    value: float | None
-    note: str
-    key: str
 
 
 @dataclass(frozen=True)
@@ -98,8 +76,12 @@ class Mean:
     @property
     def over_seeds(self) -> Self:
         """Return it with the interval over seeds alone, whatever else is known."""
-        width = half_width([*self.values.values()])
-        return replace(self, half_width=width, documents=0)
+        return self.with_values(self.values)
+
+    def with_values(self, values: dict[int, float]) -> Self:
+        """Return the mean of other values, with their interval over seeds."""
+        width = half_width([*values.values()])
+        return replace(self, values=values, half_width=width, documents=0)
 
     @property
     def cell(self) -> Cell:
@@ -122,12 +104,13 @@ def means_of(records: Iterable[Record]) -> list[Mean]:
 
     A record without a result has one without values that says why.
     """
-    behind: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
+    behind: dict[tuple[object, ...], list[tuple[Record, Row]]] = defaultdict(list)
     for record in sorted(records, key=lambda r: r.spec.seed):  # for the last digit
         place = (record.label, record.family, record.measure, record.task)
-        behind[place].append(record)
-    found = [mean for some in behind.values() for mean in _of_measure(some)]
-    return sorted(found, key=_place)
+        for row in _rows(record):
+            point = (row.quantity, row.case, row.x is None, row.x or 0.0)
+            behind[(*place, *point, _unit(record, row))].append((record, row))
+    return [_mean(behind[place]) for place in sorted(behind)]
 
 
 def views_of(records: Iterable[Record]) -> Views:
@@ -161,86 +144,96 @@ def of_headline(means: Iterable[Mean], measure: str, view: Headline) -> list[Mea
     ]
 
 
-def values_of(means: Sequence[Mean]) -> NDArray[np.float64]:
+def values_of(means: Sequence[Mean]) -> Floats:
     """Return the values of means, `(mean, seed)`; NaN where one lacks a seed."""
     seeds = sorted({seed for mean in means for seed in mean.values})
     return np.array([[mean.values.get(s, np.nan) for s in seeds] for mean in means])
 
 
-def summary(records: Iterable[Record]) -> pd.DataFrame:
-    """Return mean, half width of the 95 % interval and count over seeds.
-
-    `records` lists the keys of the records behind a row, `note` what they say.
-    """
-    rows = [
-        {
-            **vars(mean),
-            "mean": mean.mean,
-            "n": len(mean.values),
-            "records": " ".join(sorted(mean.records)),
-        }
-        for mean in means_of(records)
-    ]
-    frame = pd.DataFrame(rows, columns=SUMMARY)
-    return frame.astype(dict.fromkeys(("x", "mean", "half_width"), "float64"))
+def spread_note(seeds: int, documents: int = 0) -> str:
+    """Say what means and half widths in a table are, over so many seeds."""
+    if seeds == 1:
+        return "1 seed"
+    texts = f" and {documents} documents" if documents else ""
+    return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"
 
 
-def _entries(record: Record) -> Iterator[tuple[Group, "Entry"]]:
-    """Yield what a record says of every number, or why it has none."""
-    seed, key = record.spec.seed, record.key
-    if record.status != "ok":
-        note = f"{record.status}: {record.error}"
-        yield ("", "", None, ""), Entry(seed, None, note, key)
-        return
-    for row in record.rows:
-        unit = record.quantities[row.quantity].unit
-        group = (row.quantity, row.case, row.x, unit)
-        yield group, Entry(seed, row.value, row.note, key)
+def _rows(record: Record) -> tuple[Row, ...]:
+    """Return the numbers of a record, or a row that says why it has none."""
+    if record.status == "ok":
+        return record.rows
+    return (Row("", None, note=f"{record.status}: {record.error}"),)
 
 
-def _of_measure(records: list[Record]) -> Iterator[Mean]:
-    """Yield the means of records of one scheme, measure and task, given by seed."""
-    windows = Windows(record for record in records if record.status == "ok")
-    groups: dict[Group, list[Entry]] = defaultdict(list)
-    for record in records:
-        for group, entry in _entries(record):
-            groups[group].append(entry)
-    first = records[0]
-    for (quantity, case, x, unit), entries in groups.items():
-        values = {e.seed: float(e.value) for e in entries if e.value is not None}
-        place = (quantity, math.nan if x is None else float(x))
-        documents = windows.documents(place, values) if not case else 0
-        yield Mean(
-            first.label,
-            first.family,
-            first.source,
-            first.measure,
-            first.task,
-            quantity,
-            case,
-            place[1],
-            unit,
-            values,
-            windows.half_width(place, values)
-            if documents
-            else half_width([*values.values()]),
-            documents,
-            "; ".join(dict.fromkeys(entry.note for entry in entries if entry.note)),
-            tuple(entry.key for entry in entries),
-            first.settings,
-        )
+def _unit(record: Record, row: Row) -> str:
+    return record.quantities[row.quantity].unit if row.quantity else ""
 
 
-def _place(mean: Mean) -> tuple[object, ...]:
-    on_curve = not math.isnan(mean.x)
-    return (
-        mean.scheme,
-        mean.family,
-        mean.measure,
-        mean.task,
-        mean.quantity,
-        mean.case,
-        not on_curve,
-        mean.x if on_curve else 0.0,
-        mean.unit,
+def _mean(behind: list[tuple[Record, Row]]) -> Mean:
+    """Return the mean of a number of one scheme, given by seed."""
+    record, row = behind[0]
+    known = [(r, one) for r, one in behind if one.value is not None]
+    values = {r.spec.seed: float(one.value or 0.0) for r, one in known}
+    documents, width = _over_documents(known)
+    return Mean(
+        record.label,
+        record.family,
+        record.source,
+        record.measure,
+        record.task,
+        row.quantity,
+        row.case,
+        math.nan if row.x is None else float(row.x),
+        _unit(record, row),
+        values,
+        width if documents else half_width([*values.values()]),
+        documents,
+        "; ".join(dict.fromkeys(one.note for _, one in behind if one.note)),
+        tuple(r.key for r, _ in behind),
+        record.settings,
     )
+
+
+def _over_documents(known: list[tuple[Record, Row]]) -> tuple[int, float]:
+    """Return how many documents all seeds read, and the half width over both.
+
+    It is 0 if they did not read the same ones, or only one, whose choice nothing tells
+    of.
+    """
+    found = [windows for one in known if (windows := _windows(*one))]
+    if not found or len(found) < len(known):
+        return 0, math.nan
+    first = found[0][1]
+    count = len(np.unique(first))
+    if count < 2 or not all(np.array_equal(first, owners) for _, owners in found):
+        return 0, math.nan
+    return count, crossed_half_width(np.array([scores for scores, _ in found]), first)
+
+
+def _windows(record: Record, row: Row) -> tuple[Floats, Floats] | None:
+    """Return the scores of the windows behind a point, and their documents.
+
+    Of several curves of a record, windows belong to the one whose numbers are their
+    means.
+    """
+    scores, owners = map(record.arrays.get, DOCUMENTS)
+    view = record.views.get(row.quantity)
+    if row.case or not isinstance(view, Curve) or not isinstance(scores, list):
+        return None
+    own = [r for r in record.rows if r.quantity == row.quantity and not r.case]
+    points = sorted({r.x for r in own if r.x is not None})
+    documents = _numbers(owners)
+    if row.x is None or not len(documents) or points.index(row.x) >= len(scores):
+        return None
+    bits = _numbers(scores[points.index(row.x)])
+    if len(bits) != len(documents):
+        return None
+    near = math.isclose(bits.mean(), row.value or 0.0, rel_tol=SAME)
+    return (bits, documents) if near else None
+
+
+def _numbers(array: Array) -> Floats:
+    """Return a flat array of finite numbers; an empty one for anything else."""
+    values = array if isinstance(array, list) else []
+    fit = all(isinstance(v, int | float) and math.isfinite(v) for v in values)
+    return np.array(values if fit else [], np.float64)

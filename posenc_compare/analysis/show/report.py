@@ -20,21 +20,25 @@ from posenc_compare.analysis.core.files import write_file
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import Cell, Table, cell_text, number
-from posenc_compare.analysis.show.listing import by_family
-from posenc_compare.analysis.show.made_with import made_with, quantity_table
-from posenc_compare.analysis.show.plots import DPI, images
-from posenc_compare.analysis.show.tables import (
+from posenc_compare.analysis.show.about import (
     coverage,
+    made_with,
+    quantity_table,
+    scheme_table,
+    warnings_of,
+)
+from posenc_compare.analysis.show.format import Cell, Table, cell_text
+from posenc_compare.analysis.show.plots.drawing import DPI, images
+from posenc_compare.analysis.show.tables import (
     display_tables,
     task_tables,
     without_result,
 )
-from posenc_compare.analysis.show.verdict import best_of_tables, warnings_of
 from posenc_compare.errors import StoreError
 from posenc_compare.registry import PLOTS
 
 PACKAGE, FOLDER = "posenc_compare.analysis.show", "web"
+TABLES = 4  # whose best schemes are named
 INCH = 144  # pixels of a page for an inch of paper: text is read from further away
 
 
@@ -64,6 +68,46 @@ class Section:
     id: str
     table: Table
     plates: list[Plate]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best schemes of a table, in the last column that has any.
+
+    Attributes:
+        column: its heading.
+        names: of the schemes.
+        others: how many other schemes have a number in this column.
+        below: lines on schemes that do not beat a floor in this column.
+    """
+
+    column: str
+    names: list[str]
+    others: int
+    below: tuple[str, ...]
+
+
+def best_of_tables(tables: Sequence[Table]) -> dict[int, Best]:
+    """Return the best schemes of the first tables that have any, by their place."""
+    found = {place: best_of_table(table) for place, table in enumerate(tables)}
+    known = [(place, best) for place, best in found.items() if best]
+    return dict(known[:TABLES])
+
+
+def best_of_table(table: Table) -> Best | None:
+    """Return the best schemes of a table; None if no difference is significant."""
+    if not table.best:
+        return None
+    column = max(j for _, j in table.best)
+    cells = [row[column] for row in table.rows]
+    count = sum(
+        bool(family) and isinstance(cell, Cell) and cell.mean is not None
+        for cell, family in zip(cells, table.families, strict=True)
+    )
+    rows = [i for i, j in sorted(table.best) if j == column]
+    names = [cell_text(table.rows[i][0], table.seeds) for i in rows]
+    below = table.below.get(column, ())
+    return Best(table.head[column], names, count - len(names), below)
 
 
 def write_report(
@@ -130,7 +174,7 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         sections=sections,
         tasks=tasks,
         missing=without_result(records),
-        about=[_scheme_table(records), quantity_table(records), *made_with(records)],
+        about=[scheme_table(records), quantity_table(records), *made_with(records)],
     )
 
 
@@ -173,21 +217,6 @@ def policy(style: str, script: str) -> str:
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
         f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _scheme_table(records: list[Record]) -> Table:
-    """Return family, paper and cells of every scheme, by family and name."""
-    behind: dict[str, list[Record]] = {}
-    for record in records:
-        behind.setdefault(record.label, []).append(record)
-    labels = sorted(behind, key=lambda label: by_family(behind[label][0].family, label))
-    rows: list[list[str | Cell]] = []
-    for label in labels:
-        some = behind[label]
-        seconds = sum(record.provenance.seconds for record in some)
-        facts = [label, some[0].family, some[0].source, coverage(some)]
-        rows.append([*facts, number(seconds) if seconds else ""])
-    return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
 
 
 def _made(records: list[Record]) -> str:

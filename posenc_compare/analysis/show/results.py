@@ -16,10 +16,11 @@ from posenc_compare.analysis.records.load import Warn, load_records, sound
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.records.selection import Selection
 from posenc_compare.analysis.records.store import Store
+from posenc_compare.analysis.show.about import coverage
 from posenc_compare.analysis.show.format import Table, as_markdown
-from posenc_compare.analysis.show.long import long_table
+from posenc_compare.analysis.show.numbers import long_table
 from posenc_compare.analysis.show.report import write_report
-from posenc_compare.analysis.show.tables import coverage, display_tables, without_result
+from posenc_compare.analysis.show.tables import display_tables, without_result
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import PLOTS
 from posenc_compare.validate import hint

@@ -1,7 +1,7 @@
-"""What becomes of an order if a setting changes: a budget, a norm, a rate or a text.
+"""How rankings change with a setting: a budget, a norm, a rate or a text.
 
 Every outcome of trained networks has a table: schemes down, values of the setting
-across. Beneath it stand the order under each value, and the pairs of schemes of which
+across. Beneath it stand the ranking under each value, and the pairs of schemes of which
 one value claims an order and another has the opposite sign: these are undecided.
 """
 
@@ -11,23 +11,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from posenc_compare.analysis.core.quantities import Better, Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.listing import by_family
 from posenc_compare.analysis.show.means import (
+    Frame,
     Mean,
     failures,
     means_of,
     of_headline,
     of_quantity,
+    spread_note,
     views_of,
 )
-from posenc_compare.analysis.show.orders import Column, order_lines
+from posenc_compare.analysis.show.ranking import (
+    Column,
+    by_family,
+    order_lines,
+    ranking,
+)
 from posenc_compare.analysis.show.tasks import by_task, prefix
 from posenc_compare.registry import SCORES
-from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
 WIDE = 4  # values that have a column each
@@ -39,12 +46,12 @@ class Outcome:
 
     Attributes:
         heading: of the quantity, and where on its curve.
-        higher: whether the greater number is the better.
+        better: which end is.
         columns: means by scheme, by value of the setting.
     """
 
     heading: str
-    higher: bool
+    better: Better
     columns: dict[str, Column]
 
     @property
@@ -53,33 +60,25 @@ class Outcome:
 
         One that has no number under any value is left out.
         """
-        families: dict[str, str] = {}
-        count: Counter[str] = Counter()
-        known: set[str] = set()
-        for column in self.columns.values():
-            count.update(column.keys())
-            families |= {label: mean.family for label, mean in column.items()}
-            known |= {label for label, mean in column.items() if mean.values}
+        means = [mean for column in self.columns.values() for mean in column.values()]
+        families = {mean.scheme: mean.family for mean in means}
+        count = Counter(mean.scheme for mean in means)
+        known = {mean.scheme for mean in means if mean.values}
         labels = [label for label in families if count[label] > 1 and label in known]
         return sorted(labels, key=lambda label: by_family(families[label], label))
 
-    def array(self, value: str, labels: list[str]) -> np.ndarray:
-        """Return the numbers under a value, `(schemes, seeds)`; NaN where none is."""
-        seeds = sorted(
-            {
-                s
-                for c in self.columns.values()
-                for mean in c.values()
-                for s in mean.values
-            }
-        )
-        column = self.columns[value]
-        found = np.full((len(labels), len(seeds)), math.nan)
-        for place, label in enumerate(labels):
-            if label in column:
-                values = column[label].values
-                found[place] = [values.get(seed, math.nan) for seed in seeds]
-        return found
+    def numbers(self, value: str, labels: list[str]) -> Frame:
+        """Return the numbers under a value, schemes by seeds; NaN where none is."""
+        means = [mean for column in self.columns.values() for mean in column.values()]
+        seeds = sorted({seed for mean in means for seed in mean.values})
+        known = {k: mean.values for k, mean in self.columns[value].items()}
+        frame = pd.DataFrame.from_dict(known, orient="index")
+        return frame.reindex(index=labels, columns=seeds).astype(float)
+
+    def cell(self, value: str, label: str) -> Cell:
+        """Return the mean of a scheme under a value, with its interval over seeds."""
+        mean = self.columns[value].get(label)
+        return mean.over_seeds.cell if mean else Cell()
 
 
 def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Table]:
@@ -142,7 +141,7 @@ def _outcome(
         }
         for value, some in means.items()
     }
-    return Outcome(heading, view.quantity.better == "higher", columns)
+    return Outcome(heading, view.quantity.better, columns)
 
 
 def _side_by_side(by: str, outcome: Outcome) -> Table:
@@ -150,55 +149,53 @@ def _side_by_side(by: str, outcome: Outcome) -> Table:
     values, labels = list(outcome.columns), outcome.labels
     head = [*values]
     rows: list[list[str | Cell]] = [
-        [label, *(_cell(outcome.columns[value], label) for value in values)]
-        for label in labels
+        [label, *(outcome.cell(value, label) for value in values)] for label in labels
     ]
     if len(values) == 2:
         head.append("change")
-        first, last = (outcome.array(value, labels) for value in values)
-        for row, change in zip(rows, last - first, strict=True):
-            row.append(_mean(change))
-    columns = [
-        {k: m for k, m in column.items() if m.values and k in labels}
+        first, last = (outcome.numbers(value, labels) for value in values)
+        for row, change in zip(rows, (last - first).to_numpy(), strict=True):
+            row.append(_mean(change[np.isfinite(change)]))
+    rankings = [
+        ranking({k: m for k, m in column.items() if k in labels}, outcome.better)
         for column in outcome.columns.values()
     ]
-    ends: list[Better] = ["higher" if outcome.higher else "lower"] * len(values)
-    lines = [*order_lines(values, columns, ends), *_undecided(outcome)]
+    lines = [*order_lines(values, rankings), *_undecided(outcome)]
     return _table(by, outcome, head, rows, lines)
 
 
 def _best(by: str, outcome: Outcome) -> Table:
     """Return a table of the best value of each scheme, beside one that all share."""
     labels = outcome.labels
-    sign = -1 if outcome.higher else 1
-    means = {
-        value: sign * _means(outcome.array(value, labels)) for value in outcome.columns
-    }
-    table = np.array([*means.values()])
-    own = np.nanmin(table, axis=0)
-    best = [list(means)[place] for place in np.nanargmin(table, axis=0)]
-    whole = {value: some for value, some in means.items() if not np.isnan(some).any()}
-    if not whole:
-        own_best: list[list[str | Cell]] = [
-            [label, _cell(outcome.columns[value], label), value]
-            for label, value in zip(labels, best, strict=True)
+    sign = -1 if outcome.better == "higher" else 1
+    losses: Frame = pd.DataFrame(
+        {v: sign * outcome.numbers(v, labels).mean(axis=1) for v in outcome.columns}
+    )
+    best = losses.idxmin(axis=1)
+    whole = losses.dropna(axis=1)
+    if whole.empty:
+        own: list[list[str | Cell]] = [
+            [label, outcome.cell(best[label], label), best[label]] for label in labels
         ]
         line = "no value has all schemes, so that places cannot be compared"
-        return _table(by, outcome, ["own best", "at"], own_best, [line])
-    shared = min(whole, key=lambda value: float(whole[value].mean()))
-    before, after = _places(whole[shared]), _places(own)
-    common = outcome.columns[shared]
+        return _table(by, outcome, ["own best", "at"], own, [line])
+    shared = str(whole.mean().idxmin())
+    before = whole[shared].rank(method="first").astype(int)
+    after = losses.min(axis=1).rank(method="first").astype(int)
+    change = [
+        f"{one}" if one == other else f"{one} to {other} *"
+        for one, other in zip(before, after, strict=True)
+    ]
     rows: list[list[str | Cell]] = [
         [
             label,
-            _cell(common, label),
-            _cell(outcome.columns[best[i]], label),
-            best[i],
-            f"{before[i]}" if before[i] == after[i] else f"{before[i]} to {after[i]} *",
+            outcome.cell(shared, label),
+            outcome.cell(best[label], label),
+            best[label],
+            change[labels.index(label)],
         ]
-        for i, label in enumerate(labels)
+        for label in before.sort_values().index
     ]
-    rows.sort(key=lambda row: before[labels.index(str(row[0]))])
     line = (
         f"best on average over schemes: {shared}; * the place changes if each scheme "
         f"has its own best value"
@@ -207,12 +204,12 @@ def _best(by: str, outcome: Outcome) -> Table:
 
 
 def _undecided(outcome: Outcome) -> list[str]:
-    """Return a line on pairs whose order one value claims and another turns round."""
+    """Return a line on pairs whose order one value claims and another reverses."""
     common = set.intersection(*({*column} for column in outcome.columns.values()))
     labels = [label for label in outcome.labels if label in common]
     claims, signs = [], []
     for value in outcome.columns:
-        array = outcome.array(value, labels)
+        array = outcome.numbers(value, labels).to_numpy()
         p = adjusted_p(array)
         # Over the seeds that both schemes of a pair have, as in the test.
         sign = np.sign(np.nansum(array[:, None] - array, axis=2))
@@ -234,30 +231,12 @@ def _undecided(outcome: Outcome) -> list[str]:
     ]
 
 
-def _cell(column: Column, label: str) -> Cell:
-    return column[label].over_seeds.cell if label in column else Cell()
-
-
 def _mean(values: np.ndarray) -> Cell:
-    """Return the mean of paired differences over the seeds that have one."""
-    known = values[np.isfinite(values)]
-    if not len(known):
+    """Return the mean of paired differences."""
+    if not len(values):
         return Cell()
-    half = half_width(known)
-    return Cell(float(known.mean()), None if math.isnan(half) else half, len(known))
-
-
-def _means(array: np.ndarray) -> np.ndarray:
-    """Return the mean over the seeds that are there, NaN where none is."""
-    there = np.isfinite(array)
-    counts = there.sum(axis=1)
-    totals = np.where(there, array, 0.0).sum(axis=1)
-    return np.where(counts > 0, totals / np.maximum(counts, 1), math.nan)
-
-
-def _places(numbers: np.ndarray) -> list[int]:
-    """Return the place of each number, 1 for the smallest."""
-    return (np.argsort(np.argsort(numbers, kind="stable")) + 1).tolist()
+    half = half_width(values)
+    return Cell(float(values.mean()), None if math.isnan(half) else half, len(values))
 
 
 def _table(
@@ -275,7 +254,6 @@ def _table(
         for label, mean in column.items()
         if label in shown
     )
-    spread = f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds"
-    note = spread if seeds > 1 else "1 seed"
     name = f"{outcome.heading} by {by}"
+    note = spread_note(seeds)
     return Table(name, ["scheme", *head], rows, seeds, tuple(lines), note=note)

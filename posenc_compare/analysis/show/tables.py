@@ -19,44 +19,44 @@ from posenc_compare.analysis.core.quantities import (
     Curve,
     Floor,
     Headline,
-    View,
+    Quantity,
 )
 from posenc_compare.analysis.core.sanitize import clean
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.about import coverage
 from posenc_compare.analysis.show.columns import Chosen, Column, pointed
 from posenc_compare.analysis.show.floors import FloorMean, floor_lines, floors_of
 from posenc_compare.analysis.show.format import Cell, Table, as_markdown
 from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.listing import (
-    alike,
-    alike_throughout,
-    by_family,
-    same_lines,
-)
-from posenc_compare.analysis.show.long import as_csv, long_table
 from posenc_compare.analysis.show.means import (
     Mean,
-    Views,
     failures,
     means_of,
     of_headline,
     of_quantity,
-    summary,
+    spread_note,
     views_of,
 )
-from posenc_compare.analysis.show.orders import best_of, may_rank, order_lines
+from posenc_compare.analysis.show.numbers import as_csv, long_table, summary
+from posenc_compare.analysis.show.ranking import (
+    alike,
+    alike_throughout,
+    by_family,
+    may_rank,
+    order_lines,
+    ranking,
+    same_lines,
+)
 from posenc_compare.analysis.show.seconds import seconds_tables
 from posenc_compare.analysis.show.setting import SEVERAL, setting_line, texts_of
 from posenc_compare.analysis.show.tasks import (
     ACROSS,
-    FIRST,
     by_task,
     page_name,
     prefix,
     reciprocal_ranks,
 )
 from posenc_compare.errors import StoreError
-from posenc_compare.stats.intervals import LEVEL
 
 COLUMNS = 4  # quantities side by side in one displayed table
 # By kind of setting, in the order of display.
@@ -79,57 +79,31 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     """
     tasks, chosen = by_task(records), Chosen(columns)
     if len(tasks) > 1:
-        trained = _across(tasks, chosen)
+        found = _across(tasks, chosen)
     else:
-        trained = [
-            table
-            for task, some in tasks.items()
-            for table in (
-                *_tables(some, "training", chosen, task),
-                *seconds_tables(some, chosen),
-            )
-        ]
+        found = [one for task in tasks for one in _of_task(tasks, task, chosen)]
     kinds: dict[str, list[Record]] = {kind: [] for kind in TITLES}
     for record in records:
-        kind = str(record.spec.setting.get("kind"))
         if not record.task:
+            kind = str(record.spec.setting.get("kind"))
             kinds[kind if kind in kinds else "probe"].append(record)
-    rest = [
-        table for kind, own in kinds.items() for table in _tables(own, kind, chosen)
-    ]
+    found += [one for k, own in kinds.items() for one in Part(own, k, chosen).tables()]
     chosen.check()
-    return trained + rest
+    return found
 
 
 def task_tables(records: list[Record]) -> dict[str, list[Table]]:
     """Return the tables of each task by its name, if there are several tasks."""
-    every, tasks = Chosen(), by_task(records)
-    return {
-        task: _tables(some, "training", every, task) + seconds_tables(some, every)
-        for task, some in (tasks.items() if len(tasks) > 1 else ())
-    }
+    tasks = by_task(records)
+    if len(tasks) < 2:
+        return {}
+    return {task: _of_task(tasks, task, Chosen()) for task in tasks}
 
 
-def _tables(
-    records: list[Record], kind: str, chosen: Chosen, task: str = FIRST
-) -> list[Table]:
-    """Return the tables of the records of one kind of setting and one task."""
-    means, views = means_of(records), views_of(records)
-    tables = [
-        replace(table, name=f"{prefix(task)}{table.name}")
-        for (measure, _), view in views.items()
-        if (table := _table_of(view, measure, means, records, views, chosen, kind))
-    ]
-    headlines = (
-        _headline(view, measure, means, kind)
-        for (measure, name), view in views.items()
-        if isinstance(view, Headline)
-        and (of_quantity(means, measure, name) or failures(means, measure))
-    )
-    columns = chosen.of(headlines)
-    title = f"{prefix(task)}{TITLES[kind]}{_grid(records)}"
-    parts = range(0, len(columns), COLUMNS)
-    return tables + [_layout(title, columns[i : i + COLUMNS], records) for i in parts]
+def _of_task(tasks: dict[str, list[Record]], task: str, chosen: Chosen) -> list[Table]:
+    """Return the tables of a task."""
+    part = Part(tasks[task], "training", chosen, prefix(task))
+    return part.tables() + seconds_tables(tasks[task], chosen)
 
 
 def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
@@ -139,9 +113,10 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
         shown: dict[str, Column] = {}
         title = ""
         for task, records in tasks.items():
-            for (measure, quantity), view in views_of(records).items():
+            part = Part(records, "training", chosen)
+            for (measure, quantity), view in part.views.items():
                 if quantity == name and isinstance(view, Headline):
-                    column = _headline(view, measure, means_of(records), "training")
+                    column = part.headline(view, measure)
                     shown[task] = replace(column, name=task, arrow=False)
                     title = column.heading
         if not shown:
@@ -157,59 +132,97 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
     return tables
 
 
-def _table_of(
-    view: View,
-    measure: str,
-    means: list[Mean],
-    records: list[Record],
-    views: Views,
-    chosen: Chosen,
-    kind: str,
-) -> Table | None:
-    """Return the table that a view has of its own, or None."""
-    quantity = view.quantity
-    better = quantity.better if kind != "probe" else "neither"
-    read = of_quantity(means, measure, quantity.name)
-    mine = [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in read]
-    match view:
-        case Curve():
-            title = f"{pointed(quantity.heading, quantity.better)} by {quantity.x}"
-            labels = {record.label for record in records if record.measure == measure}
-            own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
-            own -= _without(mine)
-            floors = floors_of(
-                mean
-                for (name, _), other in views.items()
-                if name == measure and isinstance(other, Floor) and other.of == quantity
-                for mean in of_quantity(means, measure, other.quantity.name)
-            )
-            failed = failures(means, measure)
-            columns = chosen.of(_by_x(measure, mine, failed, better, floors))
-            if not columns or not (mine or failed):
-                return None
-            table = _layout(title, columns, records, own, ranked=True)
-            return replace(table, lines=(*table.lines, *_reasons(mine, own)))
-        case ByCase():
-            title = f"{pointed(quantity.heading, quantity.better)}, by {quantity.x}"
-            curve = of_quantity(means, measure, view.of.name) if view.of else []
-            mine = [*_as_trained(read, curve), *mine]
-            columns = chosen.of(_by_x(measure, mine, [], better))
-            if not mine or not columns:
-                return None
-            own = {mean.scheme for mean in mine}
-            return _layout(title, columns, records, own, ranked=True)
-    return None
+class Part:
+    """The records of one kind of setting and one task, and their tables.
+
+    Args:
+        records: of that kind and task.
+        kind: of the setting.
+        chosen: the columns that are asked for.
+        prefix: of titles.
+    """
+
+    def __init__(
+        self, records: list[Record], kind: str, chosen: Chosen, prefix: str = ""
+    ) -> None:
+        self.records, self.kind, self.chosen = records, kind, chosen
+        self.prefix = prefix
+        self.means, self.views = means_of(records), views_of(records)
+
+    def tables(self) -> list[Table]:
+        """Return the tables of curves and cases, and then those of headlines."""
+        found: list[Table] = []
+        headlines = []
+        for (measure, name), view in self.views.items():
+            match view:
+                case Curve():
+                    found += self.curve(view, measure)
+                case ByCase():
+                    found += self.by_case(view, measure)
+                case Headline():
+                    some = of_quantity(self.means, measure, name)
+                    if some or failures(self.means, measure):
+                        headlines.append(self.headline(view, measure))
+        columns = self.chosen.of(headlines)
+        title = f"{self.prefix}{TITLES[self.kind]}{_grid(self.records)}"
+        parts = range(0, len(columns), COLUMNS)
+        return [
+            *(replace(one, name=f"{self.prefix}{one.name}") for one in found),
+            *(_layout(title, columns[i : i + COLUMNS], self.records) for i in parts),
+        ]
+
+    def headline(self, view: Headline, measure: str) -> Column:
+        """Return the column of one row of a quantity; a trained one has an order."""
+        means = of_headline(self.means, measure, view)
+        means = failures(self.means, measure) + means
+        quantity = view.quantity
+        return Column(
+            quantity.heading, measure, means, self._better(quantity), arrow=True
+        )
+
+    def curve(self, view: Curve, measure: str) -> list[Table]:
+        """Return the table of a curve, if there is anything to show."""
+        quantity = view.quantity
+        read = of_quantity(self.means, measure, quantity.name)
+        mine, failed = _with_cases(read), failures(self.means, measure)
+        floors = floors_of(
+            mean
+            for (name, _), other in self.views.items()
+            if name == measure and isinstance(other, Floor) and other.of == quantity
+            for mean in of_quantity(self.means, measure, other.quantity.name)
+        )
+        columns = _by_x(measure, mine, failed, self._better(quantity), floors)
+        columns = self.chosen.of(columns)
+        if not columns or not (mine or failed):
+            return []
+        labels = {one.label for one in self.records if one.measure == measure}
+        own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
+        own -= _without(mine)
+        title = f"{pointed(quantity.heading, quantity.better)} by {quantity.x}"
+        table = _layout(title, columns, self.records, own, ranked=True)
+        return [replace(table, lines=(*table.lines, *_reasons(mine, own)))]
+
+    def by_case(self, view: ByCase, measure: str) -> list[Table]:
+        """Return the table of the cases of a quantity, if there are any."""
+        quantity = view.quantity
+        read = of_quantity(self.means, measure, quantity.name)
+        curve = of_quantity(self.means, measure, view.of.name) if view.of else []
+        mine = [*_as_trained(read, curve), *_with_cases(read)]
+        columns = _by_x(measure, mine, [], self._better(quantity))
+        columns = self.chosen.of(columns)
+        if not mine or not columns:
+            return []
+        title = f"{pointed(quantity.heading, quantity.better)}, by {quantity.x}"
+        own = {mean.scheme for mean in mine}
+        return [_layout(title, columns, self.records, own, ranked=True)]
+
+    def _better(self, quantity: Quantity) -> Better:
+        return quantity.better if self.kind != "probe" else "neither"
 
 
-def _headline(view: Headline, measure: str, means: list[Mean], kind: str) -> Column:
-    """Return the column of one row of a quantity; a trained one has an order."""
-    return Column(
-        view.quantity.heading,
-        measure,
-        failures(means, measure) + of_headline(means, measure, view),
-        view.quantity.better if kind != "probe" else "neither",
-        arrow=True,
-    )
+def _with_cases(means: list[Mean]) -> list[Mean]:
+    """Return means whose schemes are named with their case, if they have one."""
+    return [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in means]
 
 
 def _without(means: list[Mean]) -> set[str]:
@@ -263,17 +276,6 @@ def without_result(records: list[Record]) -> list[Table]:
         return []
     body: list[list[str | Cell]] = [[*row] for row in rows]
     return [Table("Cells without a result", head, body, note=coverage(records))]
-
-
-def coverage(records: Iterable[Record]) -> str:
-    """Say how many cells have a result, and what became of the others.
-
-    It reads like `1 of 2 cells ok, 1 lost`.
-    """
-    statuses = [record.status for record in records]
-    others = sorted(set(statuses) - {"ok"})
-    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
-    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
 
 
 def write_tables(
@@ -371,17 +373,16 @@ def _layout(
             labels.sort(key=lambda label: _rank(rows[label], better[-1]))
         headings = [column.name for column in columns]
         kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        one_text = len(texts_of(behind)) <= 1
-        if one_text:
-            lines += order_lines(headings, kept, better)
+        if len(texts_of(behind)) <= 1:
+            rankings = [*map(ranking, kept, better)]
+            lines += order_lines(headings, rankings)
+            best = [one.best if one else set() for one in rankings]
         else:
             lines.append(SEVERAL)
         lines += same_lines(same)
         floors = [column.floors for column in columns]
         below = floor_lines(headings, kept, floors, higher=better[-1] == "higher")
         lines += [line for some in below.values() for line in some]
-        if one_text:
-            best = [best_of(c, end) for c, end in zip(kept, better, strict=True)]
         shown = [
             {**c, **{name: floor.mean for name, floor in models.items()}}
             for c, models in zip(shown, floors, strict=True)
@@ -440,13 +441,10 @@ def _rank(row: list[Mean | None], better: Better) -> list[tuple[bool, float]]:
 
 def _spread(seeds: int, columns: list[Column]) -> str:
     """Say what the numbers of a table are."""
-    if seeds == 1:
-        return "1 seed"
     known = {m.documents for c in columns for m in c.means if m.values}
     documents = max(known, default=0)
-    texts = f" and {documents} documents" if documents else ""
-    if documents and len(known) > 1:
-        texts += " at the most"
-    if documents and any(column.floors for column in columns):
-        texts += ", of n-gram models over seeds"
-    return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"
+    note = spread_note(seeds, documents)
+    if documents and seeds > 1:
+        note += " at the most" * (len(known) > 1)
+        note += ", of n-gram models over seeds" * any(c.floors for c in columns)
+    return note

@@ -1,6 +1,5 @@
 """The tasks of a folder: records by task, and the ranks of schemes over all of them."""
 
-import itertools
 import math
 import re
 from collections import defaultdict
@@ -8,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.listing import alike_throughout
-from posenc_compare.analysis.show.means import Mean
-from posenc_compare.stats.intervals import half_width
+from posenc_compare.analysis.show.means import Frame, Mean, means_of
+from posenc_compare.analysis.show.ranking import alike_throughout
 
 FIRST = "language"  # of several tasks
 ACROSS = ("accuracy_area", "mastered_length")
@@ -51,32 +49,44 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     Args:
         tasks: records by task; those that are not scored by accuracy are left out.
     """
-    scored = [
-        records
+    known = [
+        record
         for records in tasks.values()
         if any(ACROSS[0] in record.quantities for record in records)
+        for record in records
     ]
-    if not scored:
-        return []
-    same = alike_throughout(itertools.chain(*scored))
-    ranked = [[r for r in records if r.label not in same] for records in scored]
-    scores = [_scores(records) for records in ranked]
+    measures = {one.measure for one in known if ACROSS[0] in one.quantities}
+    same = alike_throughout(known)
     behind: dict[str, list[Record]] = defaultdict(list)
-    for record in itertools.chain(*scored):
-        behind[record.label].append(record)
-    shares: dict[str, dict[int, float]] = defaultdict(dict)
-    labels = sorted(set.intersection(*(_labels(task) for task in scores)))
+    for record in known:
+        if record.measure in measures:
+            behind[record.label].append(record)
+    count = len({record.task for record in known})
+    labels = [
+        label
+        for label, some in sorted(behind.items())
+        if label not in same and len({record.task for record in some}) == count
+    ]
     if len(labels) < 2:
         return []
-    for seed in sorted(set.intersection(*(_seeds(task, labels) for task in scores))):
-        table = np.array([[task[seed][label] for label in labels] for task in scores])
-        ranks = rankdata(-table, axis=1)
-        means = np.where(np.isfinite(table), 1 / ranks, 0).mean(axis=0)
-        for label, mean in zip(labels, means.tolist(), strict=True):
-            shares[label][seed] = mean
+    cells = [
+        (one.spec.seed, one.task, label, _score(one))
+        for label in labels
+        for one in behind[label]
+    ]
+    frame: Frame = pd.DataFrame(cells, columns=["seed", "task", "label", "score"])
+    scores = frame.groupby(["seed", "task", "label"])["score"].last()
+    table = scores.unstack().dropna()
+    table = table[table.groupby("seed").transform("size") == count]
+    if table.empty:
+        return []
+    lost: Frame = np.isinf(table)
+    shares = (1 / table.rank(axis=1, ascending=False)).mask(lost, 0.0)
+    means = shares.to_numpy().reshape(-1, count, len(labels)).mean(axis=1)
+    by_seed: Frame = pd.DataFrame(means, table.index.unique("seed"), table.columns)
     found = {
-        label: _mean(behind[label], values, scores)
-        for label, values in sorted(shares.items())
+        label: _mean(behind[label], by_seed[label].to_dict(), int(lost[label].sum()))
+        for label in labels
     }
     return [
         *found.values(),
@@ -88,53 +98,26 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
     ]
 
 
-def _labels(scores: Mapping[int, Mapping[str, float]]) -> set[str]:
-    """Return the schemes that a task has scores of."""
-    return {label for of in scores.values() for label in of}
-
-
-def _seeds(scores: Mapping[int, Mapping[str, float]], labels: list[str]) -> set[int]:
-    """Return the seeds of which a task has a score of every scheme."""
-    return {seed for seed, of in scores.items() if of.keys() >= set(labels)}
-
-
 def _keys(records: list[Record]) -> tuple[str, ...]:
     return tuple(record.key for record in records)
 
 
-def _scores(records: list[Record]) -> dict[int, dict[str, float]]:
-    """Return the score of every cell by seed and label; -inf without a result."""
-    found: dict[int, dict[str, float]] = defaultdict(dict)
-    for record in records:
-        values = [row.value for row in record.rows if row.quantity == ACROSS[0]]
-        value = values[0] if values else None
-        found[record.spec.seed][record.label] = -math.inf if value is None else value
-    return found
+def _score(record: Record) -> float:
+    """Return the score that ranks go by; -inf without a result."""
+    values = [row.value for row in record.rows if row.quantity == ACROSS[0]]
+    return -math.inf if not values or values[0] is None else values[0]
 
 
-def _mean(
-    records: list[Record],
-    values: dict[int, float],
-    scores: list[dict[int, dict[str, float]]],
-) -> Mean:
+def _mean(records: list[Record], values: dict[int, float], lost: int) -> Mean:
     """Return the mean over seeds of what a scheme has."""
-    first = records[0]
-    lost = sum(
-        math.isinf(task[seed][first.label]) for task in scores for seed in values
-    )
-    return Mean(
-        first.label,
-        first.family,
-        first.source,
-        first.measure,
+    rank = replace(
+        means_of(records)[0],
         task="",
         quantity="reciprocal_rank",
         case="",
         x=math.nan,
         unit="share",
-        values=values,
-        half_width=half_width([*values.values()]),
-        documents=0,
         note=f"{lost} cells without a result" if lost else "",
         records=_keys(records),
     )
+    return rank.with_values(values)

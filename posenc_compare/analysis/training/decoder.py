@@ -64,7 +64,8 @@ class Layer(nn.Module):
         """
         q, k, v, seen = self.projected(x)
         near = max(0, first - self.convolution.reach)
-        read = session.attend(layer, q * self.query_gain, k, v, x=seen)
+        q = q if self.query_gain == 1 else q * self.query_gain
+        read = session.attend(layer, q, k, v, x=seen)
         read = rearrange(read[:, :, near:], "b head seq d -> b seq (head d)")
         x = x[:, near:] + self.out(read)
         hidden = self.up(self.convolution.read(self.mlp_norm(x)))

@@ -45,7 +45,9 @@ class Trainer:
             self.run = torch.compile(model, mode="reduce-overhead")
         self.device = model.embedding.weight.device
         own = groups(model, setting.weight_decay, setting.scheme_rate)
-        self.optimiser = torch.optim.AdamW(own, setting.learning_rate, (0.9, 0.95))
+        rate, betas = setting.learning_rate, (0.9, 0.95)
+        self.optimiser = torch.optim.AdamW(own, rate, betas, fused=True)
+        self.parameters = list(model.parameters())
         self.done = 0  # steps
         self.dropped = False  # whether the network goes without positions by now
         # Nats of every step, in one block: many small ones that stay would lie among
@@ -96,12 +98,12 @@ class Trainer:
         loss.backward()
         self.losses[number] = loss.detach()
         self.done = number + 1
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         self.norms.append(norm)
         if len(self.norms) == self.look or self.done == setting.steps:
             self._check_finite()  # clipping spreads a NaN to all gradients
-        nn.utils.clip_grads_with_norm_(self.model.parameters(), 1.0, norm)
+        nn.utils.clip_grads_with_norm_(self.parameters, 1.0, norm)
         self.optimiser.step()
 
     def _loss(self, step: int) -> Tensor:
@@ -128,8 +130,11 @@ class Trainer:
         """
         norms, self.norms = torch.stack(self.norms), []
         losses = self.losses[self.done - len(norms) : self.done]
-        finite = torch.isfinite(losses + norms)
-        if finite.all():
+        both = losses + norms
+        if math.isfinite(both.sum().item()):
+            return
+        finite = torch.isfinite(both)
+        if finite.all():  # their sum alone was too large
             return
         first = int(finite.int().argmin())
         step = self.done - len(norms) + first

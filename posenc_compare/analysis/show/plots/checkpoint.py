@@ -3,30 +3,19 @@
 import textwrap
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.means import Frame
 from posenc_compare.analysis.show.plots.frames import (
-    Frame,
     in_bits,
     interval,
     merge_equal,
     rows_of,
     usable,
 )
-from posenc_compare.analysis.show.plots.panels import (
-    band_entry,
-    draw_lines,
-    legend_below,
-    length_axis,
-    mark_training,
-    name_axes,
-    new_panels,
-    note_setting,
-    value_axis,
-)
+from posenc_compare.analysis.show.plots.lines import Lines
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import MIDDLE, looks, looks_in_turn
 from posenc_compare.analysis.show.setting import short_setting
@@ -76,29 +65,22 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
         rows = rows.assign(value=rows["value"] - floors)
     rules = looks_in_turn([PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})])
     rows, rules = merge_equal(rows.assign(case=rows["panel"]), rules)
-    titles = list(rows["panel"].unique())
-    figure, axes = new_panels(titles, height=2.2)
-    entries: dict[str, Artist] = {}
-    for panel, title in zip(axes, titles, strict=True):
-        own = rows[rows["panel"] == title]
-        entries |= draw_lines(panel, own, rules)
-        if not above:
-            for level in levels[levels.index.isin(own["model"])]:
-                panel.axhline(level, **DOTTED)
-                entries[WINDOWS] = Line2D([], [], **DOTTED)
-    length_axis(axes[0])
+    lines = Lines(rows, rules, height=2.2)
+    models = rows.drop_duplicates(["panel", "model"])
+    for title, model in models[["panel", "model"]].itertuples(index=False):
+        if not above and model in levels:
+            lines.panels[title].axhline(levels[model], **DOTTED)
+            lines.entries[WINDOWS] = Line2D([], [], **DOTTED)
+    lines.length_axis()
     if above:  # intervals may reach to 0
-        axes[0].set_ylim(0.7 * rows.groupby(keys)["value"].mean().min())
-    scale = value_axis(axes[0])
-    lengths = [
-        r.spec.setting.get("trained", r.spec.setting.get("length")) for r in chosen
-    ]
-    entries |= mark_training(axes, [float(str(length)) for length in lengths])
-    legend_below(figure, entries | band_entry(rows))
+        lines.first.set_ylim(0.7 * rows.groupby(keys)["value"].mean().min())
+    scale = lines.value_axis()
+    settings = [one.spec.setting for one in chosen]
+    lengths = [one.get("trained", one.get("length")) for one in settings]
+    lines.mark_training(float(str(length)) for length in lengths)
     bits = "bits above\nsliding windows" if above else "bits per byte"
-    name_axes(axes, f"test length ({unit})", bits + scale)
-    note_setting(figure, short_setting(chosen))
-    return figure
+    lines.finish(f"test length ({unit})", bits + scale, short_setting(chosen))
+    return lines.figure
 
 
 def _least(values: Frame) -> float:

@@ -15,11 +15,19 @@ from posenc_compare.analysis.show.plots.frames import (
 )
 from posenc_compare.analysis.show.plots.heat import add_bar, draw_heat
 from posenc_compare.analysis.show.plots.panels import HIGH, note_seed
-from posenc_compare.analysis.show.plots.paper import PAGE, columns_of
+from posenc_compare.analysis.show.plots.paper import COLUMN, PAGE, columns_of
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.style import FAINT, looks, new_figure
+from posenc_compare.analysis.show.plots.style import (
+    FAINT,
+    in_style,
+    looks,
+    new_figure,
+    safe,
+)
 
 ENDS = ("vlag", -1.0, 1.0)
+NARROW = 64  # channels of one code that have room in a column
+LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
 
 
 @register_plot(
@@ -66,6 +74,27 @@ def draw_codes(records: list[Record]) -> Figure | None:
     place = {"ax": drawn, "shrink": 0.5, "aspect": 30, "pad": 0.01}
     add_bar(figure, drawn[0], "value / largest, or cosine", **place)
     note_seed(figure, [r for r in chosen if "code" in r.arrays], "before training")
+    return figure
+
+
+@in_style
+def draw_code(label: str, of: str, values: Array) -> Figure:
+    """Draw codes as a heat map with the first row at the top.
+
+    Args:
+        label: of the scheme.
+        of: what the rows are: position or distance.
+        values: `(position, channel)`.
+    """
+    rows, columns = values.shape
+    width = COLUMN if columns <= NARROW else PAGE
+    height = min(max(LOW, width * 0.8 * rows / columns), TALL)
+    figure = new_figure(width, height + 0.5)
+    axes = figure.subplots()
+    largest = float(np.abs(values).max()) or 1.0
+    draw_heat(axes, values, ("vlag", -largest, largest), square=False)
+    axes.set(title=safe(label), xlabel="channel", ylabel=of)
+    add_bar(figure, axes, "value", ax=axes)
     return figure
 
 

@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -22,7 +21,13 @@ from posenc_compare.analysis.show.plots.panels import (
 )
 from posenc_compare.analysis.show.plots.paper import PAGE, columns_of, paper_width
 from posenc_compare.analysis.show.plots.plot import register_plot
-from posenc_compare.analysis.show.plots.style import MARKERS, MIDDLE, looks, safe
+from posenc_compare.analysis.show.plots.style import (
+    MIDDLE,
+    Look,
+    looks,
+    looks_in_turn,
+    safe,
+)
 from posenc_compare.analysis.show.setting import short_setting
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.stats.rounding import NOTHING
@@ -121,10 +126,8 @@ def draw_dots(
         [""] * len(panels), columns=3, width=WIDTH, height=height, share=False
     )
     cases = [case for case in every["case"].unique() if case]
-    shades = sns.color_palette("viridis", len(cases) + 1)
-    palette: dict[str, Any] = dict(zip(cases, shades, strict=False))
-    marks = {case: MARKERS[i % len(MARKERS)] for i, case in enumerate(cases)}
-    palette[""], marks[""] = MIDDLE, "o"
+    styles = looks_in_turn(cases) | {"": Look("", MIDDLE, "", "o", "")}
+    palette = {case: look.colour for case, look in styles.items()}
     left: list[str] = []
     for axes, (title, rows) in zip(places, panels.items(), strict=True):
         own = [*rows["case"].unique()]
@@ -137,7 +140,7 @@ def draw_dots(
             hue="case",
             hue_order=own,
             palette=palette,
-            markers=[marks[case] for case in own],
+            markers=[styles[case].marker for case in own],
             linestyle="none",
             dodge=0.5 if len(own) > 1 else False,  # type: ignore[arg-type]
             errorbar=interval,
@@ -155,8 +158,8 @@ def draw_dots(
         axes.tick_params(axis="y", length=0, labelleft=schemes[title] != left)
         left = schemes[title] if len(panels) <= 3 else []
     entries: dict[str, Artist] = {
-        case: Line2D([], [], color=palette[case], marker=marks[case], linestyle="")
-        for case in cases
+        k: Line2D([], [], color=palette[k], marker=styles[k].marker, linestyle="")
+        for k in cases
     }
     counts = every.groupby(["scheme", "quantity", "case"])["value"].count()
     if int(counts.max()) > 1:

@@ -1,4 +1,4 @@
-"""Draw one plot: here, or for a plugin's in a process of its own.
+"""Draw plots of records: those of this package here, a plugin's in a new process.
 
 The function of a plugin may hang, exit or crash; that costs its own plot.
 """
@@ -10,20 +10,117 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Container, Sequence
 from pathlib import Path
 
+from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.analysis.records.load import Warn
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.paper import PAPER, on_paper, paper_of
+from posenc_compare.analysis.show.plots.paper import (
+    OWN,
+    PAPER,
+    Paper,
+    on_paper,
+    paper_of,
+)
+from posenc_compare.analysis.show.plots.plot import in_order
 from posenc_compare.analysis.show.plots.style import render
+from posenc_compare.errors import StoreError
 from posenc_compare.fresh import python, search_path
 from posenc_compare.registry import PLOTS, Entry, load
+from posenc_compare.validate import check_choice
 
+DPI = 150
+FORMATS = ("png", "svg", "pdf")
 SECONDS = 120.0  # that the plot of a plugin may take
 DRAW = "from posenc_compare.analysis.show.plots.drawing import main; main()"
 
 Files = dict[str, bytes]
+
+
+def images(
+    records: list[Record],
+    warn: Warn = warnings.warn,
+    *,
+    endings: Sequence[str] = ("png", "svg"),
+    dpi: int = DPI,
+    names: Container[str] | None = None,
+) -> dict[str, bytes]:
+    """Return every plot that the records allow, as the bytes of its files.
+
+    Args:
+        records: as `load_records` returns them.
+        warn: called with a line for every plot that cannot be drawn.
+        endings: formats of every plot.
+        dpi: resolution of PNG.
+        names: of the plots; all, if not given.
+
+    Returns:
+        Bytes by file name, in the order of a report.
+    """
+    found: dict[str, bytes] = {}
+    for entry in in_order():
+        if names is not None and entry.name not in names:
+            continue
+        if of_plugin(entry) and entry.path:
+            files, problem = draw_apart(entry, records, endings, dpi)
+        else:
+            files, problem = draw(entry.name, records, endings, dpi)
+        if problem:
+            warn(clean(f"plot {entry.name}: not drawn: {problem}", 200))
+        found |= files
+    return found
+
+
+def undrawn(folder: Path) -> list[str]:
+    """Return the plots of plugins that a folder has no file of."""
+    return [
+        entry.name
+        for entry in in_order()
+        if of_plugin(entry) and not list(folder.glob(f"{entry.name}.*"))
+    ]
+
+
+def draw_all(
+    records: list[Record],
+    folder: Path,
+    warn: Warn = warnings.warn,
+    plots: str = "all",
+    format: str = "png,svg",
+    paper: Paper = OWN,
+) -> list[Path]:
+    """Write the plots that the records allow.
+
+    Args:
+        records: as `load_records` returns them.
+        folder: where the files go; made if it is missing.
+        warn: called with a line for every plot that cannot be drawn.
+        plots: comma-separated names or globs, or `all`.
+        format: comma-separated endings of files: png, svg or pdf.
+        paper: what a user wants of all figures.
+
+    Returns:
+        The files, in the order of a report.
+
+    Raises:
+        ConfigError: if a plot or a format is unknown.
+        StoreError: if one cannot be written.
+    """
+    endings = [*dict.fromkeys(part.strip() for part in format.split(","))]
+    for ending in endings:
+        check_choice("format", ending, FORMATS)
+    names = PLOTS.select_all(plots)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with on_paper(paper):
+            files = images(records, warn, endings=endings, names=names)
+        for name, data in files.items():
+            write_file(folder / name, data)
+    except OSError as error:
+        raise StoreError(f"{folder}: must take plots, got {error}") from error
+    return [folder / name for name in files]
 
 
 def of_plugin(entry: Entry) -> bool:
@@ -59,9 +156,8 @@ def draw_apart(
     asked = {
         "path": search_path(),
         "plot": [entry.module, str(entry.path), entry.origin],
-        "style": str(paper.style or ""),
-        "width": paper.width,
-        "given": [entry.name, list(endings), dpi],
+        "paper": [paper.size, str(paper.style or "")],
+        "drawn": [entry.name, list(endings), dpi],
         "records": [{**record.to_json(), "key": record.key} for record in records],
     }
     with subprocess.Popen(
@@ -93,10 +189,9 @@ def main() -> None:
     sys.path[:] = asked["path"]
     module, path, origin = asked["plot"]
     load(module, Path(path), origin)
-    name, endings, dpi = asked["given"]
-    style = Path(asked["style"]) if asked["style"] else None
-    paper = replace(paper_of("", style), width=asked["width"])
-    with on_paper(paper):
+    name, endings, dpi = asked["drawn"]
+    size, style = asked["paper"]
+    with on_paper(paper_of(size, Path(style) if style else None)):
         records = [Record.from_json(body) for body in asked["records"]]
         files, problem = draw(name, records, endings, dpi)
     texts = {n: base64.b64encode(data).decode() for n, data in files.items()}

@@ -1,36 +1,20 @@
 """Extrapolation: bits per byte against the test length, and at every position."""
 
 import numpy as np
-import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.floors import one_floor
+from posenc_compare.analysis.show.means import Frame
 from posenc_compare.analysis.show.plots.frames import (
-    Frame,
     array_rows,
     in_bits,
     merge_equal,
     rows_of,
     training_length,
 )
-from posenc_compare.analysis.show.plots.panels import (
-    band_entry,
-    by_family,
-    draw_lines,
-    legend_below,
-    legend_beside,
-    length_axis,
-    mark_ends,
-    mark_training,
-    name_axes,
-    new_panels,
-    note_setting,
-    value_axis,
-)
+from posenc_compare.analysis.show.plots.lines import Lines, by_family
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import MIDDLE, Look, looks
 from posenc_compare.analysis.show.setting import short_setting
@@ -63,14 +47,7 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
         return None
     ended = set(rows.loc[rows["value"].isna(), "scheme"])
     floors = every[every["quantity"] == FLOORS] if one_floor(chosen, FLOORS) else None
-    return draw_families(
-        rows,
-        styles,
-        chosen,
-        ended=ended,
-        floors=floors,
-        names=("test length (bytes)", "bits per byte"),
-    )
+    return draw_families(rows, styles, chosen, "test length (bytes)", ended, floors)
 
 
 @register_plot(
@@ -91,14 +68,9 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     if rows["value"].isna().all():
         return None
     reach = rows.groupby("scheme")["x"].max()
-    return draw_families(
-        binned(rows),
-        styles,
-        chosen,
-        ended=set(reach.index[reach < reach.max()]),
-        names=("position in the window (bytes)", "bits per byte"),
-        markers=False,
-    )
+    ended = set(reach.index[reach < reach.max()])
+    x = "position in the window (bytes)"
+    return draw_families(binned(rows), styles, chosen, x, ended, markers=False)
 
 
 def binned(rows: Frame) -> Frame:
@@ -122,66 +94,45 @@ def draw_families(
     rows: Frame,
     styles: dict[str, Look],
     chosen: list[Record],
-    *,
+    x: str,
     ended: set[str],
-    names: tuple[str, str],
     floors: Frame | None = None,
+    *,
     markers: bool = True,
 ) -> Figure:
-    """Draw lines over lengths: in one panel, or in one for each family.
+    """Draw bits over lengths: in one panel, or in one for each family.
 
     Args:
         rows: `scheme`, `x` and `value` of each seed.
         styles: look of every scheme.
         chosen: records that the rows are from.
+        x: name of the x axis.
         ended: schemes, by text, that define no further positions.
-        names: of the axes.
         floors: `case`, `x` and `value` of models without a scheme.
         markers: whether to mark the points.
     """
-    ends = {look.text: label for label, look in styles.items() if look.text in ended}
-    rows, merged = merge_equal(rows, styles)
-    ended = {look.text for label, look in merged.items() if label in ends.values()}
-    groups = by_family(merged)
-    rows = pd.concat(
-        rows[rows["scheme"].isin(texts)].assign(panel=title)
-        for title, texts in groups.items()
-    )
-    single = len(groups) == 1
-    figure, axes = new_panels([*groups], page=not single or len(merged) > FEW)
-    panels = dict(zip(groups, axes, strict=True))
-    entries: dict[str, Artist] = {}
-    for title, panel in panels.items():
-        own = draw_lines(panel, rows[rows["panel"] == title], merged, markers=markers)
-        if single:
-            entries |= own
-        else:
-            legend_beside(panel, own)
-    length_axis(axes[0])
-    scale = value_axis(axes[0])
-    entries |= mark_ends(panels, rows, merged, ended)
-    entries |= mark_training(axes, map(training_length, chosen))
-    entries |= band_entry(rows)
-    for panel in axes:
-        entries |= _draw_floors(panel, floors)
-    legend_below(figure, entries)
-    name_axes(axes, names[0], names[1] + scale)
-    note_setting(figure, short_setting(chosen))
-    return figure
+    merged_rows, merged = merge_equal(rows, styles)
+    parted, several = by_family(merged_rows, merged)
+    page = several or len(merged) > FEW
+    lines = Lines(parted, merged, markers=markers, beside=several, page=page)
+    lines.length_axis()
+    scale = lines.value_axis()
+    lines.mark_ends(merged[k] for k in merged if styles[k].text in ended)
+    lines.mark_training(map(training_length, chosen))
+    if floors is not None:
+        _draw_floors(lines, floors)
+    lines.finish(x, f"bits per byte{scale}", short_setting(chosen))
+    return lines.figure
 
 
-def _draw_floors(axes: Axes, floors: Frame | None) -> dict[str, Artist]:
-    """Draw the means of simple models in grey; return their legend entries."""
-    if floors is None:
-        return {}
-    low, high = axes.get_ylim()
-    found: dict[str, Artist] = {}
-    for (case, points), dash in zip(
-        floors.groupby("case"), GREY * len(floors), strict=False
-    ):
-        line = points.groupby("x")["value"].mean()
-        if low < line.iloc[-1] < high:
-            axes.plot(line.index, line, color=MIDDLE, lw=0.7, ls=dash, zorder=2)
-            found[str(case)] = Line2D([], [], color=MIDDLE, lw=0.7, ls=dash)
-    axes.set_ylim(low, high)
-    return found
+def _draw_floors(lines: Lines, floors: Frame) -> None:
+    """Draw the means of simple models in grey, where the bits of schemes lie."""
+    low, high = lines.first.get_ylim()
+    means = floors.groupby(["case", "x"])["value"].mean().unstack("x")
+    for (case, line), dash in zip(means.iterrows(), GREY * len(means), strict=False):
+        if low < line.dropna().iloc[-1] < high:
+            look = {"color": MIDDLE, "linewidth": 0.7, "linestyle": dash}
+            for axes in lines.panels.values():
+                axes.plot(line.index, line, zorder=2, **look)
+            lines.entries[str(case)] = Line2D([], [], **look)
+    lines.first.set_ylim(low, high)

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.long import long_table
+from posenc_compare.analysis.show.means import Frame
+from posenc_compare.analysis.show.numbers import long_table
 from posenc_compare.analysis.show.plots.style import Look, by_publication, safe
 from posenc_compare.analysis.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
-Frame = Any  # a pandas table; type checkers lose its methods after one step
 Array = NDArray[np.float64]
 COLUMNS = ["scheme", "quantity", "case", "x", "seed", "value", "unit", "note"]
 EQUAL = 2e-5  # of the largest value: rounding

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,52 +160,53 @@ class Scheme(NamedTuple):
     maps: Array
 
 
-class Layout(NamedTuple):
-    """Where maps stand; kinds below one another.
+class Layout:
+    """Where maps stand, with some heads of each scheme: kinds below one another.
+
+    Args:
+        found: schemes by kind.
+        heads: of a scheme, at most.
+        most: maps side by side, at most.
 
     Attributes:
-        columns: maps side by side, at most.
-        side: inches of a map.
-        slots: columns of a scheme, by kind.
-        down: rows, by kind.
-        heights: inches of each row.
+        slots: maps of a scheme, by kind.
+        per_row: schemes side by side, by kind.
+        rows: of maps, by kind.
+        columns: maps side by side.
+        side: inches of a map, about.
+        high: inches of a row.
     """
 
-    columns: int
-    side: float
-    slots: dict[str, int]
-    down: dict[str, int]
-    heights: list[float]
+    def __init__(
+        self, found: Mapping[str, list[Scheme]], heads: int, most: int
+    ) -> None:
+        self.slots = {
+            kind: min(heads, max(len(one.heads) for one in schemes))
+            for kind, schemes in found.items()
+        }
+        self.per_row = {kind: most // slots for kind, slots in self.slots.items()}
+        self.rows = {k: math.ceil(len(found[k]) / self.per_row[k]) for k in found}
+        wide = [min(len(found[k]), self.per_row[k]) * self.slots[k] for k in found]
+        self.columns = max(min(4, most), *wide)
+        self.side = (paper_width(PAGE) - MARGIN) / self.columns
+        every = [(one, kind) for kind, schemes in found.items() for one in schemes]
+        lines = [self.title(one, kind).count("\n") + 1 for one, kind in every]
+        shape = max(np.divide(*one.maps.shape[1:]) for one, _ in every)
+        self.high = self.side * shape + TITLE * max(lines)
 
-    def title(self, scheme: Scheme, kind: str, kept: Iterable[int]) -> str:
+    def heads(self, scheme: Scheme, kind: str) -> list[int]:
+        """Return the places of the heads that are drawn, evenly spaced."""
+        count = min(self.slots[kind], len(scheme.heads))
+        return np.linspace(0, len(scheme.heads) - 1, count).round().astype(int).tolist()
+
+    def title(self, scheme: Scheme, kind: str) -> str:
         """Return the name of a scheme, and heads, in lines as wide as its maps."""
-        heads = ", ".join(scheme.heads[i] for i in kept)
+        heads = ", ".join(scheme.heads[i] for i in self.heads(scheme, kind))
         words = {"": "", "all": ", all heads"}.get(
             heads, f", head\N{NO-BREAK SPACE}{heads}"
         )
-        return textwrap.fill(
-            scheme.name + words, int(21 * self.side) * self.slots[kind]
-        )
-
-
-def _layout(found: Mapping[str, list[Scheme]], heads: int, most: int) -> Layout:
-    """Return the layout for some heads of each scheme, and `most` maps side by side."""
-    slots = {k: min(heads, max(len(one.heads) for one in found[k])) for k in found}
-    per_row = {k: most // slots[k] for k in found}
-    down = {k: math.ceil(len(found[k]) / per_row[k]) for k in found}
-    wide = [min(len(found[k]), per_row[k]) * slots[k] for k in found]
-    columns = max(min(4, most), *wide)
-    side = (paper_width(PAGE) - MARGIN) / columns
-    layout = Layout(columns, side, slots, down, [])
-    for name, schemes in found.items():
-        titles = [
-            layout.title(one, name, range(min(slots[name], len(one.heads))))
-            for one in schemes
-        ]
-        lines = max(title.count("\n") for title in titles) + 1
-        shape = max(np.divide(*one.maps.shape[1:]) for one in schemes)
-        layout.heights.extend([side * shape + TITLE * lines] * down[name])
-    return layout
+        width = int(21 * self.side) * self.slots[kind]
+        return textwrap.fill(scheme.name + words, width)
 
 
 def draw_maps(
@@ -233,50 +234,48 @@ def draw_maps(
             note = kinds[name].note
             found[name] = [one._replace(name=one.name + note) for one in schemes]
     most = columns_of(SIDE, 8)
-    layouts = [_layout(found, min(heads, most), most) for heads in HEADS]
-    fit = next((one for one in layouts if sum(one.heights) <= HIGH), layouts[-1])
-    slots, down, heights = fit.slots, fit.down, fit.heights
-    figure = new_figure(PAGE, sum(heights) + 0.35 * len(found), "compressed")
+    layouts = [Layout(found, min(heads, most), most) for heads in HEADS]
+    fits = (one for one in layouts if one.high * sum(one.rows.values()) <= HIGH)
+    layout = next(fits, layouts[-1])
+    rows = sum(layout.rows.values())
+    figure = new_figure(PAGE, layout.high * rows + 0.35 * len(found), "compressed")
     grid = figure.add_gridspec(
-        len(heights),
-        fit.columns + 1,
-        width_ratios=[*[1.0] * fit.columns, 0.1],
-        height_ratios=heights,
+        rows, layout.columns + 1, width_ratios=[*[1.0] * layout.columns, 0.1]
     )
     panels: list[Axes] = []
     top = 0
     for name, schemes in found.items():
-        kind, per_row = kinds[name], most // slots[name]
+        kind, down = kinds[name], layout.rows[name]
         for i, scheme in enumerate(schemes):
-            count = min(slots[name], len(scheme.heads))
-            kept = np.linspace(0, len(scheme.heads) - 1, count).round().astype(int)
-            title = fit.title(scheme, name, kept)
-            y, x = top + i // per_row, i % per_row * slots[name]
-            for j, head in enumerate(kept):
-                axes = figure.add_subplot(grid[y, x + j], facecolor=kind.ground)
+            y, x = divmod(i, layout.per_row[name])
+            for j, head in enumerate(layout.heads(scheme, name)):
+                place = grid[top + y, x * layout.slots[name] + j]
+                axes = figure.add_subplot(place, facecolor=kind.ground)
                 draw_heat(axes, scheme.maps[head], kind.ends, ticks=3)
-                if j == 0:  # wider than its map, which the layout does not know
-                    room = "\n".join(" " * (title.count("\n") + 1))
-                    axes.set_title(room, fontsize=6, pad=2)
-                    axes.annotate(title, (0, 1), (0, 2), **ABOVE).set_in_layout(False)
-                left, below = x + j == 0, y == top + down[name] - 1
+                if j == 0:
+                    _name(axes, layout.title(scheme, name))
+                left, below = x + j == 0, y == down - 1
                 axes.tick_params(labelleft=left, labelbottom=below)
                 axes.set_ylabel(kind.sides[0] if left else "")
                 axes.set_xlabel(kind.sides[1] if below else "")
                 panels.append(axes)
-        rows = min(BAR, down[name])
-        place = figure.add_subplot(grid[top : top + rows, -1])
-        unit = textwrap.fill(kind.unit, int(12 * rows * heights[top]))
-        add_bar(figure, panels[-1], unit, kind.extend, cax=place, extendfrac=0.04)
-        top += down[name]
+        beside = min(BAR, down)
+        bar = figure.add_subplot(grid[top : top + beside, -1])
+        unit = textwrap.fill(kind.unit, int(12 * beside * layout.high))
+        add_bar(figure, panels[-1], unit, kind.extend, cax=bar, extendfrac=0.04)
+        top += down
     chosen = [one for one in records if one.arrays.keys() & found.keys()]
-    when = {"portrait": "before", "inside": "after", "both": "before and after"}
-    note_seed(
-        figure,
-        chosen,
-        f"{when['both' if len(measures) > 1 else measures.pop()]} training",
-    )
+    words = {"portrait": "before", "inside": "after"}
+    when = " and ".join(words[k] for k in words if k in measures)
+    note_seed(figure, chosen, f"{when} training")
     return figure, panels
+
+
+def _name(axes: Axes, title: str) -> None:
+    """Write a title from the left edge on, which may be wider than the map."""
+    room = "\n".join(" " * (title.count("\n") + 1))  # that the layout knows of
+    axes.set_title(room, fontsize=6, pad=2)
+    axes.annotate(title, (0, 1), (0, 2), **ABOVE).set_in_layout(False)
 
 
 def _schemes(records: list[Record], name: str, kind: Kind) -> list[Scheme]:

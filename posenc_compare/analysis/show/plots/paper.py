@@ -23,12 +23,12 @@ class Paper:
     """What a user may change of every plot.
 
     Attributes:
-        width: of figures in inches; each has its own, if not given.
+        size: of figures, column or page; each has its own, if empty.
         rc: settings of matplotlib on top of those of this package.
         style: the file of these settings.
     """
 
-    width: float | None = None
+    size: str = ""
     rc: tuple[tuple[Any, Any], ...] = ()
     style: Path | None = field(default=None, repr=False)
 
@@ -50,7 +50,7 @@ def paper_of(size: str, style: Path | None) -> Paper:
     if size:
         check_choice("size", size, tuple(SIZES))
     if style is None:
-        return Paper(SIZES.get(size))
+        return Paper(size)
     try:
         rc = _settings(style)
     except (OSError, ValueError, KeyError) as error:
@@ -58,7 +58,7 @@ def paper_of(size: str, style: Path | None) -> Paper:
         raise ConfigError(
             f"style must be a file of matplotlib settings, got {style}: {problem}"
         ) from error
-    return Paper(SIZES.get(size), tuple(rc.items()), style.absolute())
+    return Paper(size, tuple(rc.items()), style.absolute())
 
 
 def _settings(style: Path) -> dict[Any, Any]:
@@ -90,7 +90,7 @@ def on_paper(paper: Paper) -> Iterator[None]:
 
 def paper_width(own: float) -> float:
     """Return the inches that a figure is wide: those of the paper, or its own."""
-    return PAPER.get().width or own
+    return SIZES.get(PAPER.get().size, own)
 
 
 def columns_of(inches: float, most: int) -> int:

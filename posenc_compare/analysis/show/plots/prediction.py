@@ -1,13 +1,13 @@
 """Prediction: which training-free measure correlates with a trained score."""
 
-import math
 import textwrap
 
-import pandas as pd
+import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.means import Frame
 from posenc_compare.analysis.show.plots.frames import usable
 from posenc_compare.analysis.show.plots.heat import add_bar
 from posenc_compare.analysis.show.plots.panels import note_setting
@@ -34,20 +34,15 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     A panel holds one place of all curves: the longest test, that minus the training
     length, and the training length.
     """
-    found = [one for one in predictions(records) if math.isfinite(one.found.rho)]
-    if not found:
+    found = predictions(records)
+    found = found[np.isfinite(found["rho"].astype(float))]
+    if found.empty:
         return None
-    table = pd.DataFrame(
-        {
-            "measure": safe(OWN if one.of_start else one.quantity, 60),
-            "score": safe(one.curve, 60),
-            "when": one.when,
-            "rho": one.found.rho,
-            "text": f"{one.found.rho:.2f}".replace("-", "\N{MINUS SIGN}")
-            + "*" * _excludes_zero(one.found.over_schemes)
-            + "*" * _excludes_zero(one.found.over_families),
-        }
-        for one in found
+    table = found.assign(
+        measure=found["quantity"].mask(found["of_start"], OWN).map(_name),
+        score=found["curve"].map(_name),
+        text=found["rho"].map("{:.2f}".format).str.replace("-", "\N{MINUS SIGN}")
+        + found.apply(_stars, axis=1),
     )
     names, scores = table["measure"].unique(), table["score"].unique()
     whens = [when for when in WHENS if when in set(table["when"])]
@@ -92,15 +87,19 @@ def draw_prediction(records: list[Record]) -> Figure | None:
         axes.tick_params(axis="y", labelsize=7 if wide else 5.5)
     place = {"ax": list(panels), "aspect": 30, "pad": 0.01, "ticks": [-1, 0, 1]}
     add_bar(figure, panels[0], "rank correlation", **place)
-    counts = sorted({one.found.n for one in found})
-    n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    low, high = found["n"].min(), found["n"].max()
+    n = f"{low} to {high}" if high > low else f"{low}"
     trained = [one for one in usable(records, "extrapolation") if one.task]
     means = f"{short_setting(trained)} averaged" if trained else "means over seeds"
     note_setting(figure, f"{means}; {n} schemes")
     return figure
 
 
-def _excludes_zero(ends: tuple[float, float]) -> bool:
-    """Return whether an interval leaves out 0."""
-    low, high = ends
-    return low > 0 or high < 0
+def _name(text: str) -> str:
+    return safe(text, 60)
+
+
+def _stars(found: Frame) -> str:
+    """Return a star for each interval of a correlation that leaves out 0."""
+    ends = ((found[f"{of}_low"], found[f"{of}_high"]) for of in ("schemes", "families"))
+    return "".join("*" for low, high in ends if low > 0 or high < 0)

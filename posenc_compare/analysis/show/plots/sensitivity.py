@@ -2,19 +2,12 @@
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.frames import Frame, in_bits
-from posenc_compare.analysis.show.plots.panels import (
-    draw_lines,
-    legend_below,
-    name_axes,
-    new_panels,
-    note_setting,
-)
+from posenc_compare.analysis.show.means import Frame
+from posenc_compare.analysis.show.plots.frames import in_bits
+from posenc_compare.analysis.show.plots.lines import Lines
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import looks_in_turn, safe
 from posenc_compare.analysis.show.setting import short_setting
@@ -47,35 +40,19 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
         value=rows["value"] - best, scheme=rows["multiple"].map(multiples)
     )
     styles = looks_in_turn(multiples.values())
-    titles = sorted(rows["panel"].unique())
-    figure, panels = new_panels(titles, columns=4, width=1.7, height=1.35)
-    entries: dict[str, Artist] = {}
-    for axes, title in zip(panels, titles, strict=True):
-        own = rows[rows["panel"] == title]
-        entries |= draw_lines(axes, own, styles, markers=False, bands=False)
-        sns.scatterplot(
-            own,
-            x="x",
-            y="value",
-            hue="scheme",
-            palette={text: look.colour for text, look in styles.items()},
-            s=8,
-            legend=False,
-            ax=axes,
-        )
-    panels[0].set_xscale("log")
-    panels[0].xaxis.set_major_locator(FixedLocator(sorted(rows["x"].unique())))
-    panels[0].xaxis.set_major_formatter("{x:g}")
-    panels[0].xaxis.set_minor_locator(NullLocator())
-    order = [text for text in multiples.values() if text in entries]
-    legend_below(
-        figure,
-        {text: entries[text] for text in order},
-        title="rate of the scheme's own parameters, in peak rates",
+    rows = rows.sort_values("panel", kind="stable")
+    lines = Lines(
+        rows, styles, markers=False, bands=False, columns=4, width=1.7, height=1.35
     )
-    name_axes(panels, "peak rate", "bits above the best")
-    note_setting(figure, short_setting(chosen))
-    return figure
+    palette = {text: look.colour for text, look in styles.items()}
+    dots = {"hue": "scheme", "palette": palette, "s": 8, "legend": False}
+    for title, axes in lines.panels.items():
+        own = rows[rows["panel"] == title]
+        sns.scatterplot(own, x="x", y="value", ax=axes, **dots)
+    lines.rate_axis()
+    title = "rate of the scheme's own parameters, in peak rates"
+    lines.finish("peak rate", "bits above the best", short_setting(chosen), title)
+    return lines.figure
 
 
 def _rows(records: list[Record]) -> Frame:
@@ -86,17 +63,13 @@ def _rows(records: list[Record]) -> Frame:
         known = [(r.x, r.value) for r in points if r.value is not None]
         if known:
             own, multiple = (one.spec.setting.get(rate, 0.0) for rate in RATES)
-            panel = safe(_without_rates(one.label))
+            panel = safe(_without_rates(one))
             found.append((panel, own, multiple, one.spec.seed, min(known)[1]))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def _without_rates(label: str) -> str:
-    """Return a label with the settings in it, except the rates."""
-    name, _, settings = label.partition(" [")
-    others = [
-        part
-        for part in settings.removesuffix("]").split(", ")
-        if part and part.partition("=")[0] not in RATES
-    ]
+def _without_rates(record: Record) -> str:
+    """Return the label of a record, without the rates among its settings."""
+    name = record.label.removesuffix(f" [{', '.join(record.settings)}]")
+    others = [one for one in record.settings if one.partition("=")[0] not in RATES]
     return f"{name} [{', '.join(others)}]" if others else name

@@ -1,30 +1,20 @@
 """Similarity: how similar two positions look, by the distance between them."""
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots.frames import (
-    Frame,
-    array_rows,
-    merge_equal,
-    usable,
-)
-from posenc_compare.analysis.show.plots.panels import (
-    band_entry,
-    by_family,
-    draw_lines,
-    legend_below,
-    legend_beside,
-    new_panels,
-    note_setting,
-)
+from posenc_compare.analysis.show.means import Frame
+from posenc_compare.analysis.show.plots.frames import array_rows, merge_equal, usable
+from posenc_compare.analysis.show.plots.lines import Lines, by_family
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import looks
 from posenc_compare.analysis.show.setting import seeds_of, short_setting
 
-COSINE, LOGIT = "mean cosine\nof two codes", "mean logit minus\nthat at distance 0"
+NAMES = {  # of the y axis, by what begins the title of a panel
+    "cosine": "mean cosine\nof two codes",
+    "logit": "mean logit minus\nthat at distance 0",
+}
 DEEP = 20.0  # logits below 0 at which the axis ends; a softmax sees no difference
 
 
@@ -42,39 +32,33 @@ def draw_similarity(records: list[Record]) -> Figure | None:
     styles = looks(records)
     codes = [one for one in usable(records, "portrait") if "similarity" in one.arrays]
     logits = usable(records, "distance_decay")
+    cosine, logit = NAMES
     parts = {
-        COSINE: array_rows(codes, "similarity", styles),
-        LOGIT: _from_zero(array_rows(logits, "mean_logit", styles)),
+        cosine: array_rows(codes, "similarity", styles),
+        logit: _from_zero(array_rows(logits, "mean_logit", styles)),
     }
     rows = pd.concat(part.assign(case=case) for case, part in parts.items())
     rows = rows.dropna(subset="value")
     if rows.empty:
         return None
-    rows, merged = merge_equal(rows, styles)
-    found = {
-        (case, title): own
-        for case in parts
-        for title, texts in by_family(merged).items()
-        if len(own := rows[(rows["case"] == case) & rows["scheme"].isin(texts)])
-    }
-    titles = [title for _, title in found]
-    figure, panels = new_panels(titles, page=len(found) > 1, height=1.9, share=False)
-    entries: dict[str, Artist] = {}
-    for axes, ((case, title), own) in zip(panels, found.items(), strict=True):
-        lines = draw_lines(axes, own, merged, markers=False)
-        if title:
-            legend_beside(axes, lines)
-        else:
-            entries |= lines
-        axes.set(xlabel="distance (positions)", ylabel=case, xlim=(0, None))
-        if case == LOGIT:
-            axes.set_ylim(_logit_ends(rows[rows["case"] == LOGIT]))
-    legend_below(figure, entries | band_entry(rows))
+    merged_rows, merged = merge_equal(rows, styles)
+    parted, several = by_family(merged_rows, merged)
+    parted = parted.sort_values("case", kind="stable")
+    titles = parted["case"] + (", " + parted["panel"] if several else "")
+    parted = parted.assign(panel=titles)
+    layout = {"page": titles.nunique() > 1, "height": 1.9, "share": False}
+    lines = Lines(parted, merged, markers=False, beside=several, **layout)
+    ends = _logit_ends(rows[rows["case"] == logit])
     setting = short_setting(logits or codes)
     if logits and codes:
         setting = f"{setting}; of cosines {seeds_of(codes)}"
-    note_setting(figure, setting)
-    return figure
+    lines.finish("distance (positions)", "", setting)
+    for title, axes in lines.panels.items():
+        name = title.partition(",")[0]
+        axes.set(ylabel=NAMES[name], xlim=(0, None))
+        if name == logit:
+            axes.set_ylim(ends)
+    return lines.figure
 
 
 def _logit_ends(rows: Frame) -> tuple[float, float]:

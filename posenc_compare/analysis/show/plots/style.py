@@ -13,10 +13,11 @@ import matplotlib as mpl
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.listing import YEAR, by_family
 from posenc_compare.analysis.show.plots.paper import PAPER, paper_width
+from posenc_compare.analysis.show.ranking import YEAR, by_family
 from posenc_compare.registry import SCHEMES, Entry
 
 SCREEN = 160  # dots per inch where a notebook shows a figure
@@ -80,6 +81,17 @@ class Look:
     dash: Any
     marker: str
     family: str
+
+    def line(self, *, markers: bool = True) -> Line2D:
+        """Return a line that looks so, for a legend."""
+        return Line2D(
+            [],
+            [],
+            color=self.colour,
+            linestyle=(0, self.dash) if self.dash else "-",
+            marker=self.marker if markers else "",
+            markeredgecolor="w",
+        )
 
 
 def looks(records: Iterable[Record]) -> dict[str, Look]:

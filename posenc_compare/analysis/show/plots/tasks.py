@@ -1,20 +1,13 @@
 """Tasks: accuracy of trained networks against the test length, a panel for each."""
 
-from matplotlib.artist import Artist
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.analysis.records.record import Record
+from posenc_compare.analysis.show.means import Frame
 from posenc_compare.analysis.show.plots.frames import rows_of, scored, training_length
-from posenc_compare.analysis.show.plots.panels import (
-    band_entry,
-    draw_lines,
-    legend_below,
-    length_axis,
-    name_axes,
-    new_panels,
-    note_setting,
-)
+from posenc_compare.analysis.show.plots.lines import Lines
 from posenc_compare.analysis.show.plots.plot import register_plot
 from posenc_compare.analysis.show.plots.style import MIDDLE, looks, safe
 from posenc_compare.analysis.show.setting import short_setting
@@ -36,29 +29,23 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     if not tasks:
         return None
     styles = looks(records)
-    titles = [safe(task) for task in tasks]
-    figure, panels = new_panels(titles, columns=3, width=1.7, height=1.6)
-    entries: dict[str, Artist] = {}
-    bands: dict[str, Artist] = {}
-    for axes, some in zip(panels, tasks.values(), strict=True):
-        rows = rows_of(some, styles)
-        rows = rows.assign(x=rows["x"] / min(map(training_length, some)))
-        rows = rows[rows["x"] > 0]
-        floor = rows[rows["quantity"] == "floor_accuracy"].groupby("x")["value"].mean()
-        axes.plot(floor.index, floor, **FLOOR)
-        entries |= draw_lines(axes, rows[rows["quantity"] == "accuracy"], styles)
-        bands |= band_entry(rows)
-    length_axis(panels[0])
-    panels[0].set_ylim(-0.03, 1.03)
-    order = [look.text for look in styles.values() if look.text in entries]
-    legend_below(
-        figure,
-        {text: entries[text] for text in order}
-        | {"constant answer": Line2D([], [], **FLOOR)}
-        | bands,
+    parts = []
+    for task, some in tasks.items():
+        part = rows_of(some, styles)
+        lengths = part["x"] / min(map(training_length, some))
+        parts.append(part.assign(x=lengths, panel=safe(task)))
+    rows: Frame = pd.concat(parts)
+    rows = rows[rows["x"] > 0]
+    scores, floors = (
+        rows[rows["quantity"] == name] for name in ("accuracy", "floor_accuracy")
     )
-    name_axes(panels, "test length\n(training lengths)", "accuracy")
-    note_setting(
-        figure, short_setting([one for some in tasks.values() for one in some])
-    )
-    return figure
+    lines = Lines(scores, styles, columns=3, width=1.7, height=1.6)
+    lines.length_axis()
+    lines.first.set_ylim(-0.03, 1.03)
+    for task, some in floors.groupby("panel"):
+        floor: Frame = some.groupby("x")["value"].mean()
+        lines.panels[task].plot(floor.index, floor, **FLOOR)
+    lines.entries["constant answer"] = Line2D([], [], **FLOOR)
+    every = [one for some in tasks.values() for one in some]
+    lines.finish("test length\n(training lengths)", "accuracy", short_setting(every))
+    return lines.figure

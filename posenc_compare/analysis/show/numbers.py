@@ -1,6 +1,8 @@
-"""Every number of the records as a row, and as CSV that reads as it was."""
+"""All numbers of records as frames, and as CSV that reads as it was."""
 
 import csv
+import io
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -8,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import csv_text, unguard
+from posenc_compare.analysis.show.means import means_of
 
+FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
 LONG = [
     "scheme",
     "family",
@@ -24,6 +27,21 @@ LONG = [
     "note",
     "status",
     "record",
+]
+SUMMARY = [
+    "scheme",
+    "family",
+    "measure",
+    "task",
+    "quantity",
+    "case",
+    "x",
+    "unit",
+    "mean",
+    "half_width",
+    "n",
+    "note",
+    "records",
 ]
 NUMBERS = {"x", "seed", "value", "mean", "half_width", "n"}
 
@@ -56,6 +74,24 @@ def long_table(records: Iterable[Record]) -> pd.DataFrame:
     return frame.astype({"x": "float64", "value": "float64"})
 
 
+def summary(records: Iterable[Record]) -> pd.DataFrame:
+    """Return mean, half width of the 95 % interval and count over seeds.
+
+    `records` lists the keys of the records behind a row, `note` what they say.
+    """
+    rows = [
+        {
+            **vars(mean),
+            "mean": mean.mean,
+            "n": len(mean.values),
+            "records": " ".join(sorted(mean.records)),
+        }
+        for mean in means_of(records)
+    ]
+    frame = pd.DataFrame(rows, columns=SUMMARY)
+    return frame.astype(dict.fromkeys(("x", "mean", "half_width"), "float64"))
+
+
 def as_csv(frame: pd.DataFrame) -> str:
     """Return CSV that `read_table` reads; a missing number is an empty cell."""
     cells = frame.astype(object).where(frame.notna(), None)
@@ -73,3 +109,22 @@ def read_table(path: Path) -> pd.DataFrame:
             pd.to_numeric(frame[name]) if as_number else frame[name].map(unguard)
         )
     return frame
+
+
+def csv_text(head: list[str], body: Iterable[Iterable[object]]) -> str:
+    """Return CSV whose texts no spreadsheet takes for a formula; numbers stay."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(head)
+    rows = [[_guard(cell) for cell in row] for row in body]
+    form = {"lineterminator": "\n", "quoting": csv.QUOTE_NONNUMERIC}
+    csv.writer(text, **form).writerows(rows)
+    return text.getvalue()
+
+
+def unguard(cell: str) -> str:
+    """Return the text that `csv_text` was given."""
+    return cell.removeprefix("'")
+
+
+def _guard(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -1,12 +1,74 @@
-"""What the numbers of records mean, and how they came about."""
+"""What a report says about its records: how they came about, and how far they go."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from posenc_compare.analysis.records.record import Facts, Record, Scalar
-from posenc_compare.analysis.show.format import Cell, Table
+from posenc_compare.analysis.settings.presets import PRESETS
+from posenc_compare.analysis.show.format import Cell, Table, number
+from posenc_compare.analysis.show.ranking import by_family
 from posenc_compare.registry import SETTINGS
+from posenc_compare.stats.pairs import FEWEST
 
 MANY = 6  # different values of a setting that are listed one by one
+QUICK = PRESETS["quick"].training.steps
+
+
+def coverage(records: Iterable[Record]) -> str:
+    """Say how many cells have a result, and what became of the others.
+
+    It reads like `1 of 2 cells ok, 1 lost`.
+    """
+    statuses = [record.status for record in records]
+    others = sorted(set(statuses) - {"ok"})
+    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
+    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
+
+
+def warnings_of(records: Iterable[Record]) -> list[str]:
+    """Return a sentence for each reason to claim less than the tables seem to show."""
+    found: list[str] = []
+    known = list(records)
+    trained = [record for record in known if record.task]
+    if not trained:
+        found.append(
+            "Nothing was trained. Measures without training describe schemes; none of "
+            "them ranks schemes."
+        )
+    seeds = len({record.spec.seed for record in trained})
+    if 0 < seeds < FEWEST:
+        found.append(
+            f"{seeds} seed{'s' * (seeds != 1)} cannot rank schemes: {FEWEST} are "
+            f"needed. Differences between rows may be chance."
+        )
+    steps = {record.spec.setting.get("steps") for record in trained}
+    counts = [step for step in steps if isinstance(step, int)]
+    if counts and max(counts) <= QUICK:
+        found.append(
+            f"At most {max(counts)} training steps, as in the preset quick: it shows "
+            f"that everything works, and its networks are too small for claims."
+        )
+    lost = sum(record.status in ("failed", "lost") for record in known)
+    if lost:
+        found.append(
+            f"{lost} of {len(known)} cells failed or were lost, and are in no mean."
+        )
+    return found
+
+
+def scheme_table(records: list[Record]) -> Table:
+    """Return family, paper and cells of every scheme, by family and name."""
+    behind: dict[str, list[Record]] = {}
+    for record in records:
+        behind.setdefault(record.label, []).append(record)
+    labels = sorted(behind, key=lambda label: by_family(behind[label][0].family, label))
+    rows: list[list[str | Cell]] = []
+    for label in labels:
+        some = behind[label]
+        seconds = sum(record.provenance.seconds for record in some)
+        facts = [label, some[0].family, some[0].source, coverage(some)]
+        rows.append([*facts, number(seconds) if seconds else ""])
+    return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
 
 
 def quantity_table(records: list[Record]) -> Table:

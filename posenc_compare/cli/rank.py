@@ -1,0 +1,139 @@
+"""The command that finds the place of a scheme among all built-in ones."""
+
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_compare.analysis.core.canonical import Body
+from posenc_compare.analysis.settings.table import Work
+from posenc_compare.cli.config import configured
+from posenc_compare.cli.console import NUMBERS, progress, say, show_parts
+from posenc_compare.cli.options import Format, with_options
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import SCHEMES, add_plugin
+
+if TYPE_CHECKING:
+    from posenc_compare.analysis.records.record import Record
+
+MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
+ALLOWED = {"preset", *Work.__dataclass_fields__}
+PROBED = "nope"  # trained here too where the reference is of another machine or text
+
+
+@with_options("config", "set", "plugins", "preset", "out", "workers", "timeout")
+def rank(
+    scheme: Annotated[
+        str, typer.Argument(help="As for run; or file.py for all schemes of a file.")
+    ],
+    format: Annotated[Format, typer.Option(help="Format of stdout.")] = Format.table,
+    **options: Any,
+) -> int:
+    """Train a scheme and rank it among all built-in ones.
+
+    Checks, measures and trains the scheme as the preset does. The other schemes are
+    records that come with the package.
+    """
+    if format in NUMBERS:
+        raise ConfigError(
+            f"format must be table, md or tex, got {format.value}; "
+            f"`table DIR --format {format.value}` has the numbers"
+        )
+    with configured(options, ALLOWED) as given:
+        chosen: Body = dict(given)
+        preset = str(chosen.setdefault("preset", "quick"))
+        reference = reference_of(preset)
+        if scheme.endswith(".py"):
+            add_plugin(scheme)
+            chosen["plugins"] = [*chosen.get("plugins", []), scheme]
+            names = [n for n, e in SCHEMES.entries().items() if e.origin == scheme]
+            scheme = ",".join(names)
+        out = Path(chosen.pop("out", None) or f"runs/rank-{preset}")
+        return _rank(scheme, chosen, out, reference, format)
+
+
+def reference_of(preset: str) -> Path:
+    """Return the folder of the records that come with the package.
+
+    Raises:
+        ConfigError: if there are none of the preset.
+    """
+    folder = Path(str(files("posenc_compare").joinpath("reference", preset)))
+    if not folder.is_dir():
+        known = sorted(path.name for path in folder.parent.glob("[!_]*/"))
+        raise ConfigError(
+            f"preset must have reference records, got {preset}; "
+            f"{' or '.join(known)} would work",
+            field="preset",
+        )
+    return folder
+
+
+def _rank(
+    schemes: str, chosen: Body, out: Path, reference: Path, format: Format
+) -> int:
+    from posenc_compare.analysis.engine.comparison import plan_comparison
+    from posenc_compare.analysis.records.load import load_records
+    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.analysis.show.place import place_table
+    from posenc_compare.analysis.show.scorecard import scorecard
+
+    known = load_records(reference, say, arrays=False)
+    comparison = plan_comparison(schemes, MEASURES, **chosen)
+    plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
+    bad = sum(_check(label, plugins) for label in _labels(comparison.cells))
+    store = Store(out)
+    with progress() as listen:
+        if comparison.compute(store, listen):
+            return 130
+    results = comparison.results(store, say, arrays=False)
+    own = [record for record in results.records if record.status == "ok"]
+    labels = list(dict.fromkeys(record.label for record in own))
+    others = [record for record in known if record.label not in labels]
+    tables = [place_table([*others, *own], label) for label in labels]
+    card = scorecard(own)
+    show_parts([*filter(None, [card]), *tables], format)
+    for line in _differing(known, own):
+        say(line)
+    return int(bool(bad or results.failed))
+
+
+def _labels(cells: Any) -> list[str]:
+    return list(dict.fromkeys(cell.variant.label for cell in cells))
+
+
+def _check(label: str, plugins: list[str]) -> int:
+    """Check a scheme and return how many checks failed."""
+    from posenc_compare.conformance import CHECKS, Subject, run_check
+    from posenc_compare.variants import labelled
+
+    variant = labelled(label)
+    origin = SCHEMES.entry(variant.name).origin
+    subject = Subject(variant, origin if origin in plugins else "", "scaled")
+    outcomes = [run_check(subject, code) for code in CHECKS]
+    states = Counter(outcome.state for outcome in outcomes)
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            say(f"{label}: check {outcome.check.code} failed: {outcome.detail}")
+    say(f"{label}: {states['passed']} checks passed, {states['failed']} failed")
+    return states["failed"]
+
+
+def _differing(known: "list[Record]", own: "list[Record]") -> list[str]:
+    """Return lines on what differs between the reference and this machine."""
+    lines = []
+    for what, facts in (
+        ("text", lambda r: r.corpus.get("name", "")),
+        ("arithmetic", lambda r: r.provenance.text("arithmetic")),
+        ("torch", lambda r: r.spec.torch),
+    ):
+        there = {str(facts(record)) for record in known if record.task}
+        here = {str(facts(record)) for record in own if record.task}
+        if here - there:
+            lines.append(
+                f"{what} differs from the reference: {', '.join(sorted(here))} here, "
+                f"{', '.join(sorted(there))} there"
+            )
+    return lines

@@ -1,0 +1,169 @@
+"""The scorecard of a run, and the place of one scheme among others."""
+
+from typing import Any
+
+import pytest
+from support.records import curve, fact, record, row
+
+from posenc_compare.analysis.records.load import sound
+from posenc_compare.analysis.show.format import Cell
+from posenc_compare.analysis.show.place import place_table
+from posenc_compare.analysis.show.scorecard import HEAD, scorecard
+from posenc_compare.errors import ConfigError
+
+SPREAD = (-0.02, -0.01, 0.0, 0.0, 0.01, 0.02)  # half width of the mean: 0.0148
+
+
+def trained(label: str, first: float, last: float | None) -> list[dict[str, Any]]:
+    """Return six seeds whose change is `last - first`, with a spread around it."""
+    found = []
+    for seed, spread in enumerate(SPREAD):
+        one = curve(label, [first, (last or 0) + spread], seed=seed, task="language")
+        one["spec"]["measure"]["name"] = "extrapolation"
+        one["quantities"] = {
+            "bits_per_byte": {**fact("curve"), "name": "bits_per_byte"}
+        }
+        for part in one["rows"]:
+            part["quantity"] = "bits_per_byte"
+        if last is None:
+            one["rows"][1]["value"] = None
+        found.append(one)
+    return found
+
+
+def measured(label: str, measure: str, quantity: str, **rows: Any) -> dict[str, Any]:
+    one = record(label, measure)
+    one["quantities"] = {quantity: {**fact(["", None]), "name": quantity}}
+    one["rows"] = [row(rows.pop("value"), quantity=quantity, **rows)]
+    return one
+
+
+def card(bodies: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    table = scorecard(sound(bodies))
+    assert table is not None
+    return {
+        str(line[0]): dict(zip(HEAD[1:], line[1:], strict=True)) for line in table.rows
+    }
+
+
+@pytest.mark.parametrize(
+    ("last", "level"),
+    [
+        (2.03, "holds"),  # 0.03 + 0.0148 is below 0.05
+        (2.04, "unclear"),  # 0.0548 is not, and 0.0252 is not above it
+        (2.06, "unclear"),
+        (2.07, "loses"),  # 0.07 - 0.0148 is above
+        (None, "undefined"),
+    ],
+)
+def test_a_level_is_held_or_lost_by_the_interval_of_its_change(
+    last: float | None, level: str
+) -> None:
+    assert card(trained("rope", 2.0, last))["rope"]["level"] == level
+
+
+def test_a_row_has_the_change_with_its_interval() -> None:
+    found = card(trained("rope", 2.0, 2.5))["rope"]
+    assert found["change"] == "+0.50±0.01"
+    assert (found["at L"], found["16 L"]) == ("2.00", "2.50")
+
+
+def test_one_seed_has_no_interval_and_no_level() -> None:
+    found = card(trained("rope", 2.0, 2.5)[2:3])["rope"]
+    assert (found["change"], found["level"]) == ("+0.50", "one seed")
+
+
+def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
+    bodies = [
+        *trained("learned", 1.0, None),
+        *trained("rope", 1.0, 2.0),
+        *trained("alibi", 2.5, 2.5),
+        *trained("shaw", 1.9, 1.9),
+    ]
+    assert list(card(bodies)) == ["shaw", "alibi", "rope", "learned"]
+
+
+LINEAR = ("shift_linearity", "linear_residual")
+UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "rows", "column", "text"),
+    [
+        (LINEAR, {"value": 1e-14, "x": 1.0}, "shift", "linear"),
+        (LINEAR, {"value": 0.25, "x": 1.0}, "shift", "0.2"),
+        (("shift_error",) * 2, {"value": 0.0, "case": "plain"}, "shift", "relative"),
+        (
+            ("perturbation", "relative_size"),
+            {"value": 0.7071, "case": "N(0, 1)"},
+            "adds",
+            "0.71",
+        ),
+        (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
+        (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
+    ],
+)
+def test_measures_without_training_are_words_and_short_numbers(
+    quantity: tuple[str, str], rows: dict[str, Any], column: str, text: str
+) -> None:
+    bodies = [*trained("rope", 2.0, 2.0), measured("rope", *quantity, **rows)]
+    assert card(bodies)["rope"][column] == text
+
+
+def test_the_error_of_a_shift_is_the_largest_of_all_shifts() -> None:
+    one = measured("rope", *LINEAR, value=0.3, x=1.0)
+    one["rows"].append(row(0.1, quantity=LINEAR[1], x=2.0))
+    assert card([*trained("rope", 2.0, 2.0), one])["rope"]["shift"] == "0.3"
+
+
+def test_the_step_is_relative_to_that_of_nope() -> None:
+    bodies = [*trained("rope", 2.0, 2.0), *trained("nope", 3.0, 3.0)]
+    for label, value in (("rope", 3.0), ("nope", 2.0)):
+        bodies.append(measured(label, "cost", "step_seconds", value=value))
+    found = card(bodies)
+    assert (found["rope"]["step"], found["nope"]["step"]) == ("1.5", "1.0")
+
+
+def test_without_a_training_on_language_there_is_no_card() -> None:
+    assert scorecard(sound([record("rope")])) is None
+
+
+def test_differences_are_paired_and_tested_as_one_family() -> None:
+    records = sound(
+        [
+            *trained("rope", 2.0, 2.5),
+            *trained("alibi", 2.25, 2.0),
+            *trained("nope", 2.0, 2.5),
+        ]
+    )
+    table = place_table(records, "rope")
+    rows = {line[1]: line for line in table.rows}
+    assert [line[1] for line in table.rows] == ["alibi", "nope", "rope"]
+    assert table.title.startswith("rope: place 3 of 3")
+    first, last = rows["alibi"][3], rows["alibi"][5]
+    assert isinstance(first, Cell)
+    assert isinstance(last, Cell)
+    assert (first.mean, last.mean) == (pytest.approx(0.25), pytest.approx(-0.5))
+    assert last.half_width == pytest.approx(0, abs=1e-12)  # every seed by as much
+    assert last.more == ", p 0.031 *"
+    assert rows["rope"][3] == ""
+    assert "better than 1 of 2 schemes, and worse than 0" in table.lines[0]
+    assert "better than 0 of 2 schemes, and worse than 1" in table.lines[1]
+
+
+def test_neighbours_are_five_on_either_side() -> None:
+    bodies = [body for i in range(20) for body in trained(f"s{i:02}", 1, 1 + i / 10)]
+    names = [line[1] for line in place_table(sound(bodies), "s10").rows]
+    assert names == [f"s{i:02}" for i in range(5, 16)]
+
+
+def test_a_scheme_beside_no_other_has_no_place() -> None:
+    with pytest.raises(ConfigError, match="of another scheme, got those of rope"):
+        place_table(sound(trained("rope", 2.0, 2.5)), "rope")
+
+
+def test_a_scheme_without_scores_has_no_differences() -> None:
+    records = sound([*trained("rope", 2.0, 2.5), *trained("learned", 2.0, None)])
+    table = place_table(records, "learned")
+    assert [line[1] for line in table.rows] == ["rope", "learned"]
+    assert table.lines[1] == "at 16, no test: 6 common seeds are needed"
