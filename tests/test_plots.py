@@ -27,6 +27,7 @@ from posenc_compare.analysis.records.record import (
     Record,
     SchemeSpec,
     Spec,
+    Status,
 )
 from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
 from posenc_compare.analysis.show.plots.codes import cosines
@@ -69,7 +70,7 @@ def record(
     seed: int = 0,
     rows: list[Row] | None = None,
     arrays: dict[str, Any] | None = None,
-    status: str = "ok",
+    status: Status = "ok",
     family: str = "rotary",
     task: str = "language",
 ) -> Record:
@@ -206,7 +207,7 @@ def test_draws_what_is_there_and_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("status", ["failed", "unsupported"])
-def test_records_without_a_result_are_passed_over(name: str, status: str) -> None:
+def test_records_without_a_result_are_passed_over(name: str, status: Status) -> None:
     broken = [replace(r, status=status) for r in full("broken")]
     assert PLOTS.get(name)(broken) is None
     labels = " ".join(texts(drawn(name, full("rope") + broken)))

@@ -77,7 +77,7 @@ def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
     bodies = [
         *trained("learned", 1.0, None),
         *trained("rope", 1.0, 2.0),
-        *trained("alibi", 2.0, 2.0),
+        *trained("alibi", 2.5, 2.5),
         *trained("shaw", 1.9, 1.9),
     ]
     assert list(card(bodies)) == ["shaw", "alibi", "rope", "learned"]
@@ -108,6 +108,12 @@ def test_measures_without_training_are_words_and_short_numbers(
 ) -> None:
     bodies = [*trained("rope", 2.0, 2.0), measured("rope", *quantity, **rows)]
     assert card(bodies)["rope"][column] == text
+
+
+def test_the_error_of_a_shift_is_the_largest_of_all_shifts() -> None:
+    one = measured("rope", *LINEAR, value=0.3, x=1.0)
+    one["rows"].append(row(0.1, quantity=LINEAR[1], x=2.0))
+    assert card([*trained("rope", 2.0, 2.0), one])["rope"]["shift"] == "0.3"
 
 
 def test_the_step_is_relative_to_that_of_nope() -> None:
@@ -141,8 +147,8 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     assert last.half_width == pytest.approx(0, abs=1e-12)  # every seed by as much
     assert last.more == ", p 0.031 *"
     assert rows["rope"][3] == ""
-    assert "better than 1 of 2 schemes and worse than 0" in table.lines[0]
-    assert "better than 0 of 2 schemes and worse than 1" in table.lines[1]
+    assert "better than 1 of 2 schemes, and worse than 0" in table.lines[0]
+    assert "better than 0 of 2 schemes, and worse than 1" in table.lines[1]
 
 
 def test_neighbours_are_five_on_either_side() -> None:
@@ -160,4 +166,4 @@ def test_a_scheme_without_scores_has_no_differences() -> None:
     records = sound([*trained("rope", 2.0, 2.5), *trained("learned", 2.0, None)])
     table = place_table(records, "learned")
     assert [line[1] for line in table.rows] == ["rope", "learned"]
-    assert "of 0 schemes" in table.lines[1]
+    assert table.lines[1] == "at 16, no test: 6 common seeds are needed"

@@ -26,7 +26,10 @@ from posenc_compare.schemes import Variant
 
 DRY = ["run", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
 SIZES = ("width", "heads", "length", "layers", "steps", "batch", "test-bytes")
-SCHEME = "@register({name!a}, family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
+SCHEME = (
+    "from posenc_compare.schemes import Scheme, register\n"
+    "@register({name!a}, family='bias')\nclass Mine(Scheme):\n    'Mine.'\n"
+)
 HUGE = "0x" + "f" * 4000  # which Python does not show in decimal digits
 HOSTILE = ["\x1b[31mred", "two\nlines", "nul\0", "x" * 10_000, "\udcff", "\u202e", ""]
 
@@ -320,9 +323,10 @@ def peak():  # MiB
     line = next(x for x in open("/proc/self/status") if x.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 
-command(["run", "--schemes", "all", "--dry-run", "--set", "batch=0"])  # brings torch
+asked = json.loads(sys.argv[1])
+command(["run", "--schemes", "all,roope"])  # brings all that is listed
 start = [None, peak()]
-print(json.dumps([start, *map(command, json.loads(sys.argv[1])), list(sys.modules)]))
+print(json.dumps([start, *map(command, asked), list(sys.modules)]))
 """
 
 

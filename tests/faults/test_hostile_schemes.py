@@ -626,7 +626,7 @@ def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> 
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: posenc-broken\n")
     point = "[posenc_compare.schemes]\ngone = posenc_gone:Gone\n"
     (facts / "entry_points.txt").write_text(point)
-    words = ["measure", "--schemes", "nope", "--measures", "smoothness"]
+    words = ["measure", "--schemes", "none", "--measures", "smoothness"]
     words += [
         "--set",
         "positions=8",

@@ -11,8 +11,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.bam import Bam
 from posenc_compare.schemes.shared.slopes import slopes
 
-PLACES = [0, 1, 2, 40, 7, 3000]
-
 
 def make(heads: int = 6, noise: float = 0.0, **options: object) -> Bam:
     scheme = build(Bam, options, model_dim=8 * heads, heads=heads)

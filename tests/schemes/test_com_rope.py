@@ -18,14 +18,12 @@ from schemes.tools import (
 from scipy.linalg import expm
 from torch import Tensor
 
-from posenc_compare.attention import Mask
 from posenc_compare.schemes import create
 from posenc_compare.schemes.com_rope import ComRope
 from posenc_compare.schemes.lie_re import LieRe
 from posenc_compare.schemes.rope_2d import Rope2d
 from posenc_compare.schemes.shared.blocks import TurnedBlocks
 
-BOTH = Mask(causal=False)
 KINDS, SIDES = ["ld", "ap"], ["height", "width"]
 
 

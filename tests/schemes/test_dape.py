@@ -70,7 +70,7 @@ class TestDape(LogitTests):
             )
             for base in ("rope", "nope", "learned", "dape", "cope", "fox")
         ),
-        ({"base": "alibie"}, "^unknown scheme 'alibie'; did you mean alibi"),
+        ({"base": "alibie"}, "base: unknown scheme 'alibie'; did you mean alibi"),
         ({"width": 0}, "width must be at least 1, got 0"),
     ]
 

@@ -64,16 +64,16 @@ class TestDualChunk(RotaryTests):
     ]
     identities = [({"chunk": 48, "local": 3}, {}, "rope")]
     changes = [
-        (PAPER, change)
-        for change in (
-            *(
+        *(
+            (PAPER, change)
+            for change in (
                 {"base": 50.0},
                 {"layout": "half"},
                 {"chunk": 5},
-                {"local": 2},
                 {"far": 15},
-            ),
-        )
+            )
+        ),
+        ({**PAPER, "far": 20}, {"local": 2}),
     ]
     errors = [
         ({"chunk": -1}, "chunk must be at least 0, got -1"),

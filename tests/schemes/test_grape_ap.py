@@ -9,26 +9,14 @@ from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
     dot,
-    drawn,
-    normal,
-    vectors,
 )
 from torch import Tensor
 
 from posenc_compare.schemes.grape_ap import GrapeAp
 from posenc_compare.schemes.shared.slopes import slopes
 
-BATCH, HEADS, DIM, LENGTH, PATH = 2, 3, 12, 7, 4
+HEADS, DIM, LENGTH, PATH = 3, 12, 7, 4
 PLACES = [3, 4, 5, 9, 10, 30, 31]
-
-
-def make(**options: object) -> GrapeAp:
-    sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": 6}
-    return drawn(build(GrapeAp, {"width": PATH, **options}, **sizes))
-
-
-def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return *vectors(BATCH, HEADS, LENGTH, 6), normal(BATCH, LENGTH, DIM, seed=3)
 
 
 def turned(vector: list[float], angle: int) -> list[float]:

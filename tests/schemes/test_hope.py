@@ -2,13 +2,8 @@
 
 import cmath
 import math
-from typing import Any
 
 from schemes.reference import Case, Inputs, RotaryTests
-
-from posenc_compare.schemes import Scheme, create
-
-PLACES = [0, 1, 2, 100, 500, -4]
 
 
 class TestHope(RotaryTests):
@@ -34,11 +29,3 @@ class TestHope(RotaryTests):
         periods = [2 * math.pi * base ** (2 * m / 16) for m in range(8)]
         turns = [(query - key) / p if p <= length else 0.0 for p in periods]
         return [cmath.exp(2j * math.pi * turn) for turn in turns]
-
-
-def make(
-    head_dim: int = 16, name: str = "hope", trained: int = 512, **options: Any
-) -> Scheme:
-    return create(
-        name, options=options, model_dim=2 * head_dim, heads=2, length=trained
-    )

@@ -10,8 +10,6 @@ from schemes.tools import build, close, perturbed
 from posenc_compare.schemes.kerple_log import KerpleLog
 from posenc_compare.schemes.shared.bounds import bounded
 
-PLACES = [0, 1, 2, 40, 7, 3000]
-
 
 def make(heads: int = 3, noise: float = 0.0) -> KerpleLog:
     return perturbed(build(KerpleLog, model_dim=8 * heads, heads=heads), noise)
@@ -25,6 +23,7 @@ class TestKerpleLog(BiasTests):
     name = "kerple_log"
     sizes = {"heads": 3, "head_dim": 8}
     noise = 2.0
+    half_places = [15_363, 15_367, 15_962]
 
     def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
         numbers = t.scheme.steepness[h].item(), t.scheme.rate[h].item()

@@ -9,8 +9,6 @@ from schemes.tools import build, perturbed
 
 from posenc_compare.schemes.mlp_bias import MlpBias
 
-PLACES = [0, 1, 2, 19, 25, 400]
-
 
 def make(noise: float = 0.0, length: int = 30, **options: str | int | bool) -> MlpBias:
     sizes = {"model_dim": 24, "heads": 3, "length": length}

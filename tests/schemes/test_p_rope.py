@@ -11,8 +11,6 @@ from schemes.tools import (
 
 from posenc_compare.schemes import Scheme, create
 
-PLACES = [0, 1, 2, 100, 500, -4]
-
 
 class TestPRope(RotaryTests):
     name = "p_rope"

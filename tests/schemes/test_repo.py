@@ -4,7 +4,6 @@ import cmath
 import math
 from typing import Any
 
-import torch
 from schemes.reference import Inputs, LogitTests
 from schemes.tools import (
     build,
@@ -22,7 +21,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.repo import Repo
 
 BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
-RUN = torch.arange(LENGTH)
 SIZES: dict[str, Any] = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
 
 

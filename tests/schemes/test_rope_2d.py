@@ -18,8 +18,6 @@ from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
-KINDS = ["axial", "mixed"]
-
 
 def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> Rope2d:
     sizes = {"model_dim": heads * head_dim, "heads": heads}
@@ -57,7 +55,7 @@ class TestRope2d(RotaryTests):
     ]
     errors = [
         (Case(head_dim=6), "head_dim must be a multiple of 4, got 6"),
-        ({"kind": "mixed", "base": -1.0}, r"base must be greater than 0, got -1\.0"),
+        ({"kind": "mixed", "base": -1.0}, r"^base must be greater than 0, got -1\.0"),
     ]
 
     def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:

@@ -14,8 +14,6 @@ from torch import Tensor
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.shared.rotation import rotation_angles
 
-PLACES = [0, 1, 2, 100, 500, -4]
-
 
 class TestRopeClipped(RotaryTests):
     name = "rope_clipped"

@@ -20,9 +20,6 @@ from posenc_compare.schemes.rope_pp import RopePp
 WIDTH = 8
 
 
-PLACES = [0, 1, 2, 100, 500, -4]
-
-
 class TestRopePp(RotaryTests):
     name = "rope_pp"
     sizes = {"head_dim": WIDTH, "heads": 2}

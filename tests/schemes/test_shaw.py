@@ -5,19 +5,13 @@ from itertools import product
 
 import torch
 from schemes.reference import Inputs, LogitTests, combine
-from schemes.tools import build, drawn, pair_by_pair
+from schemes.tools import pair_by_pair
 from torch import Tensor
 
 from posenc_compare.schemes import create
-from posenc_compare.schemes.shaw import Shaw
 
-BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 7
-SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
+HEADS, WIDTH = 2, 6
 PLACES = [0, 2, 3, 9, 4, 4, 1]
-
-
-def make(**options: int | bool) -> Shaw:
-    return drawn(build(Shaw, options, model_dim=HEADS * WIDTH, heads=HEADS))
 
 
 def entry(table: Tensor | None, head: int, offset: int, reach: int) -> list[float]:

@@ -15,7 +15,7 @@ from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.sink import Sink
 from posenc_compare.variants import labelled
 
-BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 8
+HEADS, WIDTH, LENGTH = 3, 6, 8
 RUN = torch.arange(LENGTH)
 
 

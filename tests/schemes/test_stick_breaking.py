@@ -19,7 +19,7 @@ from torch import Tensor
 from posenc_compare.attention import attention
 from posenc_compare.schemes.stick_breaking import StickBreaking
 
-BATCH, HEADS, WIDTH, LENGTH = 2, 2, 6, 8
+HEADS, WIDTH, LENGTH = 2, 6, 8
 RUN = torch.arange(LENGTH)
 
 

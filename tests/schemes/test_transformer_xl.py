@@ -17,8 +17,7 @@ from torch import Tensor
 from posenc_compare.schemes import create
 from posenc_compare.schemes.transformer_xl import TransformerXl
 
-BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 7, 10
-SHAPE = (BATCH, HEADS, LENGTH, WIDTH)
+HEADS, WIDTH, DIM = 2, 6, 10
 PLACES = [3, 4, 6, 10, 11, 12, 200]
 
 

@@ -226,10 +226,14 @@ class Scheduler:
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
         folder = self.store.checkpoints.resolve() / job.key
+        plugins = {
+            (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
+            for entry in plugins_of(job.cell)
+        }
         return {
             "spec": job.blank.spec.to_json(),
             "key": job.key,
-            "plugins": plugins_of(job.cell),
+            "plugins": sorted(plugins),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.limits.interval,

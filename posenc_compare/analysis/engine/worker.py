@@ -218,9 +218,7 @@ def _changed(request: Body) -> Body:
 
 def _files(cell: "Cell") -> set[str]:
     """Return the files of plugins whose code is in the key of a cell."""
-    from posenc_compare.analysis.records.cells import entries_of
+    from posenc_compare.analysis.records.cells import plugins_of
     from posenc_compare.own_code import own_code
 
-    own = (SCHEMES, MEASURES, TASKS)
-    found = [e for e in entries_of(cell) if not any(r.owns(e.module) for r in own)]
-    return {str(file) for entry in found for file in own_code(entry).files}
+    return {str(file) for one in plugins_of(cell) for file in own_code(one).files}

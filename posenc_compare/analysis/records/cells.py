@@ -132,15 +132,10 @@ def entries_of(cell: Cell) -> list[Entry]:
     return [*map(SCHEMES.entry, names), *_measured_by(cell)]
 
 
-def plugins_of(cell: Cell) -> list[tuple[str, str, str]]:
-    """Return what a worker imports for a cell: modules with their files and origins."""
+def plugins_of(cell: Cell) -> list[Entry]:
+    """Return what takes part in a cell and is not imported by every worker."""
     own = (SCHEMES, MEASURES, TASKS)
-    found = {
-        (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
-        for entry in entries_of(cell)
-        if not any(registry.owns(entry.module) for registry in own)
-    }
-    return sorted(found)
+    return [e for e in entries_of(cell) if not any(r.owns(e.module) for r in own)]
 
 
 def schemes_of(variant: Variant) -> list[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,17 +100,15 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         row: list[str | Cell] = [str(ranked.index(name) + 1), name]
         for x in ends:
             mean = curves[name].get(x)
-            row.append(mean.cell if mean else "")
+            row.append(replace(mean.cell, half_width=None) if mean else "")
             row.append(by_name[x][name].cell if name != own else "")
         rows.append(row)
     seeds = max(len(mean.values) for mean in curves[own].values())
     lines = [_sentence(x, own, compared[x]) for x in ends]
-    lines.append(
-        f"difference: from {own}, with its 95 % interval over {seeds} paired seeds; "
-        f"* p ≤ {ALPHA:g} in a step-down max-T test of {len(others)} schemes"
-    )
-    if seeds < FEWEST:
-        lines.append(f"no p: {seeds} seeds, {FEWEST} are needed")
+    lines += [
+        f"difference: from {own}, with its 95 % interval over {seeds} paired seeds",
+        f"* p ≤ {ALPHA:g} in a step-down max-T test of {len(others)} schemes",
+    ]
     name = f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}"
     return Table(name, head, rows, seeds, tuple(lines))
 
@@ -127,9 +125,11 @@ def _score(curve: dict[float, Mean], ends: tuple[float, float]) -> tuple[float, 
 def _sentence(x: float, own: str, found: list[Difference]) -> str:
     """Return how many schemes a scheme is significantly ahead of, and behind."""
     tested = [one for one in found if not math.isnan(one.p)]
+    if not tested:
+        return f"at {x:g}, no test: {FEWEST} common seeds are needed"
     ahead = sum(one.p <= ALPHA and one.mean > 0 for one in tested)
     behind = sum(one.p <= ALPHA and one.mean < 0 for one in tested)
     return (
-        f"at {x:g}, {own} is significantly better than {ahead} of {len(tested)} "
-        f"schemes and worse than {behind}"
+        f"at {x:g}, significantly better than {ahead} of {len(tested)} schemes, and "
+        f"worse than {behind}"
     )

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from posenc_compare.analysis.core.quantities import Curve, Headline, Quantity
 from posenc_compare.analysis.records.record import Record
 from posenc_compare.analysis.show.format import Cell, Table
 from posenc_compare.analysis.show.means import (
+    Floats,
     Frame,
     Mean,
     means_of,
@@ -58,7 +58,6 @@ COLUMNS = [
     "p",
     "p_holm",
 ]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ def draw_inside(records: list[Record]) -> Figure | None:
     chosen = next(iter(by_task(usable(records, "inside")).values()), [])
     styles = looks(records)
     rows = rows_of(chosen, styles)
-    rows = rows[rows["case"].eq("") & rows["quantity"].isin(CURVES)]
-    rows = rows.assign(panel=rows["quantity"].map(CURVES))
-    every: Frame = pd.concat([rows.sort_values("panel"), _pairs(chosen, styles)])
+    rows = rows[rows["case"].eq("")]
+    parts = [rows[rows["quantity"] == k].assign(panel=t) for k, t in CURVES.items()]
+    every: Frame = pd.concat([*parts, _pairs(chosen, styles)])
     if every["value"].isna().all():
         return None
     lines = Lines(every, styles, columns=3, width=2.2, height=1.9, share=False)

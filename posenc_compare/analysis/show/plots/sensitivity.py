@@ -63,17 +63,13 @@ def _rows(records: list[Record]) -> Frame:
         known = [(r.x, r.value) for r in points if r.value is not None]
         if known:
             own, multiple = (one.spec.setting.get(rate, 0.0) for rate in RATES)
-            panel = safe(_without_rates(one.label))
+            panel = safe(_without_rates(one))
             found.append((panel, own, multiple, one.spec.seed, min(known)[1]))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def _without_rates(label: str) -> str:
-    """Return a label with the settings in it, except the rates."""
-    name, _, settings = label.partition(" [")
-    others = [
-        part
-        for part in settings.removesuffix("]").split(", ")
-        if part and part.partition("=")[0] not in RATES
-    ]
+def _without_rates(record: Record) -> str:
+    """Return the label of a record, without the rates among its settings."""
+    name = record.label.removesuffix(f" [{', '.join(record.settings)}]")
+    others = [one for one in record.settings if one.partition("=")[0] not in RATES]
     return f"{name} [{', '.join(others)}]" if others else name

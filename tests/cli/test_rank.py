@@ -1,0 +1,87 @@
+"""`rank`: the place of a scheme among records that come with the package."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc_compare.analysis.engine.comparison import compare
+from posenc_compare.cli import rank as command
+from posenc_compare.cli.options import Format
+
+SMALL: dict[str, Any] = {"steps": 4, "longest": 2, "test_bytes": 512, "workers": 1}
+DISGUISED = """
+import torch
+from posenc_compare.schemes import Scheme, register
+
+
+@register("disguised", family="bias", source="own example")
+class Disguised(Scheme):
+    '''The bias of `alibi` under another name, for heads that are a power of two.'''
+
+    def offset_bias(self, offsets):
+        heads = self.geometry.heads
+        powers = torch.arange(1, heads + 1, device=offsets.device).double()
+        return -(2 ** (-8 / heads * powers))[:, None] * offsets.abs().double()
+"""
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reference")
+    compare("nope,alibi,rope", "extrapolation", out=folder, **SMALL)
+    return folder
+
+
+def test_a_disguised_scheme_lands_beside_the_one_it_copies(
+    reference: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plugin = tmp_path / "disguised.py"
+    plugin.write_text(DISGUISED)
+    monkeypatch.setattr(command, "reference_of", lambda preset: reference)
+    monkeypatch.setattr(command, "MEASURES", "extrapolation")
+    options = {"set": [f"{name}={value}" for name, value in SMALL.items()]}
+    monkeypatch.setattr(command, "ALLOWED", command.ALLOWED | SMALL.keys())
+    code = command.rank(str(plugin), Format.md, out=tmp_path / "out", **options)
+    out, err = capsys.readouterr()
+    assert code == 0
+    assert "disguised: 24 checks passed, 0 failed" in err
+    lines = [line for line in out.splitlines() if line.startswith("|")]
+    (beside,) = (line for line in lines if "| alibi " in line)
+    assert beside.count("| 0.000 ± 0.000, p 1.000 ") == 2
+    assert "disguised: place" in out
+
+
+def test_a_scheme_that_fails_a_check_is_ranked_and_named(
+    reference: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plugin = tmp_path / "broken.py"
+    text = DISGUISED.replace("disguised", "broken").replace("Disguised", "Broken")
+    plugin.write_text(text.replace(".abs()", ".abs().clamp(max=offsets.numel() // 2)"))
+    monkeypatch.setattr(command, "reference_of", lambda preset: reference)
+    monkeypatch.setattr(command, "MEASURES", "extrapolation")
+    options = {"set": [f"{name}={value}" for name, value in SMALL.items()]}
+    monkeypatch.setattr(command, "ALLOWED", command.ALLOWED | SMALL.keys())
+    code = command.rank(str(plugin), Format.md, out=tmp_path / "out", **options)
+    out, err = capsys.readouterr()
+    assert code == 1
+    assert "broken: check C" in err
+    assert "broken: place" in out
+
+
+def test_the_reference_is_of_a_preset(posenc) -> None:
+    done = posenc("rank", "rope", "--preset", "gpu")
+    assert done.returncode == 2
+    assert "preset must have reference records, got gpu" in done.stderr
+
+
+def test_a_place_is_shown_as_a_table(posenc) -> None:
+    done = posenc("rank", "rope", "--format", "json")
+    assert done.returncode == 2
+    assert "format must be table, md or tex, got json" in done.stderr

@@ -1,0 +1,34 @@
+"""Put the records of a run into the package, for `rank` to compare with.
+
+    python tools/reference.py FOLDER NAME
+
+FOLDER is that of `run --preset NAME --schemes all`. The scorecard's measures are kept,
+without arrays, which tables do not need.
+"""
+
+import sys
+from pathlib import Path
+
+from posenc_compare.analysis.core.files import write_file
+from posenc_compare.analysis.records.packed import NAME, packed
+from posenc_compare.analysis.records.store import Store, sealed
+from posenc_compare.cli.rank import MEASURES
+
+PLACE = Path(__file__).parent.parent / "posenc_compare" / "reference"
+
+
+def main(folder: Path, name: str) -> None:
+    """Write the packed file."""
+    texts = {}
+    for body in Store(folder).records():
+        key = body.pop("key")
+        if body["spec"]["measure"]["name"] in MEASURES.split(","):
+            texts[key] = sealed({**body, "arrays": {}})
+    data = packed(texts)
+    (PLACE / name).mkdir(parents=True, exist_ok=True)
+    write_file(PLACE / name / NAME, data)
+    print(f"{len(texts)} records, {len(data)} bytes")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
