@@ -21,11 +21,12 @@ from posenc_compare.schemes import Variant
 MEASURE = ["measure", "--schemes", "nope", "--measures", "smoothness", "--seeds", "9"]
 
 
-def without(package: str, folder: Path, *words: str | Path) -> tuple[int, str]:
+def without(
+    package: str, folder: Path, *words: str | Path, where: str = "True"
+) -> tuple[int, str]:
     """Run a command where a package is missing; return its code and stderr."""
-    reason = f"No module named {package!r}"
-    text = f"raise ModuleNotFoundError({reason!r}, name={package!r})\n"
-    (folder / f"{package}.py").write_text(text)
+    text = f"import sys\nif {where}:\n    sys.modules[{package!r}] = None\n"
+    (folder / "sitecustomize.py").write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "posenc_compare", *words],
         capture_output=True,
@@ -86,16 +87,24 @@ def test_no_limit_is_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         check_machine(10**6)
 
 
-def test_a_package_that_a_command_lacks_is_one_line(tmp_path: Path) -> None:
-    said = "error: pandas must be installed, and is not; `pip install pandas`\n"
-    assert without("pandas", tmp_path, "table", tmp_path) == (2, said)
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [("pandas", ["table", "."]), ("einops", ["measure", "--schemes", "nope"])],
+)
+def test_a_package_that_a_command_lacks_is_one_line(
+    package: str, words: list[str], tmp_path: Path
+) -> None:
+    said = f"error: {package} must be installed, and is not; `pip install {package}`\n"
+    assert without(package, tmp_path, *words) == (2, said)
 
 
 def test_a_worker_that_dies_at_import_says_why(tmp_path: Path) -> None:
     words = ["measure", "--schemes", "nope", "--measures", "smoothness", "--out"]
-    code, said = without("einops", tmp_path, *words, tmp_path / "run")
+    words += [str(tmp_path / "run")]
+    workers = "sys.flags.safe_path"  # which start with -P
+    code, said = without("einops", tmp_path, *words, where=workers)
     assert code == 1
-    reason = "without an answer: ModuleNotFoundError: No module named 'einops'"
+    reason = "without an answer: ModuleNotFoundError: import of einops halted"
     assert f"lost: nope smoothness seed 0: exit: code 1 {reason}" in said
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.records import curve
-from test_bad_input import SCHEME, keep_registry
+from test_bad_input import SCHEME
 
 from posenc_compare.analysis.records.store import Store
 
@@ -61,10 +61,7 @@ def test_a_path_is_shown_as_text(posenc, folder: Path, words: list[str]) -> None
     assert SHOWN in shown or words[2:] == ["--format", "csv"]
 
 
-def test_a_plugin_is_shown_as_text(
-    posenc, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep_registry(monkeypatch)
+def test_a_plugin_is_shown_as_text(posenc, folder: Path) -> None:
     head = "from posenc_compare.schemes import Scheme, register\n"
     text = SCHEME.format(name="mine").replace("'Mine.'", "'''Mine \x1b[31m.\n\n\x07'''")
     plugin = folder / f"{HOSTILE}.py"

@@ -30,7 +30,7 @@ from posenc_compare.analysis.settings.table import Work
 
 HERE = Path(__file__).parent
 SIZES = ["--set=layers=1,width=16,heads=2,length=8,batch=2"]
-SIZES += ["--set=longest=2,test_bytes=64,positions=64"]
+SIZES += ["--set=longest=2,test_bytes=64,positions=64,learning_rate=0.002,tests=all"]
 # 20 cells, 5 of them trained
 GRID = {
     "schemes": "nope,rope,alibi,learned,t5_bias",
