@@ -222,6 +222,7 @@ class LogitTests(SchemeTests):
         places: positions of two sequences.
         atol: largest absolute difference of logits and outputs.
         rtol: largest relative difference.
+        causal: whether a causal mask is needed; None where an option decides.
         by_document: whether logits depend on documents by more than the mask.
         identities: options, values that fill parameters, and what scheme it is then.
         half_places: positions there, if they are not `CLOSE_POSITIONS`.
@@ -231,6 +232,7 @@ class LogitTests(SchemeTests):
     places: ClassVar[Any] = [[0, 1, 2, 40, 7, 300], [3, 4, 5, 9, 50, 11]]
     atol: ClassVar[float] = 1e-12
     rtol: ClassVar[float] = 0.0
+    causal: ClassVar[bool | None] = False
     by_document: ClassVar[bool] = False
     identities: ClassVar[Sequence[tuple[Options, Mapping[str, float], str]]] = ()
     half_places: ClassVar[list[int] | None] = None
@@ -275,6 +277,7 @@ class LogitTests(SchemeTests):
         out = self.read(t, masked)
         for got in served(t.q, t.k, t.v, flex=biased, **call):
             self.near(got, out)
+        assert self.causal in (t.scheme.facts.causal_only, None)
         if t.scheme.facts.causal_only:
             check_causal_mask_is_needed(t.scheme, t.scheme.geometry.head_dim)
         else:

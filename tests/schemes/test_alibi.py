@@ -35,6 +35,7 @@ def recursive_exponents(heads: int) -> list[Fraction]:
 
 class TestAlibi(BiasTests):
     name = "alibi"
+    causal = None
     cases = [
         Case({"direction": direction}, heads=heads)
         for direction in ("symmetric", "causal")

@@ -25,6 +25,7 @@ RUN = torch.arange(LENGTH)
 
 class TestCope(LogitTests):
     name = "cope"
+    causal = True
     sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 16}
     by_document = True
     cases = combine(limit=(1, 2, 4, 0), scaled=(False, True))

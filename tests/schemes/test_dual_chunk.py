@@ -41,6 +41,7 @@ def released(chunk: int, local: int) -> int:
 
 class TestDualChunk(RotaryTests):
     name, rotates = "dual_chunk", "rope"
+    causal = True
     published = {
         "chunk": (2560, 4096, (40, 80, 320)),
         "local": (512, 4096, (8, 16, 64)),

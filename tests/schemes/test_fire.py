@@ -40,6 +40,7 @@ def slow(scheme: Fire, head: int, query: int, key: int) -> float:
 
 class TestFire(BiasTests):
     name = "fire"
+    causal = True
     published = {"threshold": (512, 2048, (16, 32, 128))}
     sizes = {"heads": 3, "head_dim": 8}
     noise = 1.0

@@ -37,6 +37,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 class TestFox(LogitTests):
     name = "fox"
+    causal = True
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
     atol = 1e-13
     gradients = [{}]

@@ -28,6 +28,7 @@ def turned(vector: list[float], angle: int) -> list[float]:
 
 class TestGrapeAp(LogitTests):
     name = "grape_ap"
+    causal = True
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": 6}
     places = [PLACES, [0, 1, 2, 3, 4, 50, 51]]
     cases = [{"turned": turned, "width": PATH} for turned in ("tokens", "both")]

@@ -24,6 +24,7 @@ RUN = torch.arange(LENGTH)
 
 class TestPath(LogitTests):
     name = "path"
+    causal = True
     sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
     by_document = True
     cases = [

@@ -18,6 +18,7 @@ PLACES = [0, 1, 2, 5, 9, 10, 11, 40]
 
 class TestRerope(RotaryTests):
     name, rotates = "rerope", "rope"
+    causal = True
     published = {"window": (1024, 4096, (16, 32, 128))}
     sizes = {"model_dim": 16, "heads": 2, "length": 8}
     places = [PLACES, [place + 7 for place in PLACES]]

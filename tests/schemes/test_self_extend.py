@@ -30,6 +30,7 @@ def read_at(i: int, j: int, group: int, window: int) -> int:
 
 class TestSelfExtend(RotaryTests):
     name, rotates = "self_extend", "rope"
+    causal = True
     published = {"window": (1024, 4096, (16, 32, 128))}
     places = [PLACES.tolist(), (PLACES + 7).tolist()]
     cases = [

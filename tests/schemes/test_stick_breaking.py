@@ -30,6 +30,7 @@ def make(own: bool = False, heads: int = HEADS, width: int = WIDTH) -> StickBrea
 
 class TestStickBreaking(LogitTests):
     name = "stick_breaking"
+    causal = True
     sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
     atol = 1e-14
     cases = [{"own": False}, {"own": True}]

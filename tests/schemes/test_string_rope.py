@@ -30,6 +30,7 @@ def read_at(past: int, shift: int, window: int) -> int:
 
 class TestStringRope(RotaryTests):
     name, rotates = "string_rope", "rope"
+    causal = True
     published = {
         "shift": (43_253, 131_072, (21, 42, 169)),
         "window": (128, 2048, (4, 8, 32)),

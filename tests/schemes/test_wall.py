@@ -45,6 +45,7 @@ def opened(layer: torch.nn.Linear, row: int, token: Tensor) -> float:
 
 class TestWall(LogitTests):
     name = "wall"
+    causal = True
     sizes = SIZES
     places = [RUN.tolist()] * BATCH
     cases = [{"forget": False}, {"forget": True}]

@@ -30,6 +30,7 @@ def logits(scheme: Scheme, places: list[int]) -> Tensor:
 
 class TestXpos(RotaryTests):
     name = "xpos"
+    causal = True
     published = {"scale_base": (512, 1024, (32, 64, 256))}
     sizes = {"model_dim": 32, "heads": 2}
     places = [PLACES, [3, 4, 5, 9, 50, 51, 52]]
