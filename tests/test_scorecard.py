@@ -96,7 +96,7 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
         (
             ("perturbation", "relative_size"),
             {"value": 0.7071, "case": "N(0, 1)"},
-            "adds",
+            "added",
             "0.71",
         ),
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
@@ -121,7 +121,7 @@ def test_the_step_is_relative_to_that_of_nope() -> None:
     for label, value in (("rope", 3.0), ("nope", 2.0)):
         bodies.append(measured(label, "cost", "step_seconds", value=value))
     found = card(bodies)
-    assert (found["rope"]["step"], found["nope"]["step"]) == ("1.5", "1.0")
+    assert (found["rope"]["time"], found["nope"]["time"]) == ("1.5", "1.0")
 
 
 def test_without_a_training_on_language_there_is_no_card() -> None:
@@ -147,8 +147,8 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     assert last.half_width == pytest.approx(0, abs=1e-12)  # every seed by as much
     assert last.more == ", p 0.031 *"
     assert rows["rope"][3] == ""
-    assert "better than 1 of 2 schemes, and worse than 0" in table.lines[0]
-    assert "better than 0 of 2 schemes, and worse than 1" in table.lines[1]
+    assert "better than 1 of 2 schemes, worse than 0, no" in table.lines[0]
+    assert "better than 0 of 2 schemes, worse than 1, no" in table.lines[1]
 
 
 def test_neighbours_are_five_on_either_side() -> None:
@@ -166,4 +166,4 @@ def test_a_scheme_without_scores_has_no_differences() -> None:
     records = sound([*trained("rope", 2.0, 2.5), *trained("learned", 2.0, None)])
     table = place_table(records, "learned")
     assert [line[1] for line in table.rows] == ["rope", "learned"]
-    assert table.lines[1] == "at 16, no test: 6 common seeds are needed"
+    assert table.lines[1] == "at 16: no test, 6 common seeds are needed"

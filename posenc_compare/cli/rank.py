@@ -20,21 +20,23 @@ if TYPE_CHECKING:
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
 ALLOWED = {"preset", *Work.__dataclass_fields__}
-PROBED = "nope"  # trained here too where the reference is of another machine or text
 
 
 @with_options("config", "set", "plugins", "preset", "out", "workers", "timeout")
 def rank(
     scheme: Annotated[
-        str, typer.Argument(help="As for run; or file.py for all schemes of a file.")
+        str,
+        typer.Argument(
+            help="Schemes as for `run`, or a Python file: every scheme in it."
+        ),
     ],
     format: Annotated[Format, typer.Option(help="Format of stdout.")] = Format.table,
     **options: Any,
 ) -> int:
-    """Train a scheme and rank it among all built-in ones.
+    """Rank a scheme among the built-in ones that were trained with the preset.
 
-    Checks, measures and trains the scheme as the preset does. The other schemes are
-    records that come with the package.
+    Checks and measures the scheme, and trains it with the settings of the preset. The
+    records of the others come with the package.
     """
     if format in NUMBERS:
         raise ConfigError(

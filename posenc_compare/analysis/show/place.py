@@ -94,7 +94,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     shown = ranked[max(0, at - NEAR) : at + NEAR + 1]
     head = ["", "scheme"]
     for x in ends:
-        head += [f"{x:g}", "difference"]
+        head += [f"at {x:g}", "difference"]
     rows: list[list[str | Cell]] = []
     for name in shown:
         row: list[str | Cell] = [str(ranked.index(name) + 1), name]
@@ -104,10 +104,12 @@ def place_table(records: Iterable[Record], own: str) -> Table:
             row.append(by_name[x][name].cell if name != own else "")
         rows.append(row)
     seeds = max(len(mean.values) for mean in curves[own].values())
-    lines = [_sentence(x, own, compared[x]) for x in ends]
+    lines = [_sentence(x, compared[x]) for x in ends]
     lines += [
-        f"difference: from {own}, with its 95 % interval over {seeds} paired seeds",
-        f"* p ≤ {ALPHA:g} in a step-down max-T test of {len(others)} schemes",
+        f"difference: the other less {own}, so that + means that {own} is better,",
+        "  with its 95 % interval over paired seeds, which is not adjusted",
+        f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
+        "The places go by means. Neighbours that do not differ have no ranking.",
     ]
     name = f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}"
     return Table(name, head, rows, seeds, tuple(lines))
@@ -122,14 +124,15 @@ def _score(curve: dict[float, Mean], ends: tuple[float, float]) -> tuple[float, 
     )
 
 
-def _sentence(x: float, own: str, found: list[Difference]) -> str:
+def _sentence(x: float, found: list[Difference]) -> str:
     """Return how many schemes a scheme is significantly ahead of, and behind."""
     tested = [one for one in found if not math.isnan(one.p)]
     if not tested:
-        return f"at {x:g}, no test: {FEWEST} common seeds are needed"
+        return f"at {x:g}: no test, {FEWEST} common seeds are needed"
     ahead = sum(one.p <= ALPHA and one.mean > 0 for one in tested)
     behind = sum(one.p <= ALPHA and one.mean < 0 for one in tested)
+    rest = len(tested) - ahead - behind
     return (
-        f"at {x:g}, significantly better than {ahead} of {len(tested)} schemes, and "
-        f"worse than {behind}"
+        f"at {x:g}: significantly better than {ahead} of {len(tested)} schemes, worse "
+        f"than {behind}, no difference shown for {rest}"
     )

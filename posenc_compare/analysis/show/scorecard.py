@@ -1,8 +1,9 @@
-"""The scorecard of a run: one row a scheme, and what it says in words.
+"""The scorecard of a run: one row a scheme, with a verdict in words.
 
 A scheme holds its level if the 95 % interval of its change from L to 16 L lies below
-`MARGIN`, and loses if the interval lies above. The interval is Student's t over paired
-seeds of one scheme; the intervals of different schemes are not adjusted for each other.
+`MARGIN`, and loses if the interval lies above it. The interval is Student's t over
+paired seeds of one scheme. Intervals of different schemes are not adjusted for each
+other.
 """
 
 import math
@@ -17,7 +18,7 @@ from posenc_compare.stats.rounding import rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
 VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "")
-HEAD = ("scheme", "unique", "shift", "adds", "at L", "16 L", "change", "step", "level")
+HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
 WIDE = 19  # characters of a label
 NARROW = ("bfloat16", "float32")
 
@@ -41,7 +42,9 @@ class Card:
 
 
 def scorecard(records: Iterable[Record]) -> Table | None:
-    """Return the scorecard of the trainings on language, the best scheme first.
+    """Return the scorecard of the trainings on language.
+
+    Schemes that hold their level come first; then the score at the longest test counts.
 
     Args:
         records: of a comparison.
@@ -68,11 +71,12 @@ def scorecard(records: Iterable[Record]) -> Table | None:
 
 
 _LINES = (
-    "unique: positions with codes of their own, in bfloat16; blank: by the tokens",
-    "shift: linear in the code, relative in the logits, or the error of neither",
-    "adds: size of the code that is added to a token, in sizes of the token",
-    "at L: bits per byte, lower is better; step: training time, nope = 1",
-    f"holds: the 95 % interval of the change lies below {MARGIN} bits; loses: above",
+    "unique: number of positions whose codes all differ in bfloat16",
+    "shift: linear in the code, none in the logits (relative), or the largest error",
+    "added: norm of the code, relative to that of the token",
+    "L: training length; scores in bits per byte; time: of a step, relative to nope",
+    f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
+    "  loses if above, unclear if across; undefined without a score at the end",
 )
 
 
