@@ -44,7 +44,7 @@ MORE = {
     **{"stick_breaking": 60, "grape_a": 60, "rope_learned": 70, "grape_ap": 80},
     **{"repo": 140, "selective_rope": 170, "mr_rope": 20, "rope_clipped": 20},
     **{"rope_resonance": 20, "self_extend": 100, "dual_chunk": 100, "string_rope": 100},
-    **{"wavelet": 30, "ca_rope": 80, "wall": 130},
+    **{"wavelet": 30, "ca_rope": 80, "wall": 130, "t5_bias": 20},
 }
 # The gradient of torch.matrix_exp makes tensors that the pretended device cannot.
 UNSEEN = {"lie_re", "com_rope"}

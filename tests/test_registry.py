@@ -69,7 +69,12 @@ class Other(Scheme):
 def registry(
     monkeypatch: pytest.MonkeyPatch, forgetful: None
 ) -> Iterator[Registry[Any]]:
-    """Return the registry of schemes, with entry points of these tests alone."""
+    """Return the registry of schemes, with entry points of these tests alone.
+
+    What other tests have registered in this process is hidden.
+    """
+    own = {n: e for n, e in SCHEMES.entries().items() if n in BUILT_IN}
+    monkeypatch.setattr(SCHEMES, "_known", own)
     monkeypatch.setattr(SCHEMES, "group", GROUP)
     monkeypatch.setattr(SCHEMES, "broken", {})
     monkeypatch.delitem(vars(SCHEMES), "_points", raising=False)

@@ -136,34 +136,6 @@ def test_the_whole_run_leaves_nothing_to_compute(finished, posenc_process) -> No
     assert " cells, 0 to compute" in done.stdout
 
 
-def test_a_broken_plugin_fails_alone(finished, posenc_process, tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text(
-        "from posenc_compare.schemes import Scheme, register\n"
-        "import nothing_of_that_name\n"
-        "@register('bad', family='absolute')\n"
-        "class Bad(Scheme):\n    'Bad.'\n"
-    )
-    done = posenc_process(
-        "measure",
-        "--schemes",
-        "bad,rope",
-        "--plugin",
-        tmp_path / "bad.py",
-        "--measures",
-        "smoothness",
-        "--out",
-        tmp_path / "out",
-        "--format",
-        "json",
-    )
-    assert done.returncode == 1
-    notes = {row["scheme"]: row["note"] for row in json.loads(done.stdout)}
-    failed = {name: note.startswith("failed: ") for name, note in notes.items()}
-    assert failed == {"bad": True, "rope": False}
-    (line,) = [line for line in done.stderr.splitlines() if "nothing_of_that" in line]
-    assert line.startswith("failed: bad")
-
-
 def test_a_grid_compares_the_schemes_of_its_axes(posenc, tmp_path: Path) -> None:
     done = posenc(
         "run", "--set", "grid=4x5", "--schemes", "*_2d,rope", "--out", tmp_path

@@ -27,6 +27,7 @@ class Settings:
         trainings: of trained measures, one for each task.
         probe: of all other measures.
         seeds: which.
+        probe_seeds: of measures without training, if they have fewer.
         left_out: tasks that need a file, where there is none.
     """
 
@@ -34,6 +35,7 @@ class Settings:
     trainings: tuple[Training, ...]
     probe: ProbeSetting
     seeds: tuple[int, ...]
+    probe_seeds: tuple[int, ...]
     left_out: list[str]
 
     @property
@@ -56,7 +58,9 @@ def settle(chosen: Body, device: str) -> Settings:
     preset = chosen.pop("preset", "quick")
     check_value("preset", preset)
     training = PRESETS[preset].training
-    seeds = named_seeds(chosen.pop("seeds", PRESETS[preset].seeds))
+    given = chosen.pop("seeds", None)
+    seeds = named_seeds(PRESETS[preset].seeds if given is None else given)
+    probed = seeds if given is not None else seeds[: PRESETS[preset].probe_seeds]
     grid = chosen.pop("grid", None)
     for name in chosen.keys() - ON_GRID if grid is not None else ():
         raise ConfigError(
@@ -89,7 +93,7 @@ def settle(chosen: Body, device: str) -> Settings:
         for task in tasks
     )
     _check_texts_are_read(chosen, trainings)
-    return Settings(preset, trainings, probe, seeds, left_out)
+    return Settings(preset, trainings, probe, seeds, probed, left_out)
 
 
 def _check_texts_are_read(chosen: Body, trainings: tuple[Training, ...]) -> None:

@@ -216,6 +216,7 @@ def plan_comparison(
         settings.seeds,
         work.threads,
         sys.maxsize if work.yes else MANY,
+        settings.probe_seeds,
     )
     limits, retry = limits_of(work, planned), work.statuses()
     cells = in_shard(planned, work.shard)

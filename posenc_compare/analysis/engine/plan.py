@@ -29,6 +29,7 @@ def plan(
     seeds: Sequence[int],
     threads: int,
     many: int = MANY,
+    probe_seeds: Sequence[int] = (),
 ) -> list[Cell]:
     """Return the cells of a comparison, those of one seed together.
 
@@ -40,17 +41,24 @@ def plan(
         seeds: the same for every variant.
         threads: of the machine, for each cell.
         many: cells that are not more than wanted.
+        probe_seeds: of measures without training, if they have fewer.
 
     Raises:
         ConfigError: if a measure is unknown, the corpus is missing or too small, or
             the cells are more than `many`.
     """
     kinds = {name: setting_of(name).kind for name in measures}
-    once = {name for name in measures if MEASURES.entry(name).facts.get("once")}
+    probed = probe_seeds or seeds
+    seeds_of = {
+        name: seeds[:1]
+        if MEASURES.entry(name).facts.get("once")
+        else (probed if kind == probe.kind else seeds)
+        for name, kind in kinds.items()
+    }
     asked = [s for s in (probe, *trainings) if s.kind in kinds.values()]
     fitting = [[v for v in variants if s.takes(axes_of(v))] for s in asked]
     count = sum(
-        len(fit) * (1 if name in once else len(seeds))
+        len(fit) * len(seeds_of[name])
         for name in measures
         for setting, fit in zip(asked, fitting, strict=True)
         if setting.kind == kinds[name]
@@ -66,7 +74,7 @@ def plan(
         Cell(variant, name, replace(setting, seed=seed), threads, graphics_of(setting))
         for seed in seeds
         for name in sorted(measures, key=lambda name: place_of(kinds[name]))
-        if seed == seeds[0] or name not in once
+        if seed in seeds_of[name]
         for setting, fit in zip(settings, fitting, strict=True)
         if setting.kind == kinds[name]
         for variant in fit

@@ -13,11 +13,13 @@ class Preset:
     Attributes:
         training: the setting of trained measures.
         seeds: how many.
+        probe_seeds: how many for measures without training, if fewer.
         by_task: whether a task that states sizes of its own is trained with those.
     """
 
     training: Training
     seeds: int
+    probe_seeds: int | None = None
     by_task: bool = True
 
 
@@ -34,6 +36,7 @@ PRESETS: dict[str, Preset] = {
             tests="lengths",
         ),
         seeds=6,
+        probe_seeds=1,
         by_task=False,
     ),
     "survey": Preset(SURVEY, seeds=6),
