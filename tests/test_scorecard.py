@@ -147,8 +147,8 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     assert last.half_width == pytest.approx(0, abs=1e-12)  # every seed by as much
     assert last.more == ", p 0.031 *"
     assert rows["rope"][3] == ""
-    assert "better than 1 of 2 schemes, worse than 0, no" in table.lines[0]
-    assert "better than 0 of 2 schemes, worse than 1, no" in table.lines[1]
+    assert "better than 1 of 2 schemes, worse than 0; no" in table.lines[0]
+    assert "better than 0 of 2 schemes, worse than 1; no" in table.lines[1]
 
 
 def test_neighbours_are_five_on_either_side() -> None:
