@@ -1,9 +1,9 @@
 """Put the records of a run into the package, for `rank` to compare with.
 
-    python tools/reference.py FOLDER NAME
+    python tools/reference.py NAME FOLDER...
 
-FOLDER is that of `run --preset NAME --schemes all`. The scorecard's measures are kept,
-without arrays, which tables do not need.
+Folders are those of `run --preset NAME`. The scorecard's measures are kept, without
+arrays, which tables do not need.
 """
 
 import sys
@@ -17,10 +17,10 @@ from posenc_compare.cli.rank import MEASURES
 PLACE = Path(__file__).parent.parent / "posenc_compare" / "reference"
 
 
-def main(folder: Path, name: str) -> None:
+def main(name: str, folders: list[Path]) -> None:
     """Write the packed file."""
     texts = {}
-    for body in Store(folder).records():
+    for body in (body for folder in folders for body in Store(folder).records()):
         key = body.pop("key")
         if body["spec"]["measure"]["name"] in MEASURES.split(","):
             texts[key] = sealed({**body, "arrays": {}})
@@ -31,4 +31,4 @@ def main(folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1], list(map(Path, sys.argv[2:])))

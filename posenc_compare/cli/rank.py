@@ -82,7 +82,7 @@ def _rank(
     from posenc_compare.analysis.show.place import place_table
     from posenc_compare.analysis.show.scorecard import scorecard
 
-    known = load_records(reference, say, arrays=False)
+    known = load_records(reference, lambda line: None, arrays=False)
     comparison = plan_comparison(schemes, MEASURES, **chosen)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     bad = sum(_check(label, plugins) for label in _labels(comparison.cells))
@@ -130,6 +130,7 @@ def _differing(known: "list[Record]", own: "list[Record]") -> list[str]:
         ("text", lambda r: r.corpus.get("name", "")),
         ("arithmetic", lambda r: r.provenance.text("arithmetic")),
         ("torch", lambda r: r.spec.torch),
+        ("version of shared code", lambda r: str(r.spec.numbers)),
     ):
         there = {str(facts(record)) for record in known if record.task}
         here = {str(facts(record)) for record in own if record.task}
