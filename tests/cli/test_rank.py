@@ -1,5 +1,6 @@
 """`rank`: the place of a scheme among records that come with the package."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +34,31 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_disguised_scheme_lands_beside_the_one_it_copies(
+@pytest.fixture
+def ranked(
     reference: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
-    plugin = tmp_path / "disguised.py"
-    plugin.write_text(DISGUISED)
+) -> Callable[[str], tuple[int, str, str]]:
+    """Return a function that ranks a plugin, with its exit code and output."""
     monkeypatch.setattr(command, "reference_of", lambda preset: reference)
     monkeypatch.setattr(command, "MEASURES", "extrapolation")
-    options = {"set": [f"{name}={value}" for name, value in SMALL.items()]}
     monkeypatch.setattr(command, "ALLOWED", command.ALLOWED | SMALL.keys())
-    code = command.rank(str(plugin), Format.md, out=tmp_path / "out", **options)
-    out, err = capsys.readouterr()
+    options = {"set": [f"{name}={value}" for name, value in SMALL.items()]}
+
+    def rank(text: str) -> tuple[int, str, str]:
+        plugin = tmp_path / "mine.py"
+        plugin.write_text(text)
+        code = command.rank(str(plugin), Format.md, out=tmp_path / "out", **options)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return rank
+
+
+def test_a_disguised_scheme_lands_beside_the_one_it_copies(ranked: Any) -> None:
+    code, out, err = ranked(DISGUISED)
     assert code == 0
     assert "disguised: 24 checks passed, 0 failed" in err
     lines = [line for line in out.splitlines() if line.startswith("|")]
@@ -55,21 +67,10 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(
     assert "disguised: place" in out
 
 
-def test_a_scheme_that_fails_a_check_is_ranked_and_named(
-    reference: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    plugin = tmp_path / "broken.py"
+def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:
     text = DISGUISED.replace("disguised", "broken").replace("Disguised", "Broken")
-    plugin.write_text(text.replace(".abs()", ".abs().clamp(max=offsets.numel() // 2)"))
-    monkeypatch.setattr(command, "reference_of", lambda preset: reference)
-    monkeypatch.setattr(command, "MEASURES", "extrapolation")
-    options = {"set": [f"{name}={value}" for name, value in SMALL.items()]}
-    monkeypatch.setattr(command, "ALLOWED", command.ALLOWED | SMALL.keys())
-    code = command.rank(str(plugin), Format.md, out=tmp_path / "out", **options)
-    out, err = capsys.readouterr()
+    text = text.replace(".abs()", ".abs().clamp(max=offsets.numel() // 2)")
+    code, out, err = ranked(text)
     assert code == 1
     assert "broken: check C" in err
     assert "broken: place" in out
