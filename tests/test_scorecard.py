@@ -73,6 +73,17 @@ def test_one_seed_has_no_interval_and_no_level() -> None:
     assert (found["change"], found["level"]) == ("+0.50", "one seed")
 
 
+def test_a_scheme_that_fails_is_named_and_so_are_missing_seeds() -> None:
+    failed = trained("alibi", 2.0, 2.0)
+    for body in failed:
+        body |= {"status": "failed", "error": "boom", "rows": []}
+    bodies = [*trained("rope", 2.0, 2.0), *trained("shaw", 2.0, 2.0)[:4], *failed]
+    assert card(bodies)["alibi"]["level"] == "failed"
+    table = scorecard(sound(bodies))
+    assert table is not None
+    assert table.lines[-1] == "fewer seeds than 6: shaw (4), alibi (0)"
+
+
 def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
     bodies = [
         *trained("learned", 1.0, None),

@@ -1,6 +1,7 @@
 """The command that finds the place of a scheme among all built-in ones."""
 
 from collections import Counter
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
 
 if TYPE_CHECKING:
+    from posenc_compare.analysis.records.cells import Cell
     from posenc_compare.analysis.records.record import Record
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
@@ -84,6 +86,7 @@ def _rank(
 
     known = load_records(reference, lambda line: None, arrays=False)
     comparison = plan_comparison(schemes, MEASURES, **chosen)
+    _check_text(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
     bad = sum(_check(label, plugins) for label in _labels(comparison.cells))
     store = Store(out)
@@ -100,6 +103,23 @@ def _rank(
     for line in _differing(known, own):
         say(line)
     return int(bool(bad or results.failed))
+
+
+def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:
+    """Refuse to rank across texts, before anything is trained.
+
+    Raises:
+        ConfigError: if the reference was trained on another text.
+    """
+    there = {r.spec.setting.get("corpus_sha256") for r in known if r.task}
+    here = {cell.setting.spec().get("corpus_sha256") for cell in cells} - {None}
+    if here - there:
+        name = next(str(r.corpus.get("name")) for r in known if r.task)
+        raise ConfigError(
+            f"rank: the text must be that of the reference, {name}, got another; "
+            f"`run --schemes all` trains all schemes on the text of this machine",
+            field="corpus",
+        )
 
 
 def _labels(cells: Any) -> list[str]:
@@ -127,7 +147,6 @@ def _differing(known: "list[Record]", own: "list[Record]") -> list[str]:
     """Return lines on what differs between the reference and this machine."""
     lines = []
     for what, facts in (
-        ("text", lambda r: r.corpus.get("name", "")),
         ("arithmetic", lambda r: r.provenance.text("arithmetic")),
         ("torch", lambda r: r.spec.torch),
         ("version of shared code", lambda r: str(r.spec.numbers)),

@@ -1,14 +1,21 @@
 """`rank`: the place of a scheme among records that come with the package."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.records import curve
 
 from posenc_compare.analysis.engine.comparison import compare
+from posenc_compare.analysis.records.cells import Cell
+from posenc_compare.analysis.records.load import sound
+from posenc_compare.analysis.settings.training import Training
 from posenc_compare.cli import rank as command
 from posenc_compare.cli.options import Format
+from posenc_compare.errors import ConfigError
+from posenc_compare.variants import Variant
 
 SMALL: dict[str, Any] = {"steps": 4, "longest": 2, "test_bytes": 512, "workers": 1}
 DISGUISED = """
@@ -74,6 +81,15 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:
     assert code == 1
     assert "broken: check C" in err
     assert "broken: place" in out
+
+
+def test_a_reference_of_another_text_is_refused() -> None:
+    check = command._check_text
+    cells = [Cell(Variant("rope"), "extrapolation", Training(corpus_sha256="2"), 1)]
+    known = sound([curve("rope", [1.0, 2.0], task="language")])
+    with pytest.raises(ConfigError, match="text must be that of the reference"):
+        check(known, cells)
+    check(known, [replace(cells[0], setting=Training(corpus_sha256="1"))])
 
 
 def test_the_reference_is_of_a_preset(posenc) -> None:

@@ -17,7 +17,7 @@ from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.rounding import rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
-VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "")
+VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "failed", "")
 HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
 WIDE = 19  # characters of a label
 NARROW = ("bfloat16", "float32")
@@ -34,11 +34,13 @@ class Card:
         texts: of the cells.
         verdict: one of `VERDICTS`.
         last: score at the longest test; infinite where there is none.
+        seeds: behind the change.
     """
 
     texts: tuple[str, ...]
     verdict: str
     last: float
+    seeds: int
 
 
 def scorecard(records: Iterable[Record]) -> Table | None:
@@ -67,7 +69,10 @@ def scorecard(records: Iterable[Record]) -> Table | None:
     ]
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
     head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
-    return Table("Scorecard", head, [[*card.texts] for card in cards], lines=_LINES)
+    most = max(card.seeds for card in cards)
+    few = [f"{c.texts[0]} ({c.seeds})" for c in cards if c.seeds < most]
+    lines = (*_LINES, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
+    return Table("Scorecard", head, [[*card.texts] for card in cards], lines=lines)
 
 
 _LINES = (
@@ -83,6 +88,8 @@ _LINES = (
 def _card(name: str, found: Numbers, curve: list[Mean], seconds: float) -> Card:
     first, last = (curve[0], curve[-1]) if curve else (None, None)
     change, verdict = _change(first, last)
+    if not curve and found.get(("extrapolation", "", "")):
+        verdict = "failed"
     own = _seconds(found)
     texts = (
         name if len(name) <= WIDE else f"{name[: WIDE - 1]}…",
@@ -96,7 +103,7 @@ def _card(name: str, found: Numbers, curve: list[Mean], seconds: float) -> Card:
         verdict,
     )
     score = last.mean if last and last.values else math.inf
-    return Card(texts, verdict, score)
+    return Card(texts, verdict, score, len(first.values) if first else 0)
 
 
 def _curve(found: Numbers) -> list[Mean]:
