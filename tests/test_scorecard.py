@@ -73,6 +73,12 @@ def test_one_seed_has_no_interval_and_no_level() -> None:
     assert (found["change"], found["level"]) == ("+0.50", "one seed")
 
 
+def test_seeds_that_share_no_length_have_no_change() -> None:
+    first, last = trained("rope", 2.0, 2.5)[:2]
+    first["rows"][1]["value"] = last["rows"][0]["value"] = None
+    assert card([first, last])["rope"]["level"] == "undefined"
+
+
 def test_a_scheme_that_fails_is_named_and_so_are_missing_seeds() -> None:
     failed = trained("alibi", 2.0, 2.0)
     for body in failed:
@@ -158,8 +164,8 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     assert last.half_width == pytest.approx(0, abs=1e-12)  # every seed by as much
     assert last.more == ", p 0.031 *"
     assert rows["rope"][3] == ""
-    assert "better than 1 of 2 schemes, worse than 0; no" in table.lines[0]
-    assert "better than 0 of 2 schemes, worse than 1; no" in table.lines[1]
+    assert "better than 1 of 2, worse than 0; no" in table.lines[0]
+    assert "better than 0 of 2, worse than 1; no" in table.lines[1]
 
 
 def test_neighbours_are_five_on_either_side() -> None:

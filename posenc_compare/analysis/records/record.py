@@ -206,7 +206,7 @@ class Record:
         """Return the record that a body with its key describes.
 
         Raises:
-            ValueError: if a part is missing or of another type; it says which.
+            ValueError: if a part is missing or of another type; the message names it.
         """
         given = dict(parse(body, dict, "record"))
         if given.get("corpus", ABSENT) is None:
@@ -244,7 +244,7 @@ def parse(value: object, kind: Any, where: str) -> Any:
         where: its name in messages.
 
     Raises:
-        ValueError: if a part is missing or of another type; it says which.
+        ValueError: if a part is missing or of another type; the message names it.
     """
     inner = get_args(kind)
     if is_dataclass(kind):

@@ -15,7 +15,7 @@ QUICK = PRESETS["quick"].training.steps
 
 
 def coverage(records: Iterable[Record]) -> str:
-    """Say how many cells have a result, and what became of the others.
+    """Return how many cells have a result, and the statuses of the others.
 
     It reads like `1 of 2 cells ok, 1 lost`.
     """

@@ -151,7 +151,7 @@ def values_of(means: Sequence[Mean]) -> Floats:
 
 
 def spread_note(seeds: int, documents: int = 0) -> str:
-    """Say what means and half widths in a table are, over so many seeds."""
+    """Describe the means and half widths of a table over so many seeds."""
     if seeds == 1:
         return "1 seed"
     texts = f" and {documents} documents" if documents else ""

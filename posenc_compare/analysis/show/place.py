@@ -133,6 +133,6 @@ def _sentence(x: float, found: list[Difference]) -> str:
     behind = sum(one.p <= ALPHA and one.mean < 0 for one in tested)
     rest = len(tested) - ahead - behind
     return (
-        f"at {x:g}: better than {ahead} of {len(tested)} schemes, worse than {behind}; "
-        f"no difference shown for {rest}"
+        f"at {x:g}: significantly better than {ahead} of {len(tested)}, worse than "
+        f"{behind}; no difference shown for {rest}"
     )

@@ -119,7 +119,8 @@ def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
         return "", ""
     if not last.values:
         return "", "undefined"
-    both = first.values.keys() & last.values.keys()
+    if not (both := first.values.keys() & last.values.keys()):
+        return "", "undefined"
     changes = [last.values[seed] - first.values[seed] for seed in both]
     mean, width = sum(changes) / len(changes), half_width(changes)
     if math.isnan(width):
