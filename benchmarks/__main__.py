@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 
-from posenc_compare.analysis.engine.workers import KEEP_MEMORY
+from posenc_compare.run.workers import KEEP_MEMORY
 
 NAMES = {
     "aims": "what was timed, beside what was aimed at",

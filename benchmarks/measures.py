@@ -9,11 +9,11 @@ The floor is a product of 2048 x 2048 numbers of float64. Codes are those of
 import torch
 
 from benchmarks.rounds import FLOOR, Run, kept, timed
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.shift_linearity import shift_linearity
-from posenc_compare.analysis.measures.uniqueness import uniqueness
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.shift_linearity import shift_linearity
+from posenc_compare.measures.uniqueness import uniqueness
 from posenc_compare.schemes import Variant
+from posenc_compare.train.progress import Progress
 
 SCHEME, ROUNDS, SIDE = "sinusoidal", 3, 2048
 WIDTHS = {32_768: 512, 131_072: 512, 1_000_000: 128}  # by the number of positions

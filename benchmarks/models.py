@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from benchmarks.peers import BYTES, Logits, installed
 from benchmarks.rounds import FLOOR, Run, kept, timed
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.settings.training import Training
+from posenc_compare.train.decoder import Decoder
 
 SCHEMES = ("nope", "sinusoidal", "alibi", "t5_bias", "kerple_log", "fox")
 ROUNDS, CHECKED = 9, 1100  # a length of several blocks of rows

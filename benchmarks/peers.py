@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn
 
-from posenc_compare.analysis.settings.training import Training
+from posenc_compare.settings.training import Training
 
 BYTES = 256
 Logits = Callable[[Tensor], Tensor]

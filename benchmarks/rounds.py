@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from posenc_compare.analysis.engine.provenance import place
-from posenc_compare.analysis.measures.memory import peak_memory
+from posenc_compare.measures.memory import peak_memory
+from posenc_compare.run.provenance import place
 
 RECORDS = Path(__file__).parent / "records"
 FLOOR = "floor"

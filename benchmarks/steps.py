@@ -15,10 +15,10 @@ from torch import nn
 
 from benchmarks.peers import BYTES, Logits, installed
 from benchmarks.rounds import FLOOR, Run, kept, timed
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.trainer import trainer_of
 
 SETTING = Training(length=256, batch=8, steps=10_000)
 SCHEMES = ("rope", "alibi", "t5_bias", "fox", "shaw", "path")

@@ -19,29 +19,29 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from posenc_compare import attention as attention
-    from posenc_compare.analysis.engine.comparison import compare as compare
-    from posenc_compare.analysis.measures.measure import (
-        register_measure as register_measure,
-    )
-    from posenc_compare.analysis.show.plots.plot import register_plot as register_plot
-    from posenc_compare.analysis.show.results import load as load
-    from posenc_compare.analysis.training.tasks.task import (
-        register_task as register_task,
-    )
     from posenc_compare.attention import Mask as Mask
     from posenc_compare.attention import Session as Session
+    from posenc_compare.measures.measure import (
+        register_measure as register_measure,
+    )
+    from posenc_compare.run.comparison import compare as compare
     from posenc_compare.schemes import Geometry as Geometry
     from posenc_compare.schemes import Scheme as Scheme
     from posenc_compare.schemes import create as create
     from posenc_compare.schemes import register as register
+    from posenc_compare.show.plots.plot import register_plot as register_plot
+    from posenc_compare.show.results import load as load
+    from posenc_compare.tasks.task import (
+        register_task as register_task,
+    )
 
 EXPORTS = {
     "attention": "posenc_compare.attention",
-    "compare": "posenc_compare.analysis.engine.comparison",
-    "register_measure": "posenc_compare.analysis.measures.measure",
-    "load": "posenc_compare.analysis.show.results",
-    "register_plot": "posenc_compare.analysis.show.plots.plot",
-    "register_task": "posenc_compare.analysis.training.tasks.task",
+    "compare": "posenc_compare.run.comparison",
+    "register_measure": "posenc_compare.measures.measure",
+    "load": "posenc_compare.show.results",
+    "register_plot": "posenc_compare.show.plots.plot",
+    "register_task": "posenc_compare.tasks.task",
     "Mask": "posenc_compare.attention",
     "Session": "posenc_compare.attention",
     "Geometry": "posenc_compare.schemes",

@@ -334,7 +334,7 @@ SCHEMES: Registry[Any] = Registry(
 
 MEASURES: Registry[Any] = Registry(
     kind="measure",
-    package="posenc_compare.analysis.measures",
+    package="posenc_compare.measures",
     decorator="register_measure",
     group="posenc_compare.measures",
     groups={
@@ -354,7 +354,7 @@ MEASURES: Registry[Any] = Registry(
 
 TASKS: Registry[Any] = Registry(
     kind="task",
-    package="posenc_compare.analysis.training.tasks",
+    package="posenc_compare.tasks",
     decorator="register_task",
     group="posenc_compare.tasks",
     groups={score: ("score", (score,)) for score in SCORES},
@@ -372,7 +372,7 @@ TASKS: Registry[Any] = Registry(
 
 SETTINGS: Registry[Any] = Registry(
     kind="kind of setting",
-    package="posenc_compare.analysis.settings",
+    package="posenc_compare.settings",
     decorator="register_setting",
     types={"order": int, "heading": str},
 )
@@ -380,7 +380,7 @@ SETTINGS: Registry[Any] = Registry(
 
 PLOTS: Registry[Any] = Registry(
     kind="plot",
-    package="posenc_compare.analysis.show.plots",
+    package="posenc_compare.show.plots",
     decorator="register_plot",
     group="posenc_compare.plots",
     types={"caption": str, "order": int},

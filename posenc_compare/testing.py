@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from posenc_compare.conformance import CHECKS, Subject, run_check
+from posenc_compare.check import CHECKS, Subject, run_check
 from posenc_compare.registry import add_plugin
 from posenc_compare.schemes import Lengths
 from posenc_compare.variants import parse_variants

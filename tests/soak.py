@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.records.diff import result
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.diff import result
+from posenc_compare.records.record import Record
+from posenc_compare.records.store import Store
 
 ROWS: dict[str, Callable[[Path], str]] = {}
 GRID = "nope,rope,alibi,sinusoidal,integer,learned,t5_bias,binary"

@@ -15,12 +15,12 @@ import pytest
 from matplotlib.figure import Figure
 
 import posenc_compare as pc
-from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.engine.scheduler import Event, Scheduler
-from posenc_compare.analysis.show.results import Results
-from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES
+from posenc_compare.run.comparison import plan_comparison
+from posenc_compare.run.scheduler import Event, Scheduler
+from posenc_compare.show.results import Results
+from posenc_compare.tasks.corpus import load_corpus
 
 SMALL: dict[str, Any] = {"positions": 64, "width": 16, "heads": 2, "seeds": 1}
 compare: Any = pc.compare  # for arguments that type checkers refuse

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Path, Session, attention
-from posenc_compare.conformance.fresh_process import built_in
+from posenc_compare.check.fresh_process import built_in
 from posenc_compare.errors import DoorError, ShapeError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.variants import option_types

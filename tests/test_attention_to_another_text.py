@@ -16,7 +16,7 @@ from posenc_compare.attention import (
     request,
 )
 from posenc_compare.attention.backends import strided
-from posenc_compare.conformance.fresh_process import built_in
+from posenc_compare.check.fresh_process import built_in
 from posenc_compare.errors import ConfigError, PosencError, ShapeError
 from posenc_compare.schemes import Scheme, create
 from posenc_compare.schemes.wrapper import Wrapper

@@ -10,13 +10,13 @@ from conftest import Command
 from scipy import stats
 from support.records import curve, fact, row, stored
 
-from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.show.baseline import baseline_tables
-from posenc_compare.analysis.show.format import Table, number
-from posenc_compare.analysis.show.latex import as_latex, latex
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.settings.canonical import spec_key
+from posenc_compare.show.baseline import baseline_tables
+from posenc_compare.show.format import Table, number
+from posenc_compare.show.latex import as_latex, latex
 from posenc_compare.stats.pairs import adjusted_p_of
 
 LOSSES = {"rope": 2.0, "alibi": 1.5, "nope": 2.01}

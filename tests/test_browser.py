@@ -7,9 +7,9 @@ import pytest
 from support.browser import Browser, browser, found
 from support.records import PORTRAIT, curve, record
 
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.show.report import write_report
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.show.report import write_report
 
 pytestmark = pytest.mark.skipif(found() is None, reason="Chromium is not installed")
 views = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention import Session
-from posenc_compare.conformance import built_in
-from posenc_compare.conformance.harness import Layer, Subject, normal
+from posenc_compare.check import built_in
+from posenc_compare.check.harness import Layer, Subject, normal
 from posenc_compare.variants import Variant
 
 WIDTH = 64

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.engine.comparison import compare, plan_comparison
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.store import Store
+from posenc_compare.run.comparison import compare, plan_comparison
 
 SUPPORT = Path(__file__).parent / "support"
 SIZES: dict[str, Any] = {"length": 16, "width": 16, "heads": 2, "batch": 2}

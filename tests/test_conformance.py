@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc_compare.conformance import CHECKS, Subject, built_in, run_check
-from posenc_compare.conformance.checks import explain
+from posenc_compare.check import CHECKS, Subject, built_in, run_check
+from posenc_compare.check.checks import explain
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.schemes import Scheme
 from posenc_compare.testing import parametrize_schemes

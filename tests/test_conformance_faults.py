@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.conformance import CHECKS, Outcome, Subject, run_check
-from posenc_compare.conformance.checks import ContractError, expect_close
+from posenc_compare.check import CHECKS, Outcome, Subject, run_check
+from posenc_compare.check.checks import ContractError, expect_close
 from posenc_compare.global_state import preserve_state, process_state
 from posenc_compare.registry import add_plugin
 from posenc_compare.testing import parametrize_schemes

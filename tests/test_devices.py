@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.engine import devices
-from posenc_compare.analysis.engine.devices import Graphics, graphics, resolve_device
 from posenc_compare.errors import ConfigError
+from posenc_compare.run import devices
+from posenc_compare.run.devices import Graphics, graphics, resolve_device
 
 H200 = Graphics("NVIDIA H200", 150_000_000_000)
 WORDS = ["measure", "--dry-run", "--schemes", "rope", "--format", "json"]

@@ -7,8 +7,8 @@ import pytest
 from support.records import fact, read, row
 from support.records import record as body
 
-from posenc_compare.analysis.records.diff import difference, paired, same_cell
-from posenc_compare.analysis.records.record import Provenance, Record
+from posenc_compare.records.diff import difference, paired, same_cell
+from posenc_compare.records.record import Provenance, Record
 
 
 def record(*given: Any, **changes: Any) -> Record:

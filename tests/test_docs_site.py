@@ -15,9 +15,9 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 import posenc_compare as pc
-from posenc_compare.analysis.settings.table import TABLE
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES
+from posenc_compare.settings.table import TABLE
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("furo", "latex2mathml", "myst_parser", "sphinx")

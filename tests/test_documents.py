@@ -49,9 +49,11 @@ def test_links_in_documents_lead_somewhere(root: Path) -> None:
 
 def test_paths_in_documents_are_there(root: Path) -> None:
     # Paths of the package may be written without its name, as in `schemes/NAME.py`.
-    package, rooms = root / "posenc_compare", "analysis|schemes|attention|conformance"
+    package = root / "posenc_compare"
+    rooms = "|".join(folder.name for folder in package.iterdir() if folder.is_dir())
     # Pages of the site are made when it is built.
-    pattern = rf"(?<!site/)\b((?:posenc_compare|tests|{rooms})/[\w./-]*\w)"
+    files = rf"(?:posenc_compare|tests)/[\w./-]*\w|(?:{rooms})/[\w/-]+\.\w+"
+    pattern = rf"(?<!site/)(?<!results/)\b({files})"
     named = 0
     for document in [*root.glob("*.md"), *root.glob("[!.]*/*.md")]:
         for path in re.findall(pattern, document.read_text("utf-8")):

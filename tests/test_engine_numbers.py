@@ -12,20 +12,14 @@ import torch
 from support.records import curve, fact, row
 from support.records import record as made
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.estimate import seconds_of
-from posenc_compare.analysis.engine.plan import in_shard, plan
-from posenc_compare.analysis.measures.measure import Result, Row
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.diff import difference, paired
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.selection import Selection, newest
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
+from posenc_compare.measures.measure import Result, Row
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.diff import difference, paired
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.records.record import Record
+from posenc_compare.records.selection import Selection, newest
 from posenc_compare.registry import MEASURES
 from posenc_compare.reproduce.orders import (
     Claim,
@@ -35,9 +29,15 @@ from posenc_compare.reproduce.orders import (
     order_table,
     outcomes,
 )
+from posenc_compare.run.compute import compute
+from posenc_compare.run.estimate import seconds_of
+from posenc_compare.run.plan import in_shard, plan
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import adjusted_p_of
+from posenc_compare.train.progress import Progress
 
 PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
 CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)

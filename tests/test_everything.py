@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from posenc_compare import sources
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.extrapolation import extrapolation
-from posenc_compare.analysis.records.cells import Cell, cell_of
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.measures.extrapolation import extrapolation
+from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.train.progress import Progress
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "everything.py"
 KINDS = {
@@ -173,7 +173,7 @@ def test_facts_that_are_needed_before_a_run_are_checked(
     tmp_path: Path, line: str, message: str, registered
 ) -> None:
     head = "import posenc_compare as pc\n"
-    head += "from posenc_compare.analysis.training.tasks.task import Task\n"
+    head += "from posenc_compare.tasks.task import Task\n"
     (tmp_path / "odd.py").write_text(f"{head}{line}\nclass Odd(Task): 'Odd.'\n")
     with pytest.raises(PosencError, match=message):
         registered(tmp_path / "odd.py")

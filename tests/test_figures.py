@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.selection import Selection
-from posenc_compare.analysis.show.plots.paper import on_paper, paper_of
-from posenc_compare.analysis.show.plots.plot import in_order
+from posenc_compare.records.load import load_records
+from posenc_compare.records.record import Record
+from posenc_compare.records.selection import Selection
 from posenc_compare.registry import PLOTS
+from posenc_compare.show.plots.paper import on_paper, paper_of
+from posenc_compare.show.plots.plot import in_order
 
 RESULTS = Path(__file__).parent.parent / "results"
 PAGE = 9.0  # inches of text on a page, at most

@@ -18,7 +18,7 @@ from posenc_compare.attention.backends import BACKENDS, Path
 from posenc_compare.attention.backends import flex as backend
 from posenc_compare.attention.plan import Plan
 from posenc_compare.attention.request import Request
-from posenc_compare.conformance.fresh_process import built_in
+from posenc_compare.check.fresh_process import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Geometry, Scheme, create
 

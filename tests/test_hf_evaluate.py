@@ -17,20 +17,20 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 
-from posenc_compare.analysis.core.progress import Progress  # noqa: E402
-from posenc_compare.analysis.engine.compute import compute  # noqa: E402
-from posenc_compare.analysis.records.load import load_records  # noqa: E402
-from posenc_compare.analysis.records.record import Record  # noqa: E402
-from posenc_compare.analysis.settings.checkpoint import Checkpoint  # noqa: E402
-from posenc_compare.analysis.show.means import means_of  # noqa: E402
-from posenc_compare.analysis.show.tables import display_tables  # noqa: E402
-from posenc_compare.analysis.training.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts, window_of  # noqa: E402
 from posenc_compare.hf.files import sha256_of  # noqa: E402
 from posenc_compare.hf.planned import evaluation  # noqa: E402
+from posenc_compare.records.load import load_records  # noqa: E402
+from posenc_compare.records.record import Record  # noqa: E402
 from posenc_compare.registry import PLOTS  # noqa: E402
+from posenc_compare.run.compute import compute  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
+from posenc_compare.settings.checkpoint import Checkpoint  # noqa: E402
+from posenc_compare.show.means import means_of  # noqa: E402
+from posenc_compare.show.tables import display_tables  # noqa: E402
+from posenc_compare.train.checkpoints import Checkpoints  # noqa: E402
+from posenc_compare.train.progress import Progress  # noqa: E402
 
 TRAINED = 32
 ASKED = ("--lengths", "16,32,64", "--windows", 2)
@@ -76,7 +76,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def made(place: Path, corpus: str, tmp_path_factory: Any) -> list[Record]:
     """Return the records of a run of two windows."""
-    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.records.store import Store
 
     out = tmp_path_factory.mktemp("run") / "run"
     given = {"lengths": "16,32,64", "corpus": corpus}
@@ -99,7 +99,7 @@ def rows(made: list[Record]) -> dict[Any, float | None]:
 
 def windows(place: Path, corpus: str) -> torch.Tensor:
     """Return the tokens that are read, made by hand."""
-    from posenc_compare.analysis.training.corpus import load_corpus
+    from posenc_compare.tasks.corpus import load_corpus
 
     text = load_corpus(corpus).test[0]
     whole = len(text) // (8 * 64)  # windows that the text has

@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.records import HOSTILE, PORTRAIT, hostile, record
 
-from posenc_compare.analysis.core.sanitize import clean
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import as_markdown
-from posenc_compare.analysis.show.latex import PACKAGE, as_latex
-from posenc_compare.analysis.show.plots.drawing import draw_all
-from posenc_compare.analysis.show.report import write_report
-from posenc_compare.analysis.show.tables import (
+from posenc_compare.cli.console import show
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.records.record import Record
+from posenc_compare.records.sanitize import clean
+from posenc_compare.registry import PLOTS
+from posenc_compare.show.format import as_markdown
+from posenc_compare.show.latex import PACKAGE, as_latex
+from posenc_compare.show.plots.drawing import draw_all
+from posenc_compare.show.report import write_report
+from posenc_compare.show.tables import (
     display_tables,
     without_result,
     write_tables,
 )
-from posenc_compare.cli.console import show
-from posenc_compare.registry import PLOTS
 
 PATHS = ["../x", "/etc/x", "a/b", "C:\\x", "nul\0", ".", "x" * 300, "CON", "con"]
 OURS = {"begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule"}

@@ -9,55 +9,79 @@ import pytest
 import posenc_compare
 
 ROOT = Path(posenc_compare.__file__).parent
-FLOORS = {
-    "posenc_compare": 0,  # the version, and names imported when used
-    "posenc_compare.errors": 0,
-    "posenc_compare.fresh": 0,
-    "posenc_compare.global_state": 0,
-    "posenc_compare.modified": 0,
-    "posenc_compare.own_code": 0,
-    "posenc_compare.references": 0,
-    "posenc_compare.registry": 0,
-    "posenc_compare.sources": 0,
-    "posenc_compare.transfer": 0,
-    "posenc_compare.validate": 0,
-    "posenc_compare.variants": 0,
-    "posenc_compare.stats": 0,
-    "posenc_compare.schemes": 1,
-    "posenc_compare.attention": 2,
-    "posenc_compare.analysis": 3,
-    "posenc_compare.conformance": 3,
-    "posenc_compare.hf": 3,  # alone imports transformers
-    "posenc_compare.reproduce": 3,
-    "posenc_compare.testing": 4,
-    "posenc_compare.cli": 4,
-    "posenc_compare.__main__": 5,
-}
-# The rooms of the analysis, and the rooms that each may import from.
+# The rooms of the package, and the rooms that each may import from.
 ROOMS = {
-    "core": set(),
-    "settings": {"core"},
-    "records": {"core"},
-    "show": {"core", "settings", "records"},
-    "training": {"core", "settings"},
-    "measures": {"core", "settings", "training"},
-    "engine": {"core", "settings", "records", "training", "measures", "show"},
+    "stats": set(),
+    "settings": set(),
+    "schemes": set(),
+    "attention": {"schemes"},
+    "records": {"settings"},
+    "tasks": {"settings"},
+    "train": {"attention", "records", "schemes", "settings", "tasks"},
+    "measures": {"attention", "records", "schemes", "settings", "tasks", "train"},
+    "show": {"records", "settings", "stats"},
+    "run": {
+        "attention",
+        "measures",
+        "records",
+        "schemes",
+        "settings",
+        "show",
+        "tasks",
+        "train",
+    },
+    "check": {"attention", "schemes"},
+    "hf": {  # alone imports transformers
+        "attention",
+        "measures",
+        "records",
+        "run",
+        "schemes",
+        "settings",
+        "tasks",
+        "train",
+    },
+    "reproduce": {"records", "schemes", "settings", "show", "stats"},
+    "cli": {
+        "check",
+        "hf",
+        "measures",
+        "records",
+        "reproduce",
+        "run",
+        "schemes",
+        "settings",
+        "show",
+        "stats",
+    },
+}
+# Files beside the rooms: all rooms may import them, and they import no room but these.
+FILES_BESIDE = {
+    "posenc_compare": set(),  # the version, and names imported when used
+    "errors": set(),
+    "fresh": set(),
+    "global_state": set(),
+    "modified": set(),
+    "own_code": set(),
+    "references": set(),
+    "registry": set(),
+    "sources": set(),
+    "transfer": set(),
+    "validate": set(),
+    "variants": set(),
+    "testing": {"check", "schemes"},
+    "__main__": {"cli"},
 }
 # Modules that may import when called: flex attention is heavy and seldom needed; a
 # worker imports torch once it obeys its scheduler; a mistake in a comparison is named
 # before pandas and matplotlib are there.
 LAZY = {
     "posenc_compare.attention.backends.flex": {"torch.nn.attention"},
-    "posenc_compare.analysis.engine.comparison": {
-        "posenc_compare.analysis.show",
-        "posenc_compare.analysis.engine.trial",
+    "posenc_compare.run.comparison": {
+        "posenc_compare.show",
+        "posenc_compare.run.trial",
     },
-    "posenc_compare.analysis.engine.worker": {
-        "posenc_compare.analysis",
-        "posenc_compare.modified",
-        "posenc_compare.own_code",
-        "torch",
-    },
+    "posenc_compare.run.worker": {"posenc_compare", "torch"},
 }
 
 NUMERIC = {"numpy", "scipy"}  # what statistics are made of
@@ -107,9 +131,9 @@ def own(module: str) -> set[str]:
     return {name for _, name in imports(module) if name.split(".")[0] == ROOT.name}
 
 
-def floor(module: str) -> int:
-    parts = module.split(".")
-    return FLOORS[".".join(parts[:2])]
+def room(module: str) -> str:
+    """Return the room of a module, or the name of a file beside the rooms."""
+    return module.removeprefix(f"{ROOT.name}.").split(".")[0]
 
 
 def inner_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
@@ -124,34 +148,26 @@ def inner_imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     ]
 
 
-def test_all_floors_are_looked_at() -> None:
-    assert {".".join(module.split(".")[:2]) for module in FILES} == set(FLOORS)
+def test_every_room_has_its_place() -> None:
+    assert {room(module) for module in FILES} == {*ROOMS, *FILES_BESIDE}
     assert "posenc_compare.schemes.scheme" in own("posenc_compare.attention.plan")
     assert "posenc_compare.errors" in own("posenc_compare.registry")
 
 
 @every_module
-def test_imports_go_down(module: str) -> None:
-    wrong = {name for name in own(module) if floor(name) > floor(module)}
-    assert wrong == set()
-
-
-def room(module: str) -> str:
-    """Return the room of the analysis that a module lies in, or nothing."""
-    parts = module.split(".")
-    return parts[2] if parts[1:2] == ["analysis"] and len(parts) > 2 else ""
-
-
-def test_every_room_has_its_place() -> None:
-    assert {room(module) for module in FILES} - {""} == set(ROOMS)
-
-
-@every_module
 def test_rooms_import_one_way(module: str) -> None:
+    above = {"testing", "__main__"}
     inside = room(module)
-    if inside:
-        others = {room(name) for name in own(module)} - {"", inside}
-        assert others <= ROOMS[inside]
+    others = {room(name) for name in own(module)} - {inside}
+    allowed = {**ROOMS, **FILES_BESIDE}[inside]
+    assert others <= allowed | (FILES_BESIDE.keys() - above)
+
+
+def test_rooms_stand_in_one_order() -> None:
+    known: set[str] = set()
+    for name, below in ROOMS.items():
+        assert below <= known, name
+        known.add(name)
 
 
 @every_module
@@ -189,7 +205,7 @@ def test_no_cycles() -> None:
     [
         m
         for m in FILES
-        if {*m.split(".")[1:2]} & {"schemes", "analysis", "attention", "stats"}
+        if {*m.split(".")[1:2]} & (ROOMS.keys() - {"check", "cli", "hf", "reproduce"})
     ]
     + [f"posenc_compare.{name}" for name in ("registry", "variants")],
 )
@@ -205,7 +221,7 @@ def test_the_lowest_floor_does_without_torch() -> None:
     heavy = {"torch", "numpy", "einops", "pandas", "matplotlib"}
     for module in (
         "posenc_compare",
-        "posenc_compare.analysis.core.canonical",
+        "posenc_compare.settings.canonical",
         "posenc_compare.errors",
         "posenc_compare.fresh",
         "posenc_compare.validate",

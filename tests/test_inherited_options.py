@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from posenc_compare import sources
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError, PluginError
+from posenc_compare.records.cells import Cell
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant, parse_variants
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import option_types
 
 HEAD = "from posenc_compare.schemes import Scheme, register\n"

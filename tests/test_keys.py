@@ -15,19 +15,19 @@ import pytest
 
 import posenc_compare
 from posenc_compare import sources
-from posenc_compare.analysis.records.cells import Cell, entries_of
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.own_code import own_code
+from posenc_compare.records.cells import Cell, entries_of
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
 
 PACKAGE = Path(posenc_compare.__file__).parent
 KEYS = """
 import json
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
+from posenc_compare.records.cells import Cell
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
 
 probe = [(s, "smoothness") for s in ("rope", "mix", "alibi")]
@@ -140,19 +140,17 @@ MOVES = {
         ALIBI,
     ),
     "a measure": (
-        replaced("analysis/measures/smoothness.py", "largest / mean", "mean / largest"),
+        replaced("measures/smoothness.py", "largest / mean", "mean / largest"),
         SMOOTH,
         SMOOTH,
     ),
     "a task": (
-        replaced(
-            "analysis/training/tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8"
-        ),
+        replaced("tasks/copy.py", "SYMBOLS = 1, 2, 16", "SYMBOLS = 1, 2, 8"),
         {"alibi copy", "alibi reverse"},
         {"alibi copy", "alibi reverse"},
     ),
     "the trainer": (
-        replaced("analysis/training/trainer.py", "backward()", "backward(None)"),
+        replaced("train/trainer.py", "backward()", "backward(None)"),
         ALL,
         set(),  # once it is committed, `NUMBERS` and `tests/pinned` have the word
     ),
@@ -189,7 +187,7 @@ def test_an_installed_package_counts_what_its_record_does_not_hold(
         name = path.relative_to(tmp_path)
         lines.append(f"{name},sha256={digest.decode().rstrip('=')},1\n")
     (facts / "RECORD").write_text("".join(lines))
-    trainer = place / "analysis" / "training" / "trainer.py"
+    trainer = place / "train" / "trainer.py"
     text = trainer.read_text()
     trainer.write_text(text.replace("backward()", "backward(None)"))
     after = keys_of(place)
@@ -235,7 +233,7 @@ class Two(pc.Scheme):
     reads = pc.Mask
 """
 MEASURE = """
-from posenc_compare.analysis.measures.measure import *
+from posenc_compare.measures.measure import *
 
 @register_measure("posenc_test_against", quantities=())
 def against(variant, probe, progress):
@@ -243,7 +241,7 @@ def against(variant, probe, progress):
     return Result([], {"d": [probe.build(Variant("posenc_test_one:a=1"))]})
 """
 TASK = """
-from posenc_compare.analysis.training.tasks.task import Task, register_task
+from posenc_compare.tasks.task import Task, register_task
 
 @register_task("posenc_test_task", vocabulary=2, score="accuracy", chance=0.5)
 class Own(Task):

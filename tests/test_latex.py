@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.records import curve, record
 
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.latex import as_latex, latex_table
-from posenc_compare.analysis.show.tables import display_tables
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.latex import as_latex, latex_table
+from posenc_compare.show.tables import display_tables
 
 TEX = shutil.which("pdflatex")
 

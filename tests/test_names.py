@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_compare.analysis.core.seeds import stream_seed
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import MEASURES, NAME, SCHEMES
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.schemes.rope import Rope
+from posenc_compare.settings.seeds import stream_seed
 from posenc_compare.validate import (
     check_choice,
     hint,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.records.cells import Cell, cell_of, schemes_of
-from posenc_compare.analysis.records.record import Spec, parse
-from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import Cell, cell_of, schemes_of
+from posenc_compare.records.record import Spec, parse
 from posenc_compare.schemes import Geometry, Variant, parse_variants
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import option_types
 
 MIX = "mix:first=(alibi);second=(rope:base=500000)"

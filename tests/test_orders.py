@@ -9,14 +9,14 @@ import pytest
 from conftest import Command
 from support.records import curve, record, row, stored
 
-from posenc_compare.analysis.engine.compute import rounded
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.show.format import Cell, Table, as_markdown
-from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.results import Tables
-from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.run.compute import rounded
+from posenc_compare.show.format import Cell, Table, as_markdown
+from posenc_compare.show.latex import as_latex
+from posenc_compare.show.results import Tables
+from posenc_compare.show.tables import display_tables
 from posenc_compare.stats.documents import crossed_half_width
 from posenc_compare.stats.intervals import half_width
 

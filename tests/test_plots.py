@@ -21,26 +21,26 @@ from matplotlib.text import Text
 from support.records import record as stored_record
 from support.records import stored
 
-from posenc_compare.analysis.core.quantities import Quantity, Row
-from posenc_compare.analysis.records.record import (
+from posenc_compare.check import built_in
+from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.records.quantities import Quantity, Row
+from posenc_compare.records.record import (
     MeasureSpec,
     Record,
     SchemeSpec,
     Spec,
     Status,
 )
-from posenc_compare.analysis.show.plots.clock_hands import angles_of_code
-from posenc_compare.analysis.show.plots.codes import cosines
-from posenc_compare.analysis.show.plots.drawing import draw_all, images
-from posenc_compare.analysis.show.plots.extrapolation import binned
-from posenc_compare.analysis.show.plots.frames import equal_groups, joined
-from posenc_compare.analysis.show.plots.maps import below_largest
-from posenc_compare.analysis.show.plots.paper import OWN, on_paper, paper_of
-from posenc_compare.analysis.show.plots.plot import in_order
-from posenc_compare.analysis.show.plots.style import LABEL, looks, safe
-from posenc_compare.conformance import built_in
-from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.registry import FAMILIES, PLOTS, SCHEMES
+from posenc_compare.show.plots.clock_hands import angles_of_code
+from posenc_compare.show.plots.codes import cosines
+from posenc_compare.show.plots.drawing import draw_all, images
+from posenc_compare.show.plots.extrapolation import binned
+from posenc_compare.show.plots.frames import equal_groups, joined
+from posenc_compare.show.plots.maps import below_largest
+from posenc_compare.show.plots.paper import OWN, on_paper, paper_of
+from posenc_compare.show.plots.plot import in_order
+from posenc_compare.show.plots.style import LABEL, looks, safe
 
 # These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
 OTHERS = {"prediction", "sensitivity"}
@@ -313,7 +313,7 @@ def test_the_users_own_style_does_not_matter() -> None:
 
 def test_plots_need_no_torch() -> None:
     code = (
-        "import sys, posenc_compare.analysis.show.plots.drawing; "
+        "import sys, posenc_compare.show.plots.drawing; "
         "sys.exit('torch' in sys.modules or 'matplotlib.pyplot' not in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -228,7 +228,7 @@ FACTS = {
 def test_each_kind_is_found_by_its_entry_points(tmp_path: Path, kind: str) -> None:
     source = f"""
 import posenc_compare as pc
-from posenc_compare.analysis.training.tasks.task import Task
+from posenc_compare.tasks.task import Task
 @pc.register_{kind}('more', {FACTS[kind]})
 class Other(Task): 'More.'
 """

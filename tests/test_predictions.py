@@ -12,12 +12,12 @@ from conftest import Command
 from scipy import stats
 from support.records import curve, fact, record, row, stored
 
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.plots import prediction
-from posenc_compare.analysis.show.predictions import WHENS, predictions
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS
+from posenc_compare.show.plots import prediction
+from posenc_compare.show.predictions import WHENS, predictions
 
 RNG = np.random.default_rng(0)
 LABELS = [f"scheme{i:02}" for i in range(12)]

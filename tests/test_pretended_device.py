@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.registry import SCHEMES
 
 NAMES = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) < 3]
@@ -85,7 +85,7 @@ def test_a_step_mixes_no_devices_and_waits_where_it_is_known_to(
         return
     assert "error" not in noted[name], noted[name]["error"]
     assert lines(noted[name]["waits"]) == WAITS.get(name, {})
-    look = {"analysis/training/trainer: _check_finite": 1}
+    look = {"train/trainer: _check_finite": 1}
     assert lines(noted[name]["waits_of_last"]) == WAITS.get(name, {}) | look
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from posenc_compare.analysis.engine import comparison
-from posenc_compare.analysis.engine import provenance as module
-from posenc_compare.analysis.engine.comparison import compare
-from posenc_compare.analysis.engine.provenance import provenance
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.table import Work
+from posenc_compare.records.cells import Cell
+from posenc_compare.run import comparison
+from posenc_compare.run import provenance as module
+from posenc_compare.run.comparison import compare
+from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.table import Work
 
 
 def git(folder: Path, *words: str) -> None:

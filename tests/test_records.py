@@ -10,24 +10,24 @@ import torch
 from support.records import read
 from support.records import record as made
 
-from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute, rounded
-from posenc_compare.analysis.engine.plan import missing, plan
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.show.format import as_markdown, number
-from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.numbers import long_table, summary
-from posenc_compare.analysis.show.tables import display_tables
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import load_records
+from posenc_compare.records.record import Record
+from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
+from posenc_compare.run.compute import compute, rounded
+from posenc_compare.run.plan import missing, plan
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.canonical import spec_key
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.show.format import as_markdown, number
+from posenc_compare.show.latex import as_latex
+from posenc_compare.show.numbers import long_table, summary
+from posenc_compare.show.tables import display_tables
+from posenc_compare.train.progress import Progress
 
 PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
 CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
@@ -179,7 +179,7 @@ def test_numbers_json_cannot_hold_become_notes() -> None:
 WIDE = '''
 import numpy as np
 import torch
-from posenc_compare.analysis.measures.measure import *
+from posenc_compare.measures.measure import *
 
 A, C = (Quantity(name, "nats", "lower", "nothing", x="length") for name in "ac")
 
@@ -326,7 +326,7 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
     assert len(cells) == 8
     assert [cell.setting.seed for cell in cells] == [0] * 4 + [1] * 4
     path.write_bytes(b"abc")
-    from posenc_compare.analysis.training.corpus import load_corpus
+    from posenc_compare.tasks.corpus import load_corpus
 
     load_corpus.cache_clear()
     with pytest.raises(ConfigError, match="must hold out"):

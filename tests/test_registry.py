@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import posenc_compare.schemes
-from posenc_compare.analysis.show.plots.plot import in_order
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.registry import (
     FAMILIES,
@@ -23,6 +22,7 @@ from posenc_compare.registry import (
 )
 from posenc_compare.schemes import Geometry, Scheme, register
 from posenc_compare.schemes.nope import Nope
+from posenc_compare.show.plots.plot import in_order
 
 GROUP = "posenc_compare.tests.schemes"
 FOLDER = Path(posenc_compare.schemes.__file__).parent
@@ -452,7 +452,7 @@ def test_a_file_that_is_no_plugin(
 
 
 NAMED = '''
-from posenc_compare.analysis.measures.measure import *
+from posenc_compare.measures.measure import *
 
 SECONDS = Quantity("seconds", "s", "lower", "no time", repeatable=False)
 ALONE, FACTS = True, {"once": True}
@@ -462,7 +462,7 @@ def named_facts(variant, probe, progress):
     """A measure of time."""
 '''
 DRAWN = '''
-from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.show.plots.plot import register_plot
 
 @register_plot("goes_first", caption="First.", order=ORDER)
 def goes_first(records):

@@ -11,23 +11,23 @@ import pytest
 from support.pages import Page
 from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record
 
-from posenc_compare.analysis.core.sanitize import SHORT, clean
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import load_records, sound
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.show import report
-from posenc_compare.analysis.show.about import warnings_of
-from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.plots.drawing import DPI
-from posenc_compare.analysis.show.report import (
+from posenc_compare.errors import StoreError
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import load_records, sound
+from posenc_compare.records.sanitize import SHORT, clean
+from posenc_compare.records.store import Store
+from posenc_compare.registry import MEASURES, PLOTS
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.show import report
+from posenc_compare.show.about import warnings_of
+from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.plots.drawing import DPI
+from posenc_compare.show.report import (
     Best,
     best_of_table,
     report_html,
     write_report,
 )
-from posenc_compare.errors import StoreError
-from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.stats.pairs import FEWEST
 
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]

@@ -8,7 +8,7 @@ from test_attention import LargestStorage
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention, request
-from posenc_compare.conformance.fresh_process import built_in
+from posenc_compare.check.fresh_process import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.engine import workers
-from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import (
+from posenc_compare.errors import ConfigError
+from posenc_compare.measures.measure import (
+    Quantity,
+    Result,
+    register_measure,
+)
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.store import Store
+from posenc_compare.registry import MEASURES
+from posenc_compare.run import workers
+from posenc_compare.run.scheduler import Scheduler
+from posenc_compare.run.workers import (
     Limits,
     Pool,
     Start,
     Worker,
 )
-from posenc_compare.analysis.measures.measure import (
-    Quantity,
-    Result,
-    register_measure,
-)
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.errors import ConfigError
-from posenc_compare.registry import MEASURES
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 SECONDS = Quantity("pass", "seconds", "lower", "no time", repeatable=False)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from posenc_compare.analysis.core.seeds import named_seeds
 from posenc_compare.errors import ConfigError
+from posenc_compare.settings.seeds import named_seeds
 
 
 @pytest.mark.parametrize(

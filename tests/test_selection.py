@@ -9,9 +9,9 @@ from conftest import Command
 from support.records import curve, record, stored
 
 import posenc_compare as pc
-from posenc_compare.analysis.records.load import load_records, sound
-from posenc_compare.analysis.records.selection import Selection, newest
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.load import load_records, sound
+from posenc_compare.records.selection import Selection, newest
 
 
 def made() -> list[dict[str, Any]]:

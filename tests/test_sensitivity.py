@@ -8,14 +8,14 @@ import pytest
 from conftest import Command
 from support.records import HOSTILE, curve, fact, record, row, stored
 
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import load_by, sound
-from posenc_compare.analysis.show.columns import Chosen
-from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.seconds import seconds_tables
-from posenc_compare.analysis.show.sensitivity import sensitivity_tables
-from posenc_compare.analysis.show.tables import display_tables
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import load_by, sound
 from posenc_compare.registry import PLOTS
+from posenc_compare.show.columns import Chosen
+from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.seconds import seconds_tables
+from posenc_compare.show.sensitivity import sensitivity_tables
+from posenc_compare.show.tables import display_tables
 
 # Means at the training length by steps: a and b change places, c is always last.
 MEANS = {"a": {10: 2.0, 40: 1.9}, "b": {10: 2.5, 40: 1.5}, "c": {10: 4.0, 40: 3.5}}

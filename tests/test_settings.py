@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
-from posenc_compare.analysis.engine import comparison
-from posenc_compare.analysis.settings.table import TABLE, type_text
 from posenc_compare.errors import ConfigError
+from posenc_compare.run import comparison
+from posenc_compare.settings.table import TABLE, type_text
 
 WRONG = {int: 0.5, float: "x", bool: 1, str: 7}  # by type
 OPTIONS = 25  # at most, with --help

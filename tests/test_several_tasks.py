@@ -9,22 +9,22 @@ from conftest import Command
 from support.pages import Page
 from support.records import HOSTILE, fact, record, row, stored
 
-from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.engine.choices import settle
-from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import load_records, sound
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.show.report import report_html
-from posenc_compare.analysis.show.tables import (
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import load_records, sound
+from posenc_compare.records.record import Record
+from posenc_compare.registry import PLOTS, TASKS
+from posenc_compare.run.choices import settle
+from posenc_compare.run.comparison import plan_comparison
+from posenc_compare.settings.canonical import spec_key
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.show.report import report_html
+from posenc_compare.show.tables import (
     display_tables,
     task_tables,
     write_tables,
 )
-from posenc_compare.analysis.show.tasks import by_task, page_name, reciprocal_ranks
-from posenc_compare.errors import ConfigError
-from posenc_compare.registry import PLOTS, TASKS
+from posenc_compare.show.tasks import by_task, page_name, reciprocal_ranks
 
 AREAS = {  # by task, scheme and seed; None for a cell that failed
     "copy": {"a": [0.9, 0.8], "b": [0.5, 0.8], "c": [0.1, None]},

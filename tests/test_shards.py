@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.engine.plan import in_shard, shuffled
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.store import Store
+from posenc_compare.run.comparison import plan_comparison
+from posenc_compare.run.plan import in_shard, shuffled
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
 

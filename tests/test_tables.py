@@ -15,16 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import curve, fact, record, row
 
-from posenc_compare.analysis.core.canonical import spec_key
-from posenc_compare.analysis.core.quantities import ByCase
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.show.about import coverage
-from posenc_compare.analysis.show.format import as_markdown
-from posenc_compare.analysis.show.latex import as_latex
-from posenc_compare.analysis.show.numbers import (
+from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
+from posenc_compare.records.quantities import ByCase
+from posenc_compare.records.record import Record
+from posenc_compare.settings.canonical import spec_key
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.show.about import coverage
+from posenc_compare.show.format import as_markdown
+from posenc_compare.show.latex import as_latex
+from posenc_compare.show.numbers import (
     as_csv,
     csv_text,
     long_table,
@@ -32,13 +33,12 @@ from posenc_compare.analysis.show.numbers import (
     summary,
     unguard,
 )
-from posenc_compare.analysis.show.setting import short_setting
-from posenc_compare.analysis.show.tables import (
+from posenc_compare.show.setting import short_setting
+from posenc_compare.show.tables import (
     display_tables,
     without_result,
     write_tables,
 )
-from posenc_compare.errors import ConfigError, StoreError
 
 
 def vet(records: list[dict[str, Any]]) -> list[Record]:

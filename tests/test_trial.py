@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.engine.estimate import seconds_of
-from posenc_compare.analysis.engine.trial import misspelt, try_options
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.record import Record
+from posenc_compare.run.comparison import plan_comparison
+from posenc_compare.run.estimate import seconds_of
+from posenc_compare.run.trial import misspelt, try_options
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
 from posenc_compare.variants import parse_variants
 
 PLUGIN = '''

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import SCHEMES, Geometry, Variant, create, parse_variants
 from posenc_compare.schemes.alibi import Alibi

@@ -9,10 +9,10 @@ arrays, which tables do not need.
 import sys
 from pathlib import Path
 
-from posenc_compare.analysis.core.files import write_file
-from posenc_compare.analysis.records.packed import NAME, packed
-from posenc_compare.analysis.records.store import Store, sealed
 from posenc_compare.cli.rank import MEASURES
+from posenc_compare.records.files import write_file
+from posenc_compare.records.packed import NAME, packed
+from posenc_compare.records.store import Store, sealed
 
 PLACE = Path(__file__).parent.parent / "posenc_compare" / "reference"
 

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.record import Record
+from posenc_compare.records.load import load_records
+from posenc_compare.records.record import Record
 
 RESULTS = Path(__file__).parent.parent / "results"
 BEGIN, END = "<!-- index: begin -->", "<!-- index: end -->"

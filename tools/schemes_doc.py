@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from posenc_compare.conformance import CHECKS, built_in
+from posenc_compare.check import CHECKS, built_in
 from posenc_compare.references import ARXIV
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import DOORS, Scheme, create

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.errors import PosencError
 from posenc_compare.registry import SCHEMES
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.common import Options, fault, median_ms, shown, wait_for
-from posenc_compare.analysis.settings.presets import PRESETS
-from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.analysis.training.trainer import Trainer, trainer_of
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.trainer import Trainer, trainer_of
 from posenc_compare.variants import parse_variants
 
 WAYS = ("plain", "compiled")

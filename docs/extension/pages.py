@@ -9,13 +9,13 @@ from typing import Any
 
 from tabulate import tabulate
 
-from posenc_compare.analysis.settings.presets import default_text
-from posenc_compare.analysis.settings.table import TABLE, type_text
-from posenc_compare.analysis.show.ranking import by_family
 from posenc_compare.cli.describe import dependence, parameters
 from posenc_compare.references import ARXIV, cited
 from posenc_compare.registry import MEASURES, PLOTS, SCHEMES, TASKS, Entry, Registry
 from posenc_compare.schemes import DOORS, Geometry
+from posenc_compare.settings.presets import default_text
+from posenc_compare.settings.table import TABLE, type_text
+from posenc_compare.show.ranking import by_family
 
 from .formulas import with_mathematics
 from .links import HOMES, page_of_results, relink

@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from posenc_compare import __version__
-from posenc_compare.analysis.settings.table import TABLE
 from posenc_compare.cli.check import check
 from posenc_compare.cli.console import say
 from posenc_compare.cli.describe import describe
@@ -34,6 +33,7 @@ from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
 from posenc_compare.errors import PosencError, StoreError
+from posenc_compare.settings.table import TABLE
 from posenc_compare.validate import hint, near
 
 

@@ -15,7 +15,7 @@ from posenc_compare.validate import hint
 from posenc_compare.variants import parse_variants
 
 if TYPE_CHECKING:
-    from posenc_compare.conformance import Outcome
+    from posenc_compare.check import Outcome
 
 STATES = ("passed", "failed", "expected to fail", "not applicable")
 
@@ -37,7 +37,7 @@ def check(
     format: Formats = Format.table,
 ) -> int:
     """Check schemes against what every scheme must do."""
-    from posenc_compare.conformance import CHECKS, Subject, run_check
+    from posenc_compare.check import CHECKS, Subject, run_check
 
     text, plugins, names = scheme, plugin or [], list[str]()
     given = re.fullmatch(r"([^,]+\.py)(?::([^:]*)(:.*)?)?", text)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.settings.table import TABLE, Work, parse_value
 from posenc_compare.errors import ConfigError
+from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.table import TABLE, Work, parse_value
 from posenc_compare.validate import hint, read_regular
 
 LONG = 1 << 20  # bytes of such a file

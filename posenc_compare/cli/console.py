@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from posenc_compare.analysis.core.sanitize import clean
+from posenc_compare.records.sanitize import clean
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table as RichTable
 
-    from posenc_compare.analysis.engine.scheduler import Event
-    from posenc_compare.analysis.records.record import Record
-    from posenc_compare.analysis.show.format import Places, Table
+    from posenc_compare.records.record import Record
+    from posenc_compare.run.scheduler import Event
+    from posenc_compare.show.format import Places, Table
 
 NUMBERS = ("csv", "json")  # formats for programs
 FIRST = 40  # width of the first column; longer names take several lines
@@ -48,19 +48,19 @@ def show(
         body: rows of cells.
         format: table, json, csv, md or tex.
     """
-    from posenc_compare.analysis.show.format import markdown_table
+    from posenc_compare.show.format import markdown_table
 
     title, body = clean(title), clean(body)
     if format == "json":
         _print_json([dict(zip(head, row, strict=True)) for row in body])
     elif format == "csv":
-        from posenc_compare.analysis.show.numbers import csv_text
+        from posenc_compare.show.numbers import csv_text
 
         print(csv_text(head, body), end="")
     elif format == "md":
         print(markdown_table(head, body))
     elif format == "tex":
-        from posenc_compare.analysis.show.latex import latex_table
+        from posenc_compare.show.latex import latex_table
 
         print(latex_table(head, body))
     else:
@@ -74,8 +74,8 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
         parts: as they are displayed.
         format: table, md or tex.
     """
-    from posenc_compare.analysis.show.format import as_markdown
-    from posenc_compare.analysis.show.latex import as_latex
+    from posenc_compare.show.format import as_markdown
+    from posenc_compare.show.latex import as_latex
 
     if format == "md":
         print(as_markdown(parts), end="")
@@ -89,7 +89,7 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
 
 def show_numbers(frame: "DataFrame", format: str) -> None:
     """Print every number of a table as JSON or CSV; a missing one is null or empty."""
-    from posenc_compare.analysis.show.numbers import as_csv
+    from posenc_compare.show.numbers import as_csv
 
     if format == "csv":
         print(as_csv(frame), end="")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_compare.analysis.core.sanitize import one_line
-from posenc_compare.analysis.settings.presets import default_text
-from posenc_compare.analysis.settings.table import GROUPS, TABLE, type_text
 from posenc_compare.cli.console import show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.sanitize import one_line
 from posenc_compare.references import cited
 from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
+from posenc_compare.settings.presets import default_text
+from posenc_compare.settings.table import GROUPS, TABLE, type_text
 from posenc_compare.validate import hint
 from posenc_compare.variants import Variant, option_types
 

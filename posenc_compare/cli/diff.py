@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.analysis.records.diff import difference, paired
-from posenc_compare.analysis.records.load import load_records
 from posenc_compare.cli.console import name_of, say, show
 from posenc_compare.cli.options import Folder, Format, Formats
+from posenc_compare.records.diff import difference, paired
+from posenc_compare.records.load import load_records
 
 
 def diff(

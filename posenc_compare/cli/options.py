@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
 
-from posenc_compare.analysis.settings.presets import default_text
-from posenc_compare.analysis.settings.table import TABLE, parse_value
 from posenc_compare.registry import add_plugin
+from posenc_compare.settings.presets import default_text
+from posenc_compare.settings.table import TABLE, parse_value
 
 
 class Format(StrEnum):

@@ -41,10 +41,10 @@ def plot(
 
     The exit code is 1 if one that the records allow could not be drawn.
     """
-    from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.plots.drawing import draw_all
-    from posenc_compare.analysis.show.plots.paper import paper_of
+    from posenc_compare.records.load import load_records
+    from posenc_compare.records.selection import Selection
+    from posenc_compare.show.plots.drawing import draw_all
+    from posenc_compare.show.plots.paper import paper_of
 
     failed: list[str] = []
 

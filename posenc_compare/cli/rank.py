@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.settings.table import Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, progress, say, show_parts
 from posenc_compare.cli.options import Format, with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.table import Work
 
 if TYPE_CHECKING:
-    from posenc_compare.analysis.records.cells import Cell
-    from posenc_compare.analysis.records.record import Record
+    from posenc_compare.records.cells import Cell
+    from posenc_compare.records.record import Record
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
 ALLOWED = {"preset", *Work.__dataclass_fields__}
@@ -78,11 +78,11 @@ def reference_of(preset: str) -> Path:
 def _rank(
     schemes: str, chosen: Body, out: Path, reference: Path, format: Format
 ) -> int:
-    from posenc_compare.analysis.engine.comparison import plan_comparison
-    from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.store import Store
-    from posenc_compare.analysis.show.place import place_table
-    from posenc_compare.analysis.show.scorecard import scorecard
+    from posenc_compare.records.load import load_records
+    from posenc_compare.records.store import Store
+    from posenc_compare.run.comparison import plan_comparison
+    from posenc_compare.show.place import place_table
+    from posenc_compare.show.scorecard import scorecard
 
     known = load_records(reference, lambda line: None, arrays=False)
     comparison = plan_comparison(schemes, MEASURES, **chosen)
@@ -128,7 +128,7 @@ def _labels(cells: Any) -> list[str]:
 
 def _check(label: str, plugins: list[str]) -> int:
     """Check a scheme and return how many checks failed."""
-    from posenc_compare.conformance import CHECKS, Subject, run_check
+    from posenc_compare.check import CHECKS, Subject, run_check
     from posenc_compare.variants import labelled
 
     variant = labelled(label)

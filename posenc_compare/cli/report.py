@@ -22,9 +22,9 @@ def report(
     plugin: Plugins = None,
 ) -> None:
     """Write runs as one HTML file."""
-    from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.report import write_report
+    from posenc_compare.records.load import load_records
+    from posenc_compare.records.selection import Selection
+    from posenc_compare.show.report import write_report
 
     selection = Selection(schemes, measures, tasks, all_versions)
     records = load_records(folders, say, selection=selection)

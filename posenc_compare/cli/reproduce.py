@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.settings.table import Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
 from posenc_compare.cli.options import WORK, Format, Formats, with_options
+from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.table import Work
 
 Names = Annotated[
     str,
@@ -61,10 +61,10 @@ def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
     Returns:
         The exit code: 130 if interrupted, 1 if a cell has no result, else 0.
     """
-    from posenc_compare.analysis.engine.comparison import plan_comparison
-    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.records.store import Store
     from posenc_compare.reproduce.orders import ROW, order_table, outcomes
     from posenc_compare.reproduce.published_orders import ORDERS, published_order
+    from posenc_compare.run.comparison import plan_comparison
 
     wanted = [*ORDERS] if names == "orders" else names.replace(" ", "").split(",")
     orders = {name: published_order(name) for name in wanted}

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_compare.analysis.settings.table import Work
 from posenc_compare.cli.console import name_of, say, tell
 from posenc_compare.cli.options import Folder, Plugins, with_options
 from posenc_compare.errors import ConfigError
+from posenc_compare.settings.table import Work
 
 if TYPE_CHECKING:
-    from posenc_compare.analysis.records.record import Record
+    from posenc_compare.records.record import Record
 
 
 @with_options("timeout", "memory")
@@ -28,11 +28,11 @@ def rerun(
     **options: Any,
 ) -> int:
     """Compute a record again; say if the result is the same."""
-    from posenc_compare.analysis.engine.comparison import recompute
-    from posenc_compare.analysis.engine.machine import check_machine
-    from posenc_compare.analysis.records.diff import difference
-    from posenc_compare.analysis.records.record import Record
-    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.records.diff import difference
+    from posenc_compare.records.record import Record
+    from posenc_compare.records.store import Store
+    from posenc_compare.run.comparison import recompute
+    from posenc_compare.run.machine import check_machine
 
     check_machine(1)  # before records are read
     shown = _record(key, folder)
@@ -55,7 +55,7 @@ def rerun(
 
 
 def _record(key: str, folder: Path) -> "Record":
-    from posenc_compare.analysis.records.load import load_records
+    from posenc_compare.records.load import load_records
 
     records = load_records(folder, say, arrays=False)
     found = [record for record in records if record.key.startswith(key)]

@@ -7,20 +7,20 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.settings.table import TABLE, Work
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
 from posenc_compare.cli.list import report_broken
 from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import show_tables
+from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.table import TABLE, Work
 from posenc_compare.validate import check_choice, check_text
 
 if TYPE_CHECKING:
-    from posenc_compare.analysis.engine.comparison import Comparison
-    from posenc_compare.analysis.records.cells import Cell
-    from posenc_compare.analysis.records.record import Record
-    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.records.cells import Cell
+    from posenc_compare.records.record import Record
+    from posenc_compare.records.store import Store
+    from posenc_compare.run.comparison import Comparison
 
 DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
 COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields__}
@@ -65,7 +65,7 @@ def _run(
     Raises:
         ConfigError: if a value cannot be used.
     """
-    from posenc_compare.analysis.engine.comparison import plan_comparison
+    from posenc_compare.run.comparison import plan_comparison
 
     with configured(options, allowed) as given:
         chosen: Body = {**defaults, **given}
@@ -89,8 +89,8 @@ def run_comparison(
         The exit code: 130 if interrupted, 1 if a cell failed, is lost or has no
         record, else 0.
     """
-    from posenc_compare.analysis.records.store import Store
-    from posenc_compare.analysis.show.scorecard import scorecard
+    from posenc_compare.records.store import Store
+    from posenc_compare.show.scorecard import scorecard
 
     store = Store(out or Path("runs") / comparison.name)
     for line in comparison.remarks:
@@ -135,11 +135,11 @@ def _show_results(
     comparison: "Comparison", store: "Store", format: str
 ) -> Counter[str]:
     """Print tables, write everything that is not new, and count records by status."""
-    from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.plots.drawing import draw_all, undrawn
-    from posenc_compare.analysis.show.scorecard import scorecard
-    from posenc_compare.analysis.show.tables import write_tables
+    from posenc_compare.records.load import load_records
+    from posenc_compare.records.selection import Selection
+    from posenc_compare.show.plots.drawing import draw_all, undrawn
+    from posenc_compare.show.scorecard import scorecard
+    from posenc_compare.show.tables import write_tables
 
     records = comparison.results(store, say, arrays=False).records
     card = scorecard(records) if format not in NUMBERS else None
@@ -159,7 +159,7 @@ def _show_results(
 
 
 def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
-    from posenc_compare.analysis.records.store import Store
+    from posenc_compare.records.store import Store
 
     cells, todo = comparison.cells, comparison.missing(store)
     held = comparison.held(store)
@@ -180,8 +180,8 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
     """Say how long cells would take, as far as the records of folders tell."""
-    from posenc_compare.analysis.engine.estimate import seconds_of
-    from posenc_compare.analysis.records.load import sound
+    from posenc_compare.records.load import sound
+    from posenc_compare.run.estimate import seconds_of
 
     bodies = (body for store in stores for body in store.records())
     known = sound(bodies, say, arrays=False)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_compare.analysis.core.sanitize import one_line
 from posenc_compare.cli.console import NUMBERS, show, tell
 from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import (
@@ -22,13 +21,14 @@ from posenc_compare.errors import (
     PosencError,
     StoreError,
 )
+from posenc_compare.records.sanitize import one_line
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from posenc_compare.analysis.measures.probe import Probe
+    from posenc_compare.measures.probe import Probe
 
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
@@ -66,7 +66,7 @@ class Size:
         Raises:
             ConfigError: if the size cannot be used.
         """
-        from posenc_compare.analysis.measures.probe import Probe
+        from posenc_compare.measures.probe import Probe
 
         if self.positions * self.width > MOST:
             raise ConfigError(
@@ -140,7 +140,7 @@ def _coded(name: str, size: Size) -> Shown:
         NonFiniteError: if a number of a code is not finite.
         PluginError: if the scheme fails with another error.
     """
-    from posenc_compare.analysis.measures.codes import code_of
+    from posenc_compare.measures.codes import code_of
 
     variant, probe = labelled(name), size.probe()
     try:
@@ -201,9 +201,9 @@ def _print_numbers(code: Shown, format: str) -> None:
 
 
 def _draw(code: Shown, ending: str, out: Path | None) -> None:
-    from posenc_compare.analysis.core.files import write_file
-    from posenc_compare.analysis.show.plots.codes import draw_code
-    from posenc_compare.analysis.show.plots.style import SCREEN, render
+    from posenc_compare.records.files import write_file
+    from posenc_compare.show.plots.codes import draw_code
+    from posenc_compare.show.plots.style import SCREEN, render
 
     figure = draw_code(code.label, code.of, code.values)
     path = out or Path(f"{NAME.sub('-', code.label)}.{ending}")

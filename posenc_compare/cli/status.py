@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.cli.console import name_of, say, show
 from posenc_compare.cli.options import Folder, Format, Formats
+from posenc_compare.records.load import load_records
+from posenc_compare.records.store import Store
 
 LISTED = 20  # cells that are named one by one
 LOOK = 1.0  # seconds between two looks at a folder that is watched

@@ -20,9 +20,9 @@ from posenc_compare.errors import ConfigError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from posenc_compare.analysis.records.record import Record
-    from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.format import Table
+    from posenc_compare.records.record import Record
+    from posenc_compare.records.selection import Selection
+    from posenc_compare.show.format import Table
 
 
 def table(
@@ -57,10 +57,10 @@ def table(
     ] = None,
 ) -> None:
     """Print the tables of runs again, from their records."""
-    from posenc_compare.analysis.records.load import load_records
-    from posenc_compare.analysis.records.selection import Selection
-    from posenc_compare.analysis.show.baseline import baseline_tables
-    from posenc_compare.analysis.show.tables import write_tables
+    from posenc_compare.records.load import load_records
+    from posenc_compare.records.selection import Selection
+    from posenc_compare.show.baseline import baseline_tables
+    from posenc_compare.show.tables import write_tables
 
     _check(baseline, by, columns, format, predict=predict)
     selection = Selection(schemes, measures, tasks, all_versions, baseline)
@@ -107,8 +107,8 @@ def _shown(
     records: "list[Record]", columns: str, format: str, *, written: bool = False
 ) -> "tuple[DataFrame | None, list[Table]]":
     """Return the numbers and tables of records, as far as they are shown or written."""
-    from posenc_compare.analysis.show.numbers import summary
-    from posenc_compare.analysis.show.tables import display_tables, without_result
+    from posenc_compare.show.numbers import summary
+    from posenc_compare.show.tables import display_tables, without_result
 
     if format not in NUMBERS:
         return None, display_tables(records, columns) + without_result(records)
@@ -129,8 +129,8 @@ def _show(frame: "DataFrame | None", tables: "list[Table]", format: str) -> None
 
 
 def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Table]":
-    from posenc_compare.analysis.records.load import load_by
-    from posenc_compare.analysis.show.sensitivity import sensitivity_tables
+    from posenc_compare.records.load import load_by
+    from posenc_compare.show.sensitivity import sensitivity_tables
 
     names = [*dict.fromkeys(name.strip() for name in by.split(","))]
     groups = load_by(folders, names, say, selection)
@@ -145,7 +145,7 @@ def _tables_by(folders: list[Path], by: str, selection: "Selection") -> "list[Ta
 
 
 def _predictions(records: "list[Record]") -> "tuple[DataFrame, list[Table]]":
-    from posenc_compare.analysis.show.predictions import (
+    from posenc_compare.show.predictions import (
         COLUMNS,
         prediction_tables,
         predictions,

@@ -17,8 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.measure import (
+from posenc_compare.errors import ConfigError, CorpusError
+from posenc_compare.hf.apply import apply
+from posenc_compare.hf.files import sha256_of
+from posenc_compare.hf.proof import proof
+from posenc_compare.hf.rules import rules_for
+from posenc_compare.hf.sizes import geometry_of
+from posenc_compare.measures.measure import (
     ByCase,
     Curve,
     Headline,
@@ -27,15 +32,10 @@ from posenc_compare.analysis.measures.measure import (
     Row,
     register_measure,
 )
-from posenc_compare.analysis.settings.checkpoint import BYTES, Checkpoint
-from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.errors import ConfigError, CorpusError
-from posenc_compare.hf.apply import apply
-from posenc_compare.hf.files import sha256_of
-from posenc_compare.hf.proof import proof
-from posenc_compare.hf.rules import rules_for
-from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.settings.checkpoint import BYTES, Checkpoint
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.progress import Progress
 
 ROWS = 512  # positions whose logits are held at once
 TOLERANCE = 2.0**-10  # of logits that should be the same, in parts of the largest

@@ -11,22 +11,22 @@ from huggingface_hub import snapshot_download
 from transformers import AutoConfig, AutoTokenizer
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.engine.comparison import Comparison
-from posenc_compare.analysis.engine.devices import resolve_device
-from posenc_compare.analysis.engine.machine import limits_of
-from posenc_compare.analysis.engine.plan import graphics_of
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.settings.checkpoint import Checkpoint
-from posenc_compare.analysis.settings.table import Work
-from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.rotary import RULES, Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for
 from posenc_compare.hf.sizes import geometry_of
+from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin
+from posenc_compare.run.comparison import Comparison
+from posenc_compare.run.devices import resolve_device
+from posenc_compare.run.machine import limits_of
+from posenc_compare.run.plan import graphics_of
+from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.checkpoint import Checkpoint
+from posenc_compare.settings.table import Work
+from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.validate import check_whole
 
 DESCRIBED = ("*.json",)  # files that say what a model is, without its weights

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.show.format import Cell, Table
-from posenc_compare.analysis.show.tasks import by_task, reciprocal_ranks
+from posenc_compare.records.record import Record
+from posenc_compare.settings.canonical import Body
+from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.tasks import by_task, reciprocal_ranks
 from posenc_compare.stats.intervals import LEVEL, half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p_of
 

@@ -12,17 +12,17 @@ import pytest
 from support.filesystem import within
 from support.records import record
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.plan import plan
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.store import Store
+from posenc_compare.run.compute import compute
+from posenc_compare.run.plan import plan
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.progress import Progress
 
 DRY = ["run", "--dry-run", "--schemes", "rope", "--measures", "smoothness"]
 SIZES = ("width", "heads", "length", "layers", "steps", "batch", "test-bytes")
@@ -245,12 +245,12 @@ def test_what_may_fit_is_not_refused(posenc) -> None:
 
 PEAKS = """
 import json, os, resource, sys
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.train.progress import Progress
+from posenc_compare.records.cells import Cell
+from posenc_compare.run.compute import compute
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.variants import Variant
 text = sys.argv[1]
 train = dict(corpus=text, corpus_sha256=load_corpus(text).sha256, test_bytes=4096)
@@ -366,7 +366,7 @@ def test_ten_million_cells_are_counted_and_refused(posenc) -> None:
 
 
 def test_yes_lifts_the_limit_of_cells(posenc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.engine.comparison.MANY", 1)
+    monkeypatch.setattr("posenc_compare.run.comparison.MANY", 1)
     words = ["measure", "--dry-run", "--schemes", "rope,nope", "--measures"]
     assert "got 2" in refused(posenc(*words, "smoothness"))
     assert posenc(*words, "smoothness", "--yes").returncode == 0

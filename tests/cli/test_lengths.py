@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import posenc_compare as pc
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.load import load_records
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
 
 SCHEME = """
 from posenc_compare.schemes import Scheme, register

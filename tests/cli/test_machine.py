@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support.records import record
 
-from posenc_compare.analysis.engine.machine import check_machine
-from posenc_compare.analysis.engine.scheduler import PLANNED
-from posenc_compare.analysis.engine.workers import End, Limits, Start, Worker
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.store import Store
+from posenc_compare.run.machine import check_machine
+from posenc_compare.run.scheduler import PLANNED
+from posenc_compare.run.workers import End, Limits, Start, Worker
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
 
 MEASURE = ["measure", "--schemes", "nope", "--measures", "smoothness", "--seeds", "9"]
 
@@ -144,7 +144,7 @@ def test_a_current_folder_that_is_gone_is_one_line(
 def test_a_stranger_s_record_that_cannot_be_computed_here_is_refused(
     posenc, tmp_path: Path, setting: ProbeSetting, said: str, monkeypatch
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.engine.devices.graphics", lambda: None)
+    monkeypatch.setattr("posenc_compare.run.devices.graphics", lambda: None)
     header = Cell(Variant("rope"), "smoothness", setting, 1).record().to_json()
     store = Store(tmp_path)
     store.create()

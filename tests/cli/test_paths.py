@@ -9,7 +9,7 @@ import pytest
 from support.records import curve
 from test_bad_input import SCHEME
 
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.store import Store
 
 HOSTILE = "\x1b]0;pwn\x07\x9b31m\u202e"
 SHOWN = r"\x1b]0;pwn\x07\x9b31m\u202e"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from support.records import curve
 
-from posenc_compare.analysis.engine.comparison import compare
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.settings.training import Training
 from posenc_compare.cli import rank as command
 from posenc_compare.cli.options import Format
 from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.load import sound
+from posenc_compare.run.comparison import compare
+from posenc_compare.settings.training import Training
 from posenc_compare.variants import Variant
 
 SMALL: dict[str, Any] = {"steps": 4, "longest": 2, "test_bytes": 512, "workers": 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.store import Store
 
 SCHEME = '''"""A user's scheme."""
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from posenc_compare.analysis.show.plots.codes import draw_code
 from posenc_compare.cli.show import SHADES, text_map
+from posenc_compare.show.plots.codes import draw_code
 
 PLUGIN = """
 from torch import Tensor

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.records import record
 
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.store import Store
 
 
 def keep(folder: Path, *records: dict[str, Any]) -> Path:

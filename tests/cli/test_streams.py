@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.records import record
 
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.store import Store
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 FULL = "error: stdout: must take what is printed, got [Errno 28] No space left on"

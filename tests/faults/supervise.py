@@ -11,14 +11,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.engine.plan import missing, plan
-from posenc_compare.analysis.engine.scheduler import Event, Scheduler
-from posenc_compare.analysis.engine.workers import Limits, Pool
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.store import Store
 from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.run.plan import missing, plan
+from posenc_compare.run.scheduler import Event, Scheduler
+from posenc_compare.run.workers import Limits, Pool
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
 from posenc_compare.variants import parse_variants
 
 

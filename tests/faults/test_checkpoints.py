@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save as to_bytes
 from support.filesystem import KINDS, Crash, Seam, become, sealed, snapshot, within
 
-from posenc_compare.analysis.core.canonical import canonical
-from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
 from posenc_compare.errors import StoreError
+from posenc_compare.settings.canonical import canonical
+from posenc_compare.train.checkpoints import Checkpoints, Stopped
 
 KEY = "0123456789abcdef" * 2
 WRITE = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]

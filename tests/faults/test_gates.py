@@ -12,12 +12,12 @@ import pytest
 from support.filesystem import CELL, body, sealed
 
 import posenc_compare
-from posenc_compare.analysis.core.canonical import canonical
-from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.training.checkpoints import Checkpoints
-from posenc_compare.analysis.training.corpus import load_corpus
+from posenc_compare.records.load import load_records
+from posenc_compare.records.store import Store
+from posenc_compare.run.plan import missing
+from posenc_compare.settings.canonical import canonical
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.checkpoints import Checkpoints
 
 ROOT = Path(posenc_compare.__file__).parent
 TREES = {
@@ -76,7 +76,7 @@ def running(tree: ast.AST) -> Iterator[str]:
 
 def test_all_sources_are_looked_at() -> None:
     assert len(TREES) > 50
-    assert "analysis/training/checkpoints.py" in TREES
+    assert "train/checkpoints.py" in TREES
 
 
 @pytest.mark.parametrize("path", TREES)
@@ -213,14 +213,14 @@ WRITING = set(
 )
 # Every function of the package that changes a file or a folder, and by what call.
 WRITERS = {
-    "analysis/core/files.py": {  # where all files come from
+    "records/files.py": {  # where all files come from
         "write_file: open",
         "write_file: write",
         "write_file: replace",
         "write_file: unlink",
     },
-    "analysis/records/reuse.py": {"copy_records: write_file"},
-    "analysis/records/store.py": {
+    "records/reuse.py": {"copy_records: write_file"},
+    "records/store.py": {
         "create: mkdir",
         "create: unlink",
         "check: mkdir",
@@ -234,31 +234,31 @@ WRITERS = {
         "_pack: write_file",
         "_pack: unlink",
     },
-    "analysis/training/checkpoints.py": {
+    "train/checkpoints.py": {
         "_publish: mkdir",
         "_publish: unlink",
         "_publish: write_file",
     },
-    "analysis/engine/scheduler.py": {"_publish: write"},  # of its store
+    "run/scheduler.py": {"_publish: write"},  # of its store
     # Tables, plots and the report.
-    "analysis/show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
-    "analysis/show/plots/drawing.py": {"draw_all: mkdir", "draw_all: write_file"},
-    "analysis/show/report.py": {"write_report: write_file"},
+    "show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
+    "show/plots/drawing.py": {"draw_all: mkdir", "draw_all: write_file"},
+    "show/report.py": {"write_report: write_file"},
     "cli/show.py": {"_draw: write_file"},
 }
 # Reading, by flags that have a name; pipes; streams, and where they go if they cannot
 # be used; memory; a folder for a moment.
 OTHERS = {
-    "analysis/core/files.py": {"read_file: open"},
+    "records/files.py": {"read_file: open"},
     "validate.py": {"_without_waiting: open"},
-    "analysis/engine/worker.py": {"_compute: write"},
-    "analysis/show/plots/drawing.py": {"main: fdopen"},
-    "analysis/engine/workers.py": {
+    "run/worker.py": {"_compute: write"},
+    "show/plots/drawing.py": {"main: fdopen"},
+    "run/workers.py": {
         "__init__: TemporaryFile",
         "__init__: write",
     },
-    "analysis/show/plots/style.py": {"render: savefig"},
-    "analysis/engine/comparison.py": {
+    "show/plots/style.py": {"render: savefig"},
+    "run/comparison.py": {
         "compare: mkdtemp",
         "compare: rmtree",
         "recompute: TemporaryDirectory",

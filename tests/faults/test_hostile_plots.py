@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from support.filesystem import within
 
-from posenc_compare.analysis.show.plots import drawing
+from posenc_compare.show.plots import drawing
 
 PLOTS = """
 import os, time
-from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.show.plots.plot import register_plot
 
 @register_plot("draws", caption="Draws.")
 def draws(records):
@@ -34,7 +34,7 @@ def raises(records):
 """
 HANGS = """
 import os, time
-from posenc_compare.analysis.show.plots.plot import register_plot
+from posenc_compare.show.plots.plot import register_plot
 
 @register_plot("hangs", caption="Hangs.")
 def hangs(records):

@@ -23,13 +23,13 @@ from supervise import cells, forget_plugins
 from support.filesystem import result
 from torch import Tensor
 
-from posenc_compare.analysis.core.canonical import parse_strictly
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.records.store import SCHEMA, Store
 from posenc_compare.attention import attention
 from posenc_compare.errors import DoorError
+from posenc_compare.records.store import SCHEMA, Store
+from posenc_compare.run.compute import compute
 from posenc_compare.schemes import Call, Geometry, Scheme
+from posenc_compare.settings.canonical import parse_strictly
+from posenc_compare.train.progress import Progress
 
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"

@@ -5,12 +5,12 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor.exc import InductorError
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.memory import out_of_memory
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.records.cells import Cell
+from posenc_compare.run.compute import compute
+from posenc_compare.run.memory import out_of_memory
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.train.progress import Progress
 
 FULL = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
 TELLING = [

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from support.filesystem import CELL, Crash, Seam, become, body, snapshot, within
 
-from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.records import packed
-from posenc_compare.analysis.records import store as storing
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import StoreError
+from posenc_compare.records import packed
+from posenc_compare.records import store as storing
+from posenc_compare.records.load import load_records
+from posenc_compare.records.store import Store
+from posenc_compare.run.plan import missing
 
 CELLS = [replace(CELL, setting=replace(CELL.setting, seed=seed)) for seed in range(6)]
 WHOLE = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -154,7 +154,7 @@ def test_a_file_cut_or_changed_anywhere_is_noticed(store: Store) -> None:
 ENDLESS = """
 import resource, sys
 from pathlib import Path
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.store import Store
 resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28))
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 store = Store(Path(sys.argv[1]))

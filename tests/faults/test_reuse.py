@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.filesystem import CELL, body
 
-from posenc_compare.analysis.engine.comparison import plan_comparison
-from posenc_compare.analysis.records.reuse import copy_records, held_by
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.records.reuse import copy_records, held_by
+from posenc_compare.records.store import Store
+from posenc_compare.run.comparison import plan_comparison
 
 CELLS = [replace(CELL, setting=replace(CELL.setting, seed=seed)) for seed in range(4)]
 KEYS = [cell.key() for cell in CELLS]

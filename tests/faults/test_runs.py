@@ -22,11 +22,11 @@ import pytest
 from supervise import cells, forget_plugins
 from support.filesystem import result
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.machine import limits_of
-from posenc_compare.analysis.records.store import SCHEMA, Store
-from posenc_compare.analysis.settings.table import Work
+from posenc_compare.records.store import SCHEMA, Store
+from posenc_compare.run.compute import compute
+from posenc_compare.run.machine import limits_of
+from posenc_compare.settings.table import Work
+from posenc_compare.train.progress import Progress
 
 HERE = Path(__file__).parent
 SIZES = ["--set=layers=1,width=16,heads=2,length=8,batch=2"]

@@ -26,12 +26,12 @@ from support.filesystem import (
     within,
 )
 
-from posenc_compare.analysis.core.canonical import canonical, spec_key
-from posenc_compare.analysis.engine.plan import missing
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.load import load_records
-from posenc_compare.analysis.records.store import Store
 from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.load import load_records
+from posenc_compare.records.store import Store
+from posenc_compare.run.plan import missing
+from posenc_compare.settings.canonical import canonical, spec_key
 from posenc_compare.variants import Variant
 
 KEY = CELL.key()

@@ -23,26 +23,26 @@ from safetensors.torch import load_file
 from supervise import cells, forget_plugins
 from support.filesystem import result
 
-from posenc_compare.analysis.core.canonical import canonical, parse_strictly
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.comparison import compare
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.scheduler import Scheduler
-from posenc_compare.analysis.engine.workers import (
+from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.fresh import python, search_path
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.store import Store
+from posenc_compare.run.comparison import compare
+from posenc_compare.run.compute import compute
+from posenc_compare.run.scheduler import Scheduler
+from posenc_compare.run.workers import (
     End,
     Limits,
     Pool,
     Start,
     Worker,
 )
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.store import Store
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.checkpoints import Checkpoints, Stopped
-from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.errors import ConfigError, ShapeError, StoreError
-from posenc_compare.fresh import python, search_path
+from posenc_compare.settings.canonical import canonical, parse_strictly
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.checkpoints import Checkpoints, Stopped
+from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
 
 HERE = Path(__file__).parent
@@ -150,7 +150,7 @@ def test_a_refusal_in_the_middle_of_a_training_is_a_failure(
 def test_a_run_with_a_cell_without_a_record_ends_with_1(
     posenc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.engine.comparison.Scheduler", Idle)
+    monkeypatch.setattr("posenc_compare.run.comparison.Scheduler", Idle)
     words = ["--measures=shift_error", "--schemes=rope", "--out", tmp_path / "out"]
     done = posenc("measure", *words)
     assert done.returncode == 2  # nothing to show at all
@@ -227,7 +227,7 @@ def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
             started.append(start)
             super().__init__(start)
 
-    monkeypatch.setattr("posenc_compare.analysis.engine.workers.Worker", Counted)
+    monkeypatch.setattr("posenc_compare.run.workers.Worker", Counted)
     run = scheduler(tmp_path, wanted)
     run.run()
     forget_plugins()

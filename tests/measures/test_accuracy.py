@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.accuracy import accuracy_rows
-from posenc_compare.analysis.measures.extrapolation import extrapolation
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.evaluation import exact_match
-from posenc_compare.analysis.training.tasks.task import Batch
+from posenc_compare.measures.accuracy import accuracy_rows
+from posenc_compare.measures.extrapolation import extrapolation
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.task import Batch
+from posenc_compare.train.evaluation import exact_match
+from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
 
 LENGTHS = (8, 16, 32, 64, 128)

@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from conftest import Command
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures import attention_cost as module
-from posenc_compare.analysis.measures.attention_cost import attention_cost
-from posenc_compare.analysis.measures.measure import Row
-from posenc_compare.analysis.measures.memory import peak_memory
-from posenc_compare.analysis.measures.probe import Probe
 from posenc_compare.attention import Path, Session
 from posenc_compare.attention.backends import ORDER
+from posenc_compare.measures import attention_cost as module
+from posenc_compare.measures.attention_cost import attention_cost
+from posenc_compare.measures.measure import Row
+from posenc_compare.measures.memory import peak_memory
+from posenc_compare.measures.probe import Probe
 from posenc_compare.registry import MEASURES
 from posenc_compare.schemes import Variant
+from posenc_compare.train.progress import Progress
 
 PROBE = Probe(width=32, heads=4, positions=64, dtype="float32")
 LENGTHS = (4, 16, 64)

@@ -8,21 +8,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.distance_decay import (
+from posenc_compare.check import built_in
+from posenc_compare.errors import ConfigError
+from posenc_compare.measures.distance_decay import (
     distance_decay,
     logits_by_distance,
     rotation_bound,
 )
-from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.shift_error import shift_error
-from posenc_compare.conformance import built_in
-from posenc_compare.errors import ConfigError
+from posenc_compare.measures.order_sensitivity import order_sensitivity
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.shift_error import shift_error
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.rotation import rotation_angles
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.train.progress import Progress
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 SEQUENCE = [name for name, axes in AXES.items() if axes == 1]

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.attention_reach import (
+from posenc_compare.check import built_in
+from posenc_compare.measures.attention_reach import (
     attention_reach,
     last_weights,
 )
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.conformance import built_in
+from posenc_compare.measures.probe import Probe
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.train.progress import Progress
 
 SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 

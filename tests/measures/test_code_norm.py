@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.code_norm import code_norm
-from posenc_compare.analysis.measures.probe import Probe
+from posenc_compare.measures.code_norm import code_norm
+from posenc_compare.measures.probe import Probe
 from posenc_compare.schemes import Variant
+from posenc_compare.train.progress import Progress
 
 
 def rows_of(name: str, probe: Probe | None = None, **options: Any) -> dict:

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.cost import TIMED, WARM, cost
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.corpus import load_corpus
-from posenc_compare.analysis.training.trainer import trainer_of
+from posenc_compare.measures.cost import TIMED, WARM, cost
 from posenc_compare.registry import MEASURES
 from posenc_compare.schemes.shared import rotation
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.progress import Progress
+from posenc_compare.train.trainer import trainer_of
 from posenc_compare.variants import parse_variants
 
 SMALL = Training(layers=1, width=32, heads=2, length=16, steps=2, batch=2)

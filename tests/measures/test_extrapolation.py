@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures import extrapolation as measure
-from posenc_compare.analysis.measures.measure import Result
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.tasks.task import Batch, Task
+from posenc_compare.measures import extrapolation as measure
+from posenc_compare.measures.measure import Result
 from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.task import Batch, Task
+from posenc_compare.train.progress import Progress
 
 LOSSES = [*map(float, range(20))]
 SCORES = {

@@ -8,29 +8,29 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of
-from posenc_compare.analysis.measures.distance_decay import (
+from posenc_compare.check import built_in
+from posenc_compare.errors import ConfigError, NoCodeError
+from posenc_compare.measures.codes import code_of
+from posenc_compare.measures.distance_decay import (
     distance_decay,
     logits_by_distance,
 )
-from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
-from posenc_compare.analysis.measures.perturbation import perturbation
-from posenc_compare.analysis.measures.portrait import portrait
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.shift_error import shift_error
-from posenc_compare.analysis.measures.shift_linearity import (
+from posenc_compare.measures.order_sensitivity import order_sensitivity
+from posenc_compare.measures.perturbation import perturbation
+from posenc_compare.measures.portrait import portrait
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.shift_error import shift_error
+from posenc_compare.measures.shift_linearity import (
     shift_linearity,
     shift_residuals,
 )
-from posenc_compare.analysis.measures.smoothness import smoothness
-from posenc_compare.analysis.measures.uniqueness import uniqueness
-from posenc_compare.analysis.settings.probe import ProbeSetting, sides_of
-from posenc_compare.conformance import built_in
-from posenc_compare.errors import ConfigError, NoCodeError
+from posenc_compare.measures.smoothness import smoothness
+from posenc_compare.measures.uniqueness import uniqueness
 from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.schemes import Facts, Scheme, Variant, register
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.settings.probe import ProbeSetting, sides_of
+from posenc_compare.train.progress import Progress
 
 AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
 UNTRAINED = MEASURES.select_all("untrained")

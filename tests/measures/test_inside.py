@@ -9,8 +9,7 @@ import torch
 from scipy import stats
 from support.records import fact, record, row
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.inside import (
+from posenc_compare.measures.inside import (
     _distances,
     _session,
     _states,
@@ -18,12 +17,13 @@ from posenc_compare.analysis.measures.inside import (
     explained,
     inside,
 )
-from posenc_compare.analysis.records.labels import label_settings
-from posenc_compare.analysis.records.load import sound
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.tasks.task import Batch
-from posenc_compare.analysis.training.trainer import trainer_of
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
 from posenc_compare.registry import MEASURES, PLOTS
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.task import Batch
+from posenc_compare.train.progress import Progress
+from posenc_compare.train.trainer import trainer_of
 from posenc_compare.variants import parse_variants
 
 SETTING = Training(

@@ -10,21 +10,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures import attention_cost as attention_costs
-from posenc_compare.analysis.measures import cost as costs
-from posenc_compare.analysis.measures.codes import code_of
-from posenc_compare.analysis.measures.distance_decay import distance_decay
-from posenc_compare.analysis.measures.inside import explained, inside
-from posenc_compare.analysis.measures.measure import Result
-from posenc_compare.analysis.measures.perturbation import perturbation
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.shift_error import shift_error
-from posenc_compare.analysis.measures.uniqueness import uniqueness
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.trainer import Trainer, trainer_of
 from posenc_compare.attention import Session
+from posenc_compare.measures import attention_cost as attention_costs
+from posenc_compare.measures import cost as costs
+from posenc_compare.measures.codes import code_of
+from posenc_compare.measures.distance_decay import distance_decay
+from posenc_compare.measures.inside import explained, inside
+from posenc_compare.measures.measure import Result
+from posenc_compare.measures.perturbation import perturbation
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.shift_error import shift_error
+from posenc_compare.measures.uniqueness import uniqueness
 from posenc_compare.schemes import Scheme, Variant
+from posenc_compare.settings.training import Training
+from posenc_compare.train.progress import Progress
+from posenc_compare.train.trainer import Trainer, trainer_of
 
 COPY = Training(
     task="copy", layers=2, width=32, heads=2, length=16, longest=1, steps=3, batch=4

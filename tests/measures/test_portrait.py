@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.analysis.core.canonical import canonical
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.engine.compute import rounded
-from posenc_compare.analysis.measures import portrait as measure
-from posenc_compare.analysis.measures.portrait import PARTS, portrait
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
+from posenc_compare.measures import portrait as measure
+from posenc_compare.measures.portrait import PARTS, portrait
+from posenc_compare.measures.probe import Probe
+from posenc_compare.run.compute import rounded
 from posenc_compare.schemes import SCHEMES, Variant
+from posenc_compare.settings.canonical import canonical
+from posenc_compare.train.progress import Progress
 
 SEQUENCE = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) == 1]
 PROBE = Probe(width=32, heads=4, positions=64)

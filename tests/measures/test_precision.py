@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.measure import Row
-from posenc_compare.analysis.measures.precision import STARTS, precision
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
+from posenc_compare.measures.measure import Row
+from posenc_compare.measures.precision import STARTS, precision
+from posenc_compare.measures.probe import Probe
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.train.progress import Progress
 
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # of a significand
 PROBE = Probe(width=32, heads=4, tokens=32, positions=64)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.resemblance import (
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.resemblance import (
     best_correlations,
     bits_of,
     resemblance,
 )
 from posenc_compare.schemes import Variant
+from posenc_compare.train.progress import Progress
 
 PERIODS = [2, 4, 8, 16, 32, 64]
 

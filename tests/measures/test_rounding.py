@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.order_sensitivity import order_sensitivity
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.rounding import rounding_note
-from posenc_compare.analysis.measures.shift_error import shift_error
+from posenc_compare.measures.order_sensitivity import order_sensitivity
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.rounding import rounding_note
+from posenc_compare.measures.shift_error import shift_error
 from posenc_compare.schemes import Variant
+from posenc_compare.train.progress import Progress
 
 PROBE = Probe(positions=256)
 

@@ -5,17 +5,17 @@ import math
 import pytest
 import torch
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.seeds import stream_seed
-from posenc_compare.analysis.measures import shift_linearity as measure
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.shift_linearity import (
+from posenc_compare.measures import shift_linearity as measure
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.shift_linearity import (
     enough,
     noise_residual,
     shift_linearity,
     shift_residuals,
 )
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.seeds import stream_seed
+from posenc_compare.train.progress import Progress
 
 
 def rows_of(name: str) -> dict:
@@ -77,7 +77,7 @@ def test_what_a_map_misses_is_seen_beside_the_spread_around_the_mean(
 
 
 def test_of_many_positions_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.measures.shift_linearity.MANY", 40)
+    monkeypatch.setattr("posenc_compare.measures.shift_linearity.MANY", 40)
     torch.manual_seed(0)
     codes = torch.randn(301, 3, dtype=torch.float64).cumsum(dim=0)
     (residual,) = shift_residuals(codes, torch.arange(300), [1], affine=False, seed=5)

@@ -5,10 +5,9 @@ import itertools
 import pytest
 import torch
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.measures.codes import code_of
-from posenc_compare.analysis.measures.probe import Probe
-from posenc_compare.analysis.measures.uniqueness import (
+from posenc_compare.measures.codes import code_of
+from posenc_compare.measures.probe import Probe
+from posenc_compare.measures.uniqueness import (
     distinct_rows,
     nearest_distance,
     parts_of,
@@ -16,6 +15,7 @@ from posenc_compare.analysis.measures.uniqueness import (
     uniqueness,
 )
 from posenc_compare.schemes import Variant
+from posenc_compare.train.progress import Progress
 
 PROBE = Probe(positions=64)
 
@@ -47,16 +47,14 @@ def test_nearest_distance_crosses_tiles(
     codes[place] = codes[2] + gap
     whole = nearest_distance(codes)
     for name, value in (("TILE", 8), ("FEW_AXES", 2), ("LEFT_OUT", left_out)):
-        monkeypatch.setattr(
-            f"posenc_compare.analysis.measures.uniqueness.{name}", value
-        )
+        monkeypatch.setattr(f"posenc_compare.measures.uniqueness.{name}", value)
     assert nearest_distance(codes) == whole == pytest.approx(gap * 5**0.5, rel=1e-6)
 
 
 def test_a_pair_nearer_than_float32_sees_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.LEFT_OUT", 1)
+    monkeypatch.setattr("posenc_compare.measures.uniqueness.LEFT_OUT", 1)
     for place in range(4, 40):
         generator = torch.Generator().manual_seed(place)
         codes = torch.randn(40, 5, dtype=torch.float64, generator=generator)
@@ -78,7 +76,7 @@ def test_nearest_codes_are_those_of_all_pairs(name: str) -> None:
 def test_pairs_of_very_many_codes_are_not_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.COMPARED", 63)
+    monkeypatch.setattr("posenc_compare.measures.uniqueness.COMPARED", 63)
     result = uniqueness(Variant("sinusoidal"), PROBE, Progress())
     notes = {row.quantity: row.note for row in result.rows if row.value is None}
     assert set(notes) == {"nearest_distance", "nearest_distance_relative"}
@@ -111,7 +109,7 @@ def test_distinct_rows_counts_signed_zero_once() -> None:
 def test_codes_in_parts_are_those_at_once(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("posenc_compare.analysis.measures.uniqueness.PART", 7)
+    monkeypatch.setattr("posenc_compare.measures.uniqueness.PART", 7)
     scheme = PROBE.build(Variant(name))
     parts = list(parts_of(scheme, PROBE))
     assert torch.equal(torch.cat(parts), code_of(scheme, PROBE).values)

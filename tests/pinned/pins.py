@@ -16,21 +16,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_compare.analysis.core.progress import Progress
-from posenc_compare.analysis.core.quantities import Array
-from posenc_compare.analysis.engine.compute import compute
-from posenc_compare.analysis.engine.provenance import place
-from posenc_compare.analysis.records.cells import Cell, setting_of
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.settings.probe import ProbeSetting
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.corpus import load_corpus
 from posenc_compare.attention import attention, attention_logits
 from posenc_compare.attention.backends import BACKENDS
 from posenc_compare.errors import ConfigError
 from posenc_compare.own_code import NUMBERS
+from posenc_compare.records.cells import Cell, setting_of
+from posenc_compare.records.quantities import Array
+from posenc_compare.records.record import Record
 from posenc_compare.registry import MEASURES, SCHEMES, TASKS
+from posenc_compare.run.compute import compute
+from posenc_compare.run.provenance import place
 from posenc_compare.schemes import Geometry
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
 
 FILE = Path(__file__).with_name("pins.json")

@@ -20,11 +20,11 @@ from schemes.tools import (
 )
 from torch import Tensor
 
-from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.attention import Path as Way
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
+from posenc_compare.train.decoder import Decoder
 from posenc_compare.variants import labelled
 
 GEOMETRY = Geometry(model_dim=32, heads=4, length=64)

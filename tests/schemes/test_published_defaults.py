@@ -8,8 +8,8 @@ import torch
 from schemes.tools import normal, seeded
 from torch import Tensor
 
-from posenc_compare.conformance import Subject, built_in
-from posenc_compare.conformance.harness import WIDTH, Layer
+from posenc_compare.check import Subject, built_in
+from posenc_compare.check.harness import WIDTH, Layer
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Lengths, Published, Variant, create

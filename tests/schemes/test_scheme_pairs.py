@@ -15,7 +15,7 @@ from schemes.tools import close, normal, perturbed, seeded
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import DOORS, Geometry, Scheme
 from posenc_compare.variants import Variant, labelled, option_types

@@ -8,11 +8,11 @@ from schemes.reference import Inputs, LogitTests
 from schemes.tools import build, close
 from torch import Tensor
 
-from posenc_compare.analysis.training.decoder import Decoder
 from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.call import Geometry
 from posenc_compare.schemes.sink import Sink
+from posenc_compare.train.decoder import Decoder
 from posenc_compare.variants import labelled
 
 HEADS, WIDTH, LENGTH = 3, 6, 8

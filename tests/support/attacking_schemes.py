@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.analysis.training.checkpoints import Stopped
 from posenc_compare.errors import ConfigError, NoCodeError, ShapeError, StoreError
 from posenc_compare.schemes import Geometry, Scheme, register
+from posenc_compare.train.checkpoints import Stopped
 
 ERRORS = {
     "store": StoreError,

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from posenc_compare.analysis.core.canonical import canonical, parse_strictly
-from posenc_compare.analysis.records import diff
-from posenc_compare.analysis.records.cells import Cell
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.settings.probe import ProbeSetting
+from posenc_compare.records import diff
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.record import Record
+from posenc_compare.settings.canonical import canonical, parse_strictly
+from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)

@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from posenc_compare.analysis.core.canonical import Body
-from posenc_compare.analysis.records.record import Record
-from posenc_compare.analysis.records.store import Store
+from posenc_compare.records.record import Record
+from posenc_compare.records.store import Store
+from posenc_compare.settings.canonical import Body
 
 # What a stranger may write where a name or a message stands.
 HOSTILE = [

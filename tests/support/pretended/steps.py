@@ -20,12 +20,12 @@ import torch  # isort: skip
 
 from support.pretended import device
 
-from posenc_compare.analysis.settings.training import Training
-from posenc_compare.analysis.training.trainer import trainer_of
 from posenc_compare.attention.backends import flex
-from posenc_compare.conformance import built_in
+from posenc_compare.check import built_in
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Variant
+from posenc_compare.settings.training import Training
+from posenc_compare.train.trainer import trainer_of
 
 TASKS = {1: "copy", 2: "grid_lookup"}  # by the axes of positions
 

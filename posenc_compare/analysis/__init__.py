@@ -1,1 +1,0 @@
-"""Measures of schemes, training, records of results, tables and plots."""

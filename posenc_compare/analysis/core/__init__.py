@@ -1,1 +1,0 @@
-"""Shared by all rooms: settings, seeds, progress, files and canonical JSON."""

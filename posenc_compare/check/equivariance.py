@@ -1,0 +1,256 @@
+"""Checks of invariance and equivariance: C13, C14 and C18 to C21."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import Mask, Session
+from posenc_compare.check.checks import (
+    EXACT,
+    check,
+    count,
+    expect,
+    expect_close,
+)
+from posenc_compare.check.harness import DIM, Layer, Subject, normal, tokens
+from posenc_compare.errors import UndefinedPositionError
+from posenc_compare.schemes.scheme import DOORS, Scheme
+from posenc_compare.validate import near
+
+SHIFTS = (1, 63, 64, 4096, 50_000)
+FAR = [0, 1, 2, 5, 9, 17, 40, 100, 200, 300]
+LONG = 8192  # that a scheme is built for; windows may be a share of it
+APART = LONG // FAR[-1]  # times as far, and still within that
+MANY_HEADS = 5
+
+
+@check("C13", "treats the rows of a batch independently", 1, 2, 9)
+def _batch_rows_are_independent(subject: Subject, length: int) -> None:
+    positions, segments = subject.rows(length)
+    for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        layer = Layer(subject.build(600).to(dtype))
+        x = tokens(length, batch=3).to(dtype)
+        for packed in (None, segments):
+            whole = layer(x, positions, Mask(segments=packed))
+            for row in range(3):
+                own = None if packed is None else packed[row : row + 1]
+                alone = layer(x[row : row + 1], positions[row], Mask(segments=own))
+                said = f"row {row}" + ("" if packed is None else " of packed documents")
+                expect_close(whole[row : row + 1], alone, bound, said)
+
+
+@check(
+    "C14",
+    "treats the heads independently",
+    2,
+    5,
+    not_for=lambda facts: "mixes heads" if facts.mixes_heads else "",
+)
+def _heads_are_independent(subject: Subject, length: int) -> None:
+    width = 3 * DIM
+    scheme = subject.build(model_dim=width, heads=3)
+    given = [normal(1, 3, length, DIM, seed=seed) for seed in range(3)]
+    session = Session(scheme, subject.positions(length))
+    x = tokens(length, batch=1, width=width)
+
+    def output(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return session.attend(0, q, k, v, x=x)
+
+    before = output(*(tensor.clone() for tensor in given))
+    for role, name in enumerate(("queries", "keys", "values")):
+        for head in range(3):
+            other = [tensor.clone() for tensor in given]
+            other[role][:, head] += 1
+            rest = [h for h in range(3) if h != head]
+            said = f"output of other heads than {head}, whose {name} changed,"
+            expect_close(output(*other)[:, rest], before[:, rest], 1e-12, said)
+
+
+@check(
+    "C18",
+    "gives a prefix the same outputs as the whole sequence",
+    *((length, 65) for length in (1, 2, 3, 7, 64)),
+    (129, 600),
+    (300, 600),
+    say=lambda rung: f"{count(rung[0])} of {rung[1]}",
+)
+def _prefix_has_the_same_outputs(subject: Subject, rung: tuple[int, int]) -> None:
+    length, total = rung
+    layer = Layer(subject.build(600))
+    x, positions = tokens(total, batch=1), subject.positions(total, length=600)
+    with torch.no_grad():
+        whole = layer(x, positions)
+        got = layer(x[:, :length], positions[:length])
+    expect_close(got, whole[:, :, :length], 1e-11, "output of a prefix")
+
+
+@check("C19", "uses the given positions, not the indices", 1, 2, 7, 40)
+def _given_positions_are_used(subject: Subject, length: int) -> None:
+    layer = Layer(subject.build(4096))
+    x = tokens(length)
+    positions = 2 * subject.positions(length, length=600) + 1
+    shared = layer(x, positions)
+    rows = layer(x, positions.expand(2, *positions.shape))
+    expect_close(rows, shared, 1e-12, "output of a row of positions each")
+    order = torch.randperm(length, generator=torch.Generator().manual_seed(0))
+    mixed = layer(x, torch.stack([positions[order], positions]))
+    expect_close(mixed[1:], shared[1:], 1e-12, "output of a row beside another order")
+    if not _depends_on_tokens_between(layer.scheme):
+        left = [index for index in range(length) if index % 10 not in (1, 2, 3)]
+        got = layer.logits(x[:, left], positions[left])
+        wanted = layer.logits(x, positions)[:, :, left][..., left]
+        expect_close(got, wanted, EXACT, "logits of the tokens left of a text")
+
+
+def _depends_on_tokens_between(scheme: Scheme) -> bool:
+    """Return whether a logit may depend on the tokens between query and key."""
+    parts = [part for part in scheme.modules() if isinstance(part, Scheme)]
+    return any(part.family == "contextual" or part.facts.by_order for part in parts)
+
+
+@check(
+    "C20",
+    "gives the same outputs with a cache as in one pass",
+    *((steps, noise) for steps in ([1, 1], [3, 4, 4], [1] * 11) for noise in (0, 1)),
+    ([490, 1, 9], 1),  # rows of one block
+    ([590, 1, 9], 1),  # and of two
+    say=lambda rung: (
+        f"{' + '.join(map(str, rung[0]))} tokens, parameters moved by {rung[1]}"
+    ),
+)
+def _cached_decoding_equals_one_pass(
+    subject: Subject, rung: tuple[list[int], float]
+) -> None:
+    steps, noise = rung
+    length = sum(steps)
+    layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 500 else 1
+    x, (positions, segments) = tokens(length, batch=batch), subject.rows(length, batch)
+    with torch.no_grad():
+        whole = layer(x, positions[0])
+        got = layer.decode(x, positions[0], steps)
+        expect_close(got, whole, EXACT, "decoding")
+        packed = Mask(segments=segments)
+        whole = layer(x, positions, packed)
+        got = layer.decode(x, positions, steps, packed)
+        expect_close(got, whole, EXACT, "decoding of packed documents")
+
+
+@check(
+    "C21",
+    "depends on positions and tokens as it declares",
+    2,
+    9,
+    300,
+    say=lambda reach: count(reach) if reach < 10 else f"10 tokens up to {reach} apart",
+)
+def _declared_relations_hold(subject: Subject, reach: int) -> None:
+    steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
+    scheme = subject.build(LONG, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
+    _expect_an_overridden_door(scheme)
+    layer = Layer(scheme)
+    x, positions = tokens(len(steps), width=MANY_HEADS * DIM), subject.places(steps)
+    here = layer.logits(x, positions)
+    seen = here.isfinite()
+    shifts = list(_shifts(subject, x, positions))
+    if scheme.facts.relative:
+        for said, moved, rested in shifts:
+            expect_close(moved, rested, EXACT, f"{said} (or `relative=False`)")
+    elif reach > 9:  # a window may cover short distances
+        shifts += _shifts(subject, x, APART * positions)
+        changes = [(moved - rested)[seen] for _, moved, rested in shifts]
+        change = max(x.nan_to_num(0.0).abs().max().item() for x in changes)
+        expect(
+            change > 1e-6, "logits that a shift changes (or `relative=True`)", change
+        )
+    if scheme.facts.by_order:
+        other = layer.logits(x, 3 * positions + 11)
+        expect_close(other, here, 0, "logits at other ids (`by_order`)")
+    elif scheme.family != "none" and reach > 9:
+        spreads = []
+        for apart in (2, APART):
+            with suppress(UndefinedPositionError):
+                moved = layer.logits(x, apart * positions)
+                spreads.append((moved - here)[seen].abs().max().item())
+        spread = max(spreads, default=0.0)
+        expect(spread > 1e-6, "logits that the distance changes", spread)
+    other = x.clone()
+    other[:, -1] += 1
+    before, after = layer(x, positions), layer(other, positions)
+    expect_close(after[:, :, :-1], before[:, :, :-1], 0, "output before a later token")
+    change = (after - before)[:, :, -1].abs().max().item()
+    expect(change > 1e-6, "an output that its own token changes", change)
+    _expect_documents_to_be_independent(layer, subject, x, positions)
+    if not scheme.facts.causal_only:
+        _expect_full_attention_without_mask(layer, x, 2 * positions)
+
+
+def _expect_an_overridden_door(scheme: Scheme) -> None:
+    """Expect an overridden door, and suggest one for a method with a similar name."""
+    if scheme.family == "none" or any(scheme.acts_at(door) for door in DOORS):
+        return
+    own = [name for name in dir(type(scheme)) if name not in dir(Scheme)]
+    meant = [(name, near(name, DOORS)) for name in own if not name.startswith("_")]
+    hints = [f"; `{name}` looks like `{doors[0]}`" for name, doors in meant if doors]
+    expect(False, "a door to be overridden", f"none{''.join(hints[:1])}")
+
+
+def _shifts(
+    subject: Subject, x: Tensor, positions: Tensor
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Yield a description, and the logits after and before a shift.
+
+    A fault may begin only beyond the length of a scheme, or only within it. So one
+    scheme has a short length and one a long length. Undefined shifts are skipped.
+    """
+    for length in (64, LONG):
+        scheme = subject.build(length, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)
+        layer = Layer(scheme)
+        axes = torch.arange(1, scheme.facts.axes + 1)  # each moves by another shift
+        with suppress(UndefinedPositionError):
+            rested = layer.logits(x, positions)
+            for shift in SHIFTS:
+                with suppress(UndefinedPositionError):
+                    moved = layer.logits(x, positions + shift * axes)
+                    said = f"logits of a scheme built for {length} after a shift by"
+                    yield f"{said} {shift}", moved, rested
+
+
+def _expect_documents_to_be_independent(
+    layer: Layer, subject: Subject, x: Tensor, positions: Tensor
+) -> None:
+    """Expect equal outputs after padding and beside another document."""
+    alone = layer(x, positions)
+    both = torch.cat([5 * tokens(3, seed=8, width=x.shape[-1]), x], 1)
+    segments = torch.tensor([[0] * 3 + [1] * x.shape[1]] * 2)
+    for before in (torch.zeros_like(subject.positions(3)), subject.positions(3)):
+        places = torch.cat([before, positions])
+        padded = layer(both, places, Mask(segments=segments))
+        expect_close(padded[:, :, 3:], alone, EXACT, "output after padding")
+
+
+def _expect_full_attention_without_mask(
+    layer: Layer, x: Tensor, positions: Tensor
+) -> None:
+    """Expect a query to attend to all of its document, and to no other."""
+    length, unmasked = x.shape[1], Mask(causal=False)
+    whole = layer(x, positions, unmasked)
+    masked = layer(x, positions)
+    expect_close(whole[:, :, -1], masked[:, :, -1], EXACT, "output that sees all")
+    for start in (length // 2, length - 1):
+        some = layer.last(x, positions, start, unmasked)
+        said = "output of the last queries without a mask"
+        expect_close(some, whole[:, :, start:], EXACT, said)
+    cuts = (max(1, length // 3), length // 2)
+    segments = torch.stack([torch.arange(length) >= cut for cut in cuts]).long()
+    packed, half = Mask(causal=False, segments=segments), length // 2
+    both = layer(x, positions, packed)
+    some = layer.last(x, positions, half, packed)
+    said = "output of the last queries of packed documents without a mask"
+    expect_close(some, both[:, :, half:], EXACT, said)
+    for row, cut in enumerate(cuts):
+        for part in (slice(0, cut), slice(cut, length)):
+            alone = layer(x[row : row + 1, part], positions[part], unmasked)
+            said = "output of a packed document without a mask"
+            expect_close(both[row : row + 1, :, part], alone, EXACT, said)

@@ -1,0 +1,117 @@
+"""Checks of gradients and rounding: C15 to C17."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from posenc_compare.attention import Session
+from posenc_compare.check.checks import (
+    ContractError,
+    check,
+    dtype_name,
+    expect,
+    expect_close,
+)
+from posenc_compare.check.harness import DIM, WIDTH, Layer, Subject, tokens
+
+LONG = 16_384  # positions; bfloat16 rounds many of them to the same number
+
+
+class Halves(TorchDispatchMode):
+    """Records the operations that return half precision.
+
+    Attributes:
+        seen: their names and dtypes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        out = func(*args, **(kwargs or {}))
+        for got in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(got, Tensor) and got.dtype in (torch.bfloat16, torch.float16):
+                self.seen.append(f"{func.__name__} in {dtype_name(got.dtype)}")
+        return out
+
+
+@check("C15", "has gradients that equal finite differences", 3)
+def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
+    scheme = subject.build()
+    layer, positions = Layer(scheme), subject.positions(length)
+    trained = [p for p in scheme.parameters() if p.requires_grad]
+    x = tokens(length, batch=1).requires_grad_()
+
+    def output(x: Tensor, *_: Tensor) -> Tensor:
+        return layer(x, positions)
+
+    try:
+        torch.autograd.gradcheck(output, (x, *trained), fast_mode=True)
+    except GradcheckError as error:  # the first line names the input; tables follow
+        first = str(error).partition("\n")[0].rstrip(",:")
+        raise ContractError(f"expected equal gradients, got {first}") from error
+
+
+@check("C16", "is accurate to rounding in float32", 1, 3, 24, 100)
+def _float32_is_accurate(subject: Subject, length: int) -> None:
+    x, positions = tokens(length).float().double(), subject.positions(length)
+    exact = subject.build(noise=0.1)
+    wide = exact.to(torch.float32).double()  # parameters that float32 can hold
+    wanted = Layer(wide)(x, positions)
+    got = Layer(wide.float())(x.float(), positions)
+    # The bound allows for rounding of a few hundred operations of order one, and of
+    # the angles.
+    expect_close(got, wanted, 2e-5 + 8 * length * 2.0**-24, "output in float32")
+
+
+@check(
+    "C17",
+    "keeps positions exact in half precision",
+    300,
+    15_950,
+    say=lambda start: f"3 tokens from position {start}",
+)
+def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
+    # bfloat16 rounds 15962 and 15966 to the same number. Arithmetic on positions in
+    # bfloat16 would give both the same code.
+    layer = Layer(subject.build(LONG, noise=0))
+    start = max(0, min(start, subject.limit(LONG, torch.bfloat16) - 17))
+    x = tokens(1).bfloat16().expand(2, 2, WIDTH)
+    places = torch.cat(
+        [subject.positions(1, start=start + n, length=LONG) for n in (0, 12, 16)]
+    )
+    _expect_no_half_precision(layer, places)
+    for pair in ([0, 1], [0, 2], [1, 2]):
+        session = Session(layer.scheme, places[pair])
+        wide = session.embed(torch.zeros_like(x).double())
+        half = session.embed(torch.zeros_like(x))
+        most = max(1.0, wide.abs().max().item())
+        expect_close(half.double(), wide, 2.0**-8 * most, "code in bfloat16")
+        q, k = (layer.heads(x, role) for role in range(2))
+        got = session.logits(0, q, k, x=x)
+        wanted = session.logits(0, q.double(), k.double(), x=x.double())
+        # Queries and keys may be rounded once each after their doors.
+        size = q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()
+        bound = 2.0**-6 * (size * layer.scheme.scale(DIM) + 1).item()
+        expect_close(got.double(), wanted, bound, "logits in bfloat16")
+
+
+def _expect_no_half_precision(layer: Layer, positions: Tensor) -> None:
+    """Expect no rounding to half precision if no input has half precision."""
+    for dtype in (torch.float64, torch.float32):
+        x = tokens(len(positions)).to(dtype)
+        with Halves() as halves:
+            layer(x, positions)
+            layer.logits(x, positions)
+        expected = f"no half precision in a call in {dtype_name(dtype)}"
+        expect(not halves.seen, expected, ", ".join(dict.fromkeys(halves.seen)))

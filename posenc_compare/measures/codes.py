@@ -1,0 +1,109 @@
+"""The code of a position or an offset: what the scheme makes of it, as one vector.
+
+An absolute scheme turns each position into a vector, which is what `embed` makes of
+a zero token. A relative scheme turns each distance into one: what `key` makes of a
+fixed vector, and what the bias adds in every head. A sequence has the distances into
+the past; a grid, where every cell sees every other, those in all directions.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from einops import rearrange
+from torch import Tensor
+
+from posenc_compare.errors import NoCodeError
+from posenc_compare.measures.probe import Probe
+from posenc_compare.schemes import DOORS, Scheme
+from posenc_compare.schemes.contract import ask, ask_offsets
+
+
+@dataclass(frozen=True)
+class Code:
+    """The codes of `0 ... count - 1`.
+
+    Attributes:
+        values: `(count, channel)` in the probe's dtype.
+        of: what is counted: positions, or distances.
+        sides: how many there are along each axis, in raster order.
+    """
+
+    values: Tensor
+    of: Literal["position", "distance"]
+    sides: tuple[int, ...]
+
+    @property
+    def origin(self) -> int:
+        """Return the row of position 0, or of distance 0."""
+        all_directions = self.of == "distance" and len(self.sides) > 1
+        return math.prod(self.sides) // 2 if all_directions else 0
+
+
+def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
+    """Return the codes of all positions of the probe, or of all distances in it.
+
+    If `count` is given, only so many are asked for, the first ones.
+
+    A scheme that acts nowhere has one code for all, the number 0.
+
+    Raises:
+        NoCodeError: if what the scheme does depends on more than the position or the
+            distance, or shows in no vector.
+        UndefinedPositionError: if it does not define so many positions.
+    """
+    if scheme.acts_at("embed"):
+        session = probe.session(scheme, probe.arange(count or probe.positions))
+        zeros = probe.zeros(1, session.length, probe.width)
+        return Code(session.embed(zeros)[0], "position", probe.sides)
+    sides = probe.sides
+    if probe.grid:
+        sides = tuple(2 * side - 1 for side in sides)
+    session = probe.session(scheme, probe.raster(sides)[:count])
+    call, parts = probe.call_of_ones(session), []
+    if scheme.acts_at("key"):
+        turned = ask(scheme, "key", call.k, call.k_positions, call)
+        parts.append(rearrange(turned, "1 head step d -> step (head d)"))
+    if probe.grid:
+        bias = _grid_bias(scheme, probe, session.length)
+    else:
+        bias = ask_offsets(scheme, -session.ids, probe.heads, call)
+    if bias is not None:
+        parts.append(bias.T.to(probe.torch_dtype))
+    if parts:
+        return Code(torch.cat(parts, dim=1), "distance", sides)
+    if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
+        raise NoCodeError("has no code of a position or distance alone")
+    return Code(probe.zeros(session.length, 1), "distance", sides)
+
+
+def position_codes(scheme: Scheme, probe: Probe) -> Tensor:
+    """Return the codes of all positions of the probe, `(position, channel)` float64.
+
+    Raises:
+        NoCodeError: if positions have none.
+        UndefinedPositionError: if the scheme does not define so many.
+    """
+    code = code_of(scheme, probe)
+    if code.of != "position":
+        raise NoCodeError("adds no code to tokens")
+    return code.values.double()
+
+
+def _grid_bias(scheme: Scheme, probe: Probe, count: int) -> Tensor | None:
+    """Return the bias `(head, distance)` of so many distances, if of those alone.
+
+    Each is read off a pair of cells that are so far apart.
+    """
+    facts = scheme.facts
+    alone = scheme.family == "bias" and facts.relative and not facts.causal_only
+    if not alone or not scheme.acts_at("pair_bias"):
+        return None
+    logits = probe.zero_logits(scheme, probe.arange(probe.positions))
+    sides = torch.tensor(probe.sides, device=probe.device)
+    offsets = probe.raster(tuple(2 * side - 1 for side in probe.sides)) - (sides - 1)
+    offsets = offsets[:count]
+    row = sides.flip(0).cumprod(0).flip(0) // sides  # indices from cell to cell
+    query, key = (((sign * offsets).clamp(min=0) * row).sum(-1) for sign in (-1, 1))
+    return logits[:, query, key]

@@ -1,0 +1,122 @@
+"""How two records differ: in what they were made from, and in what came out.
+
+A record's result is all of it but its provenance, and but the rows of quantities that
+no machine repeats: times and machines may differ, the rest may not.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from itertools import product
+
+from posenc_compare.records.record import Record
+from posenc_compare.settings.canonical import Json, canonical
+
+NO_RESULT = ("label", "provenance", "spec")  # parts of a record; a label is of its spec
+
+
+def same_cell(record: Record) -> bytes:
+    """Return what two records share that answer the same question.
+
+    Where and with which versions it was answered does not count.
+    """
+    spec = record.spec
+    setting = {k: v for k, v in spec.setting.items() if k != "device"}
+    return canonical([[spec.scheme.name, spec.scheme.options], record.measure, setting])
+
+
+def paired(
+    one: Iterable[Record], other: Iterable[Record]
+) -> Iterator[tuple[Record | None, Record | None]]:
+    """Yield each record of two folders once, beside one that answers the same question.
+
+    A question may have several records, as of other code or threads. Those of one key
+    are pairs; of the others, those are whose specifications differ least. A record that
+    is left over stands beside None.
+    """
+    rest: dict[bytes, tuple[dict[str, Record], dict[str, Record]]]
+    rest = defaultdict(lambda: ({}, {}))
+    for side, records in enumerate((one, other)):
+        for record in records:
+            rest[same_cell(record)][side][record.key] = record
+    for left, right in rest.values():
+        # Specifications of one key do not differ.
+        couples = product(left.values(), right.values())
+        for a, b in sorted(couples, key=lambda pair: len(_spec_changes(*pair))):
+            if a.key in left and b.key in right:
+                yield left.pop(a.key), right.pop(b.key)
+        yield from ((a, None) for a in left.values())
+        yield from ((None, b) for b in right.values())
+
+
+def result(record: Record) -> bytes:
+    """Return the canonical text of what came out."""
+    parts = {n: v for n, v in record.to_json().items() if n not in NO_RESULT}
+    rows = [asdict(row) for row in record.repeatable_rows]
+    return canonical({**parts, "rows": rows})
+
+
+def difference(one: Record, other: Record) -> list[str]:
+    """Return what differs between two records of a cell, in words; [] if nothing.
+
+    Numbers are compared relative to the larger of the two.
+    """
+    found = _spec_changes(one, other)
+    if result(one) == result(other):
+        return found
+    if one.status != other.status:
+        return [*found, f"status: {one.status} and {other.status}"]
+    values = [
+        (_relative(a, b), name)
+        for name, a, b in _changes(_numbers(one), _numbers(other))
+    ]
+    if values:
+        largest, name = max(values)
+        found.append(f"{len(values)} numbers, by up to {largest:.1e} relative ({name})")
+    first = [_first_loss(record) for record in (one, other)]
+    if first[0] != first[1]:
+        found.append(f"loss of the first step, by {_relative(*first):.1e} relative")
+    return found or ["text or arrays"]
+
+
+def _spec_changes(one: Record, other: Record) -> list[str]:
+    """Return which parts of two specifications differ, in words."""
+    flat = [_flat(record.spec.to_json()) for record in (one, other)]
+    return [f"{n}: {str(a)[:12]} and {str(b)[:12]}" for n, a, b in _changes(*flat)]
+
+
+def _first_loss(record: Record) -> Json:
+    losses = record.arrays.get("training_bits")
+    return losses[0] if isinstance(losses, list) and losses else None
+
+
+def _numbers(record: Record) -> dict[str, Json]:
+    return {
+        f"{row.quantity} {row.case} {row.x}": row.value
+        for row in record.repeatable_rows
+    }
+
+
+def _flat(parts: Mapping[str, Json], above: str = "") -> dict[str, Json]:
+    """Return the leaves of nested dicts by their names, joined with dots."""
+    found: dict[str, Json] = {}
+    for name, value in parts.items():
+        inner = isinstance(value, dict)
+        found |= _flat(value, f"{above}{name}.") if inner else {above + name: value}
+    return found
+
+
+def _changes(
+    one: Mapping[str, Json], other: Mapping[str, Json]
+) -> list[tuple[str, Json, Json]]:
+    """Return the names under which two dicts differ, with both values or None."""
+    names = {**one, **other}
+    pairs = [(name, one.get(name), other.get(name)) for name in names]
+    return [(name, a, b) for name, a, b in pairs if a != b]
+
+
+def _relative(a: Json, b: Json) -> float:
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        return math.inf
+    return abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0

@@ -1,0 +1,150 @@
+"""Label records with the settings in which they differ.
+
+Numbers made under different settings never share a row of a table: where some were, the
+label of a record names the settings in which it differs from the others of its task.
+"""
+
+import json
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from posenc_compare.records.record import Facts, Record
+from posenc_compare.records.sanitize import SHORT, clean
+from posenc_compare.settings.canonical import Scalar
+
+Warn = Callable[[str], object]
+
+CORPUS = "corpus_sha256"  # a setting that labels show by the name of the text
+IN_WORDS = str.maketrans(",[]", ";()")  # a label is split at commas and brackets
+CODE = {
+    "scheme_code": "several versions of a scheme",
+    "measure_code": "several versions of a measure",
+    "numbers": "several versions of the code that schemes share",
+    "modified": "packages that were edited",
+}
+HASHES = ("scheme_code", "measure_code", "modified")  # a label shows how they begin
+
+
+def label_settings(
+    records: list[Record],
+    warn: Warn = warnings.warn,
+    but: Collection[str] = (),
+) -> list[Record]:
+    """Return the records with differing settings appended to their labels.
+
+    Settings are compared among all records of one kind of setting and one task, which
+    no label says; the version and the code of a measure among its records; the code of
+    a scheme among those of one label; the processor among the seeds of one mean, and
+    among all records of a measure of times.
+
+    Args:
+        records: with the labels of their schemes.
+        warn: called with a line for each kind of code or processor that differs.
+        but: names of settings that labels leave out.
+    """
+    settings = [_settings(record) for record in records]
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for known in settings:
+        for group, value in known.items():
+            values[group].add(value)
+    several = {group for group, found in values.items() if len(found) > 1}
+    labelled, texts = [], text_names(records)
+    for record, known in zip(records, settings, strict=True):
+        differing = sorted(
+            _in_label(record, group[-1], value, texts)
+            for group, value in known.items()
+            if group in several and group[-1] not in but and value
+        )
+        label = record.label
+        if differing:
+            label = f"{label} [{', '.join(differing)}]"
+        labelled.append(replace(record, label=label, settings=tuple(differing)))
+    for name, what in CODE.items():
+        if name in {group[-1] for group in several}:
+            warn(f"records of {what}: labels name each by [{name}=...]")
+    if processors := _processors(records):
+        warn(f"records of processors that calculate differently: {processors}")
+    other = [r for r in records if r.provenance.facts.get("resumed_elsewhere")]
+    if other:
+        warn(
+            f"{len(other)} records went on from checkpoints that another run had left, "
+            f"as after Ctrl-C: they are worth as much as the folder those lay in"
+        )
+    return labelled
+
+
+def text_names(records: Iterable[Record]) -> dict[Scalar, str]:
+    """Return the name of each text by its hash; a shared name with some digits."""
+    names: dict[Scalar, str] = {}
+    for record in records:
+        name = str(record.corpus.get("name", ""))
+        names.setdefault(record.spec.setting.get(CORPUS, ""), name)
+    shared = Counter(names.values())
+    return {
+        sha256: f"{name} {str(sha256)[:8]}".strip() if shared[name] > 1 else name
+        for sha256, name in names.items()
+    }
+
+
+def _in_label(record: Record, name: str, value: str, texts: dict[Scalar, str]) -> str:
+    """Return a setting as a label shows it: a text by its name, a hash in short."""
+    if name == CORPUS:
+        text = clean(texts[record.spec.setting[CORPUS]], SHORT) or value[:8]
+        return f"corpus={text.translate(IN_WORDS)}"
+    return f"{name}={value[:8] if name in HASHES else clean(value, 40)}"
+
+
+def _processors(records: list[Record]) -> str:
+    """Return which schemes are of which processors, if there are several."""
+    made: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if cpu := _cpu(record):
+            made[cpu].add(record.label)
+    listed = []
+    for cpu, labels in sorted(made.items()):
+        more = f" and {len(labels) - 5} more" * (len(labels) > 5)
+        listed.append(f"{clean(cpu, 40)} made {', '.join(sorted(labels)[:5])}{more}")
+    return "; ".join(listed) if len(listed) > 1 else ""
+
+
+def _cpu(record: Record) -> str:
+    """Return how the processor calculates that made the rows of a record."""
+    return record.provenance.text("arithmetic") if record.rows else ""
+
+
+def _settings(record: Record) -> dict[tuple[str, ...], str]:
+    """Return the settings of a record by the group that must agree, and their name."""
+    spec, made = record.spec, record.provenance
+    settings: Facts = {
+        "grid": "",  # a probe of a sequence leaves it out
+        **spec.setting,
+        "threads": spec.threads,
+        "numbers": spec.numbers,
+        "modified": spec.modified,
+        "torch": spec.torch,
+        "graphics": spec.graphics,
+    }
+    if record.rows:  # one without rows ranks nothing, wherever it was made
+        settings["build"] = made.text("torch")
+        settings["matmul"] = made.text("float32_matmul_precision")
+    del settings["seed"]
+    settings.pop("task", None)
+    if settings["grid"]:  # says as much as these
+        settings |= {"positions": "", "tokens": ""}
+    scheme = [spec.scheme.name, record.family, spec.scheme.options]
+    found = {
+        **{(record.task, spec.kind, name): str(v) for name, v in settings.items()},
+        (record.measure, "version"): str(spec.measure.version),
+        (record.measured, "measure_code"): spec.measure.code,
+        (record.label, "scheme"): json.dumps(scheme, sort_keys=True),
+        (record.label, "scheme_code"): spec.scheme.code,
+    }
+    if cpu := _cpu(record):
+        # Scores of schemes may come from two processors, but not the seeds of a mean,
+        # nor times.
+        timed = len(record.repeatable_rows) < len(record.rows)
+        mean = () if timed else (record.label, json.dumps(settings, sort_keys=True))
+        found[record.measured, *mean, "cpu"] = cpu
+    return found

@@ -1,0 +1,154 @@
+"""Read the records of a folder for tables, plots and reports.
+
+A folder may come from anywhere: records without their shape are left out, and all text
+is cleaned here, once.
+"""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.labels import (
+    CORPUS,
+    Warn,
+    label_settings,
+    text_names,
+)
+from posenc_compare.records.record import Record
+from posenc_compare.records.sanitize import SHORT, clean
+from posenc_compare.records.selection import Selection
+from posenc_compare.records.store import Store
+from posenc_compare.settings.canonical import Body, Scalar
+from posenc_compare.validate import hint
+
+DOCUMENTS = ("document_bits", "window_documents")  # arrays by document
+TABLED = (*DOCUMENTS, "training_bits")  # arrays that tables need too
+
+
+def load_records(
+    folder: Path | Sequence[Path],
+    warn: Warn = warnings.warn,
+    *,
+    arrays: bool = True,
+    selection: Selection | None = None,
+) -> list[Record]:
+    """Return the sound records of folders, labelled where settings differ.
+
+    Args:
+        folder: of a run, or several; the same cell counts once.
+        warn: called with a line for every record that is left out, one for the files
+            that are damaged, and one if there is code or a processor of several kinds.
+        arrays: keep the arrays that plots alone need, which take most of the memory.
+        selection: of the records; without one, all of them.
+
+    Raises:
+        ConfigError: if a folder holds no records, or the selection stands for none.
+    """
+    folders = [folder] if isinstance(folder, Path) else folder
+    found = {r.key: r for one in folders for r in _read(one, warn, arrays=arrays)}
+    records = [*found.values()]
+    if selection is not None:
+        records = selection.of(records, warn)
+    return label_settings(records, warn)
+
+
+def load_by(
+    folders: Iterable[Path],
+    names: Sequence[str],
+    warn: Warn = warnings.warn,
+    selection: Selection | None = None,
+) -> dict[str, list[Record]]:
+    """Return the sound records of trainings in folders, by the value of a setting.
+
+    Args:
+        folders: of runs.
+        names: of the settings of a training; `corpus` is its text. Of several settings
+            the values stand together.
+        warn: as in `load_records`.
+        selection: of the records; without one, all of them.
+
+    Returns:
+        Records by value, numbers in order. Labels name all other settings that differ,
+        in whatever group, so that a label stands for the same setting in each.
+
+    Raises:
+        ConfigError: if a folder holds no records, a setting is not one of a training or
+            has one value in all of them.
+    """
+    trained = [
+        record
+        for folder in folders
+        for record in _read(folder, warn, arrays=False)
+        if record.spec.kind == "training"
+    ]
+    if selection is not None:
+        trained = selection.of(trained, warn)
+    known = {name for record in trained for name in record.spec.setting} - {"seed"}
+    fields = [CORPUS if name == "corpus" else name for name in names]
+    for name, field in zip(names, fields, strict=True):
+        if field not in known:
+            raise ConfigError(f"by {name!r}: must be a setting{hint(name, known)}")
+    texts = text_names(trained)
+    groups: dict[tuple[Scalar, ...], list[Record]] = defaultdict(list)
+    for record in label_settings(trained, warn, fields):
+        values = {**record.spec.setting}
+        values[CORPUS] = texts[values.get(CORPUS, "")]
+        groups[tuple(values.get(field, "") for field in fields)].append(record)
+    if len(groups) < 2:
+        found = ", ".join(map(_words, groups)) or "none"
+        raise ConfigError(
+            f"by {','.join(names)}: must have two values or more in the records of "
+            f"trainings, got {found}"
+        )
+    order = sorted(
+        groups, key=lambda value: [(isinstance(v, str), v != "none", v) for v in value]
+    )
+    return {_words(value): groups[value] for value in order}
+
+
+def _words(value: Iterable[Scalar]) -> str:
+    return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
+
+
+def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
+    """Return the sound records of a folder, with the labels of their schemes."""
+    store = Store(folder)
+    records = sound(store.records(), warn, arrays=arrays)
+    for count, what, then in (
+        (store.damaged, "damaged records", "the same run computes them again"),
+        (
+            store.outdated,
+            "records that another version of this package wrote",
+            "run again, or use that version",
+        ),
+    ):
+        if count:
+            some = ", ".join(count[:3]) + ", ..." * (len(count) > 3)
+            warn(f"{len(count)} {what} left out: {some}; {then}")
+    if not records:
+        raise ConfigError(
+            f"{folder}: must hold records of a run (cells/*.json, or packed in "
+            f"cells.jsonl.xz), and holds none"
+        )
+    return records
+
+
+def sound(
+    bodies: Iterable[Body], warn: Warn = warnings.warn, *, arrays: bool = True
+) -> list[Record]:
+    """Return the records among what a store holds that have their shape, clean."""
+    kept: list[Record] = []
+    for body in bodies:
+        numbers = body.get("arrays")
+        if isinstance(numbers, dict):
+            wanted = [name for name in numbers if arrays or name in TABLED]
+            numbers = {clean(name, SHORT): numbers[name] for name in wanted}
+        try:
+            texts = clean({name: v for name, v in body.items() if name != "arrays"})
+            kept.append(Record.from_json({**texts, "arrays": numbers}))
+        except (ValueError, RecursionError) as error:
+            key = clean(str(body.get("key")), 40)
+            warn(clean(f"record {key}: left out: {error}", 200))
+    return kept

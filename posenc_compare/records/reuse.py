@@ -1,0 +1,71 @@
+"""Records that other folders have already, so that nothing is computed twice.
+
+A key names all that a number depends on, so a record of that key can be copied as it
+is. What was timed, or did not come out well, is computed anew.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from posenc_compare.errors import ConfigError, StoreError
+from posenc_compare.records.files import write_file
+from posenc_compare.records.record import Record
+from posenc_compare.records.store import Store
+from posenc_compare.settings.canonical import Body
+
+
+def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
+    """Return for each key that a folder has a sound record of the first such folder.
+
+    Args:
+        keys: of the cells that are wanted.
+        folders: of other runs.
+
+    Raises:
+        ConfigError: if a folder holds no records.
+        StoreError: if a folder cannot be read.
+    """
+    held: dict[str, Store] = {}
+    left = dict.fromkeys(keys)
+    for store in map(Store, folders):
+        if not store.packed.exists() and not store.cells.is_dir():
+            raise ConfigError(
+                f"reuse {store.folder}: must be the folder of a run, and holds no "
+                f"records"
+            )
+        for key in left:
+            if key not in held and _stays_true(store.read(key)):
+                held[key] = store
+    return held
+
+
+def copy_records(held: dict[str, Store], to: Store) -> None:
+    """Copy records into a folder, to the byte.
+
+    Args:
+        held: where each is, by key.
+        to: the folder.
+
+    Raises:
+        StoreError: if one cannot be written.
+    """
+    for key, store in held.items():
+        found = store.find(key)
+        if found is None:
+            continue  # it was removed a moment ago, and is computed instead
+        try:
+            write_file(to.cells / f"{key}.json", found[0], to.files)
+        except OSError as error:
+            raise StoreError(
+                f"{to.folder}: must take records of {store.folder}, got {error}"
+            ) from error
+
+
+def _stays_true(body: Body | None) -> bool:
+    """Return whether a record can stand for its cell on any day."""
+    try:
+        record = Record.from_json(body)
+    except ValueError:
+        return False
+    timed = any(not quantity.repeatable for quantity in record.quantities.values())
+    return record.status == "ok" and not timed

@@ -1,0 +1,440 @@
+"""A comparison from names to results: plan it, compute what is missing, read it.
+
+`compare` does all three. The command line takes the steps one by one, to print between
+them. Cells are computed in worker processes, so that a notebook or a script needs no
+guard, and a scheme that crashes takes nothing else with it.
+"""
+
+import shutil
+import signal
+import sys
+import tempfile
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import (
+    Cell,
+    cell_of,
+    schemes_of,
+    setting_of,
+)
+from posenc_compare.records.load import Warn
+from posenc_compare.records.record import Record
+from posenc_compare.records.reuse import copy_records, held_by
+from posenc_compare.records.store import Store
+from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
+from posenc_compare.run.choices import (
+    Settings,
+    settle,
+)
+from posenc_compare.run.engines import check_engine, workers_of
+from posenc_compare.run.machine import check_memory, limits_of
+from posenc_compare.run.plan import (
+    MANY,
+    axes_of,
+    here,
+    in_shard,
+    missing,
+    plan,
+    shuffled,
+)
+from posenc_compare.run.scheduler import Event, Listener, Scheduler
+from posenc_compare.run.workers import Limits
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.setting import STDLIB
+from posenc_compare.settings.table import (
+    TABLE,
+    Choices,
+    Work,
+    with_arguments_of,
+)
+from posenc_compare.sources import forget
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.tasks.pinned import other_text
+from posenc_compare.validate import hint
+from posenc_compare.variants import Variant, parse_variants
+
+if TYPE_CHECKING:
+    from posenc_compare.show.results import Results
+
+SHOWN = 8  # names of schemes left out
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison that is planned, with everything checked that can be.
+
+    Attributes:
+        cells: to compute, or to read if they are there.
+        limits: what a run may use.
+        retry: statuses of records that are computed again.
+        reuse: folders of other runs, whose records are copied.
+        name: of the folder that a run goes to by default.
+        remarks: lines that a reader must know before it runs.
+        others: cells of other shards; a run helps with those that have no record once
+            its own are done.
+        work: where they are computed.
+    """
+
+    cells: list[Cell]
+    limits: Limits
+    retry: tuple[str, ...] = ()
+    reuse: tuple[Path, ...] = ()
+    name: str = ""
+    remarks: tuple[str, ...] = ()
+    others: tuple[Cell, ...] = ()
+    work: Work = field(default_factory=Work)
+
+    @property
+    def keys(self) -> list[str]:
+        """Return the keys of all cells, those of other shards among them."""
+        return list(dict.fromkeys(cell.key() for cell in (*self.cells, *self.others)))
+
+    def missing(self, store: Store) -> dict[str, Cell]:
+        """Return by key the cells that a run would compute."""
+        return missing(self.cells, store, self.retry)
+
+    def held(self, store: Store) -> dict[str, Store]:
+        """Return by key who holds a record that a run would copy.
+
+        Raises:
+            ConfigError: if a folder to copy from holds no records.
+            StoreError: if one cannot be read.
+        """
+        return held_by(self.missing(store), self.reuse) if self.reuse else {}
+
+    def compute(self, store: Store, listen: Listener) -> str:
+        """Compute the cells that have no record, in worker processes.
+
+        Args:
+            store: where records go.
+            listen: called with every piece of news.
+
+        Returns:
+            What stopped it: the name of a signal, `fail_fast`, or nothing.
+
+        Raises:
+            ConfigError: if a folder to copy records from holds none, or a cluster
+                cannot be used.
+            StoreError: if a folder cannot be used.
+        """
+        held = self.held(store)
+        every = (*self.cells, *self.others)
+        with closing(workers_of(self.work, self.limits, every)) as pool:
+            store.create()
+            copy_records(held, store)
+            own, help = self.missing(store), missing(self.others, store)
+            todo = {**shuffled(own), **shuffled(help)}
+            run = Scheduler(todo, store, pool, self.limits, self.retry, listen)
+            for line in self._notes(store, len(held), len(own), len(help)):
+                run.tell(note=line)
+            stopped_by = run.run()
+        if not missing((*self.cells, *self.others), store):
+            store.pack_finished()
+        return stopped_by
+
+    def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:
+        """Yield what a user must know before cells are computed."""
+        for name in store.set_aside():
+            kept = f"moved to {store.quarantine}; it is computed again"
+            yield f"damaged record {name} {kept}"
+        also = f", {copied} copied" if self.reuse else ""
+        count = f"{len(self.cells)} cells{also}, {own} to compute"
+        if help:
+            count += f", and {help} of other shards to help with"
+        yield f"{count}, records in {store.folder}"
+        again = "`--overwrite`" + (" without `--reuse`" if self.reuse else "")
+        if self.limits.deterministic and (loose := self._loose(store)):
+            yield (
+                f"{loose} computed before without deterministic=true; "
+                f"{again} computes them again"
+            )
+
+    def _loose(self, store: Store) -> int:
+        """Return how many records are of runs that let torch take any operation."""
+        kept = self.keys - self.missing(store).keys()
+        bodies = filter(None, map(store.read, kept))
+        return sum(not b["provenance"].get("deterministic_algorithms") for b in bodies)
+
+    def results(
+        self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True
+    ) -> "Results":
+        """Return the records that the cells have by now.
+
+        Args:
+            store: where they are.
+            warn: called with a line for every record that cannot be read.
+            arrays: keep what only plots need.
+        """
+        from posenc_compare.show.results import results_of
+
+        return results_of(store, self.keys, warn, arrays=arrays)
+
+
+def plan_comparison(
+    schemes: str,
+    measures: str = "all",
+    *,
+    plugins: Iterable[str | Path] = (),
+    **choices: Any,
+) -> Comparison:
+    """Return the comparison that was asked for.
+
+    The arguments are those of `compare`.
+
+    Raises:
+        ConfigError: if a name or a value cannot be used, or a cell does not fit.
+    """
+    for name in choices.keys() - TABLE.keys():
+        raise ConfigError(f"unknown setting {name!r}{hint(name, TABLE)}", field=name)
+    if isinstance(plugins, str | Path) or not isinstance(plugins, Iterable):
+        raise ConfigError(
+            f"plugins must be a list of files or modules, got {str(plugins)!r}; "
+            f"[{str(plugins or 'my_scheme.py')!r}] would work",
+            field="plugins",
+        )
+    own = {one.name for one in fields(Work)}
+    work = Work(**{name: choices.pop(name) for name in own & choices.keys()})
+    check_engine(work)
+    forget()  # source may have changed since the last plan
+    for plugin in plugins:
+        add_plugin(str(plugin))
+    settings = settle(choices, work.device)
+    variants, names, remarks = _fitting(schemes, measures, settings)
+    _check_files(variants, names)
+    planned = plan(
+        variants,
+        names,
+        settings.probe,
+        settings.trainings,
+        settings.seeds,
+        work.threads,
+        sys.maxsize if work.yes else MANY,
+        settings.probe_seeds,
+    )
+    limits, retry = limits_of(work, planned), work.statuses()
+    cells = in_shard(planned, work.shard)
+    mine = {id(cell) for cell in cells}
+    others = [] if retry else [cell for cell in planned if id(cell) not in mine]
+    if work.engine == "local" or limits.memory >= 0:
+        check_memory(cells, limits.memory)
+    remarks += _tried(variants, names, settings)
+    texts = {cell.setting.places for cell in planned if cell.setting.reads_corpus}
+    for places in texts:
+        if places[0] == STDLIB:
+            remarks += other_text(load_corpus(*places))
+    reuse = work.folders()
+    return Comparison(
+        cells,
+        limits,
+        retry,
+        reuse,
+        settings.name,
+        tuple(remarks),
+        tuple(others),
+        work,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Choices):
+    """The arguments of `compare`, for editors and type checkers."""
+
+    schemes: str = field(default="all", kw_only=False)
+    measures: str = field(default="all", kw_only=False)
+    out: str | Path | None = None
+    plugins: Iterable[str | Path] = ()
+    on_event: Listener | None = None
+
+
+@with_arguments_of(Arguments)
+def compare(
+    schemes: str = "all",
+    measures: str = "all",
+    *,
+    out: str | Path | None = None,
+    plugins: Iterable[str | Path] = (),
+    on_event: Listener | None = None,
+    **choices: Any,
+) -> "Results":
+    """Measure and train schemes side by side, and return what came out.
+
+    A second call with the same folder computes only what is not there yet.
+
+    Args:
+        schemes: comma-separated names, families, globs or variants such as
+            `rope:base=500000`, or `all`.
+        measures: comma-separated names, `untrained`, `trained` or `all`.
+        out: folder for records; by default one that is removed with the results.
+        plugins: files or modules that register schemes of your own.
+        on_event: called with an `Event` at every step; `print` shows them. Without
+            it, only what was left out is said, as a warning.
+        **choices: settings by name, such as steps or workers; see `Choices`.
+
+    Raises:
+        ConfigError: if a name or a value cannot be used.
+        StoreError: if the folder cannot be used.
+        KeyboardInterrupt: if it was interrupted; what was computed is kept in `out`.
+
+    Example:
+        >>> compare("rope,alibi", "uniqueness", positions=8, seeds=1)
+        Results(2 of 2 cells ok)
+    """
+    comparison = plan_comparison(schemes, measures, plugins=plugins, **choices)
+    for line in comparison.remarks:
+        warnings.warn(line, stacklevel=2)
+    folder = Path(out or tempfile.mkdtemp(prefix="posenc-compare-"))
+    try:
+        store = Store(folder)
+        stopped_by = comparison.compute(store, on_event or _warn)
+        if stopped_by in signal.Signals.__members__:
+            signal.raise_signal(signal.Signals[stopped_by])
+        results = comparison.results(store)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:
+        weakref.finalize(results, shutil.rmtree, folder, ignore_errors=True)
+    return results
+
+
+def _warn(event: Event) -> None:
+    """Warn of cells that have no record, where nobody listens."""
+    if event.refused:
+        warnings.warn(event.note, stacklevel=2)
+
+
+def recompute(
+    record: Record, places: Sequence[str], plugins: list[str], work: Work
+) -> Record | str:
+    """Compute the cell of a record again.
+
+    Args:
+        record: as it was stored.
+        places: where the corpus of a training is, and the text to test on, if any.
+        plugins: files or modules that register schemes.
+        work: how to go about it.
+
+    Returns:
+        The new record, or the name of the signal that stopped it.
+
+    Raises:
+        ConfigError: if this version, or this machine, cannot compute it.
+    """
+    for source in plugins:
+        add_plugin(source)
+    try:
+        cell = here(cell_of(record.spec, places))
+        key = cell.key()
+    except (KeyError, TypeError) as error:
+        raise ConfigError(
+            f"record {record.key}: must be one that this version can compute, and "
+            f"lacks or adds {error}"
+        ) from error
+    again = Comparison([cell], limits_of(work, [cell]))
+    check_memory([cell], again.limits.memory)
+    with tempfile.TemporaryDirectory() as place:
+        store, refused = Store(Path(place) / "rerun"), list[str]()
+
+        def listen(event: Event) -> None:
+            refused.extend([event.note] * event.refused)
+
+        stopped_by = again.compute(store, listen)
+        computed = store.read(key)
+        if refused:
+            raise ConfigError(refused[0])
+        return Record.from_json(computed) if computed else stopped_by
+
+
+def _check_files(variants: list[Variant], measures: list[str]) -> None:
+    """Refuse schemes and measures that a worker has no file to import from."""
+    schemes = {name for variant in variants for name in schemes_of(variant)}
+    for registry, names in ((SCHEMES, sorted(schemes)), (MEASURES, measures)):
+        for entry in map(registry.entry, names):
+            if entry.path is None:
+                raise ConfigError(
+                    f"{registry.kind} {entry.name!r}: must stand in a file, which the "
+                    f"worker processes import, and stands in {entry.module}; "
+                    f"`plugins=['my_{registry.kind}.py']` would work"
+                )
+
+
+def _tried(
+    variants: list[Variant], measures: list[str], settings: Settings
+) -> list[str]:
+    """Refuse what a scheme refuses, and return a line for each that does nothing."""
+    plugins = any(
+        not SCHEMES.owns(SCHEMES.entry(variant.name).module) for variant in variants
+    )
+    if not plugins and not any(variant.options for variant in variants):
+        return []  # and torch need not be imported
+    from posenc_compare.run.trial import misspelt, try_options
+
+    kinds = {setting_of(measure).kind for measure in measures}
+    used = (s for s in (settings.probe, *settings.trainings) if s.kind in kinds)
+    try_options(variants, used)
+    return list(misspelt(variants))
+
+
+def _fitting(
+    schemes: str, measures: str, settings: Settings
+) -> tuple[list[Variant], list[str], list[str]]:
+    """Return the variants and measures for a text, or a grid, and what is left out."""
+    probe, chosen = settings.probe, MEASURES.select_all(measures)
+    place = f"a grid of {probe.grid}" if probe.grid else "a text"
+    trained = [m for m in chosen if setting_of(m) is not ProbeSetting]
+    if probe.grid:
+        chosen = [measure for measure in chosen if measure not in trained]
+    if not chosen:
+        raise ConfigError(
+            f"measures on {place} must be without training, got {measures[:80]!r}; "
+            f"`--measures untrained` would work",
+            field="measures",
+        )
+    kinds = {setting_of(measure).kind for measure in chosen}
+    used = [s for s in (probe, *settings.trainings) if s.kind in kinds]
+    variants, others = [], []
+    for variant in parse_variants(schemes):
+        fits = any(setting.takes(axes_of(variant)) for setting in used)
+        (variants if fits else others).append(variant)
+    axes = len(probe.sides)
+    if not variants:
+        found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
+        raise ConfigError(
+            f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
+            f"{_place_for(axes_of(others[0]))} would work",
+            field="schemes",
+        )
+    remarks = []
+    if others:
+        names = ", ".join(variant.label for variant in others)
+        if len(others) > SHOWN:
+            names = f"{len(others)} schemes"
+        why = "have several axes, a text has one; "
+        why += "`--set grid=16x16` compares those of two"
+        if probe.grid:
+            why = f"do not have the {axes} axes of {place}"
+        remarks.append(f"left out: {names}; their positions {why}")
+    if settings.left_out:
+        names = ", ".join(settings.left_out)
+        remarks.append(f"left out: {names}; `--corpus FILE` names the file for it")
+    if probe.grid and trained:
+        remarks.append(f"left out: {', '.join(trained)}; networks are trained on text")
+    return variants, chosen, remarks
+
+
+def _axes(count: int) -> str:
+    return f"{count} {'axis' if count == 1 else 'axes'}"
+
+
+def _place_for(axes: int) -> str:
+    """Return how to compare schemes of so many axes."""
+    sizes = {2: "16x16", 3: "4x8x8"}.get(axes)
+    return f"`--set grid={sizes}`" if sizes else "a run without a grid"

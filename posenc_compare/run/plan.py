@@ -1,0 +1,165 @@
+"""The plan of a comparison: from names and settings to the cells that are missing."""
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.cells import Cell, setting_of
+from posenc_compare.records.store import Store
+from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS
+from posenc_compare.run.devices import graphics, resolve_device
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.setting import Setting
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+from posenc_compare.validate import check_text
+from posenc_compare.variants import Variant
+
+MANY = 100_000  # cells that nobody plans by intention
+SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+
+
+def plan(
+    variants: list[Variant],
+    measures: list[str],
+    probe: ProbeSetting,
+    trainings: Sequence[Training],
+    seeds: Sequence[int],
+    threads: int,
+    many: int = MANY,
+    probe_seeds: Sequence[int] = (),
+) -> list[Cell]:
+    """Return the cells of a comparison, those of one seed together.
+
+    Args:
+        variants: rows of the comparison.
+        measures: registry names.
+        probe: setting of measures without training; its seed is replaced.
+        trainings: settings of trained measures; their seed is replaced.
+        seeds: the same for every variant.
+        threads: of the machine, for each cell.
+        many: cells that are not more than wanted.
+        probe_seeds: of measures without training, if they have fewer.
+
+    Raises:
+        ConfigError: if a measure is unknown, the corpus is missing or too small, or
+            the cells are more than `many`.
+    """
+    kinds = {name: setting_of(name).kind for name in measures}
+    probed = probe_seeds or seeds
+    seeds_of = {
+        name: seeds[:1]
+        if MEASURES.entry(name).facts.get("once")
+        else (probed if kind == probe.kind else seeds)
+        for name, kind in kinds.items()
+    }
+    asked = [s for s in (probe, *trainings) if s.kind in kinds.values()]
+    fitting = [[v for v in variants if s.takes(axes_of(v))] for s in asked]
+    count = sum(
+        len(fit) * len(seeds_of[name])
+        for name in measures
+        for setting, fit in zip(asked, fitting, strict=True)
+        if setting.kind == kinds[name]
+    )
+    if count > many:
+        raise ConfigError(
+            f"the comparison must have at most {many} cells, got {count}: "
+            f"{len(variants)} variants, {len(measures)} measures, {len(trainings)} "
+            f"tasks, {len(seeds)} seeds; `--yes` would compute them all the same"
+        )
+    settings = [setting.resolve(load_corpus) for setting in asked]
+    return [
+        Cell(variant, name, replace(setting, seed=seed), threads, graphics_of(setting))
+        for seed in seeds
+        for name in sorted(measures, key=lambda name: place_of(kinds[name]))
+        if seed in seeds_of[name]
+        for setting, fit in zip(settings, fitting, strict=True)
+        if setting.kind == kinds[name]
+        for variant in fit
+    ]
+
+
+def graphics_of(setting: Setting) -> str:
+    """Return the name of the GPU of this machine, if a setting is for one.
+
+    Raises:
+        ConfigError: if it is, and there is none.
+    """
+    if resolve_device(setting.device, on_gpu=True) == "cpu":
+        return ""
+    found = graphics()
+    return found.name if found else ""
+
+
+def here(cell: Cell) -> Cell:
+    """Return the same cell, to be computed on this machine.
+
+    Raises:
+        ConfigError: if the machine lacks the cell's device.
+    """
+    return replace(cell, graphics=graphics_of(cell.setting))
+
+
+def axes_of(variant: Variant) -> int:
+    """Return how many coordinates a position has."""
+    return SCHEMES.entry(variant.name).facts.get("axes", 1)
+
+
+def place_of(kind: str) -> int:
+    """Return the place of a kind of cells among those of a seed, quick ones first."""
+    return SETTINGS.entry(kind).facts["order"]
+
+
+def missing(
+    cells: Iterable[Cell], store: Store, retry: Iterable[str] = ()
+) -> dict[str, Cell]:
+    """Return by key, each once, the cells that have no intact record.
+
+    Args:
+        cells: what is wanted.
+        store: what is there.
+        retry: statuses of records that count as missing.
+    """
+    return {
+        key: cell
+        for key, cell in {cell.key(): cell for cell in cells}.items()
+        if (record := store.read(key)) is None or record["status"] in retry
+    }
+
+
+def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
+    """Return the cells of one of several runs that share the work without talking.
+
+    Args:
+        cells: all of them.
+        shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
+            A run begins with these.
+
+    Raises:
+        ConfigError: if `shard` does not read so.
+    """
+    check_text("shard", shard, "1/4")
+    match = SHARD.fullmatch(shard)
+    mine, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= mine <= count:
+        raise ConfigError(
+            f"shard must be I/N with I from 1 to N, of six digits at most, got "
+            f"{shard[:40]!r}; 1/4 would work"
+        )
+    return [cell for cell in cells if int(cell.key(), 16) % count == mine - 1]
+
+
+def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
+    """Return the cells by key, seed by seed and the small ones of a seed first.
+
+    The rest of the order is this run's own: runs that share a folder then seldom
+    compute the same cell at the same time.
+    """
+
+    def place(key: str) -> tuple[int, int, int]:
+        setting = cells[key].setting
+        return setting.seed, place_of(setting.kind), secrets.randbits(64)
+
+    return {key: cells[key] for key in sorted(cells, key=place)}

@@ -1,0 +1,171 @@
+"""Where a record comes from: versions, machine and switches, nothing private.
+
+No user name, host name, path or environment is ever recorded.
+"""
+
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import posenc_compare
+from posenc_compare.records.cells import Cell
+from posenc_compare.records.record import Facts
+from posenc_compare.registry import SCHEMES
+
+PACKAGE = Path(posenc_compare.__file__).parent
+SWITCHES = (
+    "ATEN_CPU_CAPABILITY",
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ONEDNN_MAX_CPU_ISA",
+)
+INSTRUCTIONS = (
+    "avx2",
+    "avx512f",
+    "avx512_bf16",
+    "amx_bf16",
+    "amx_tile",
+    "asimd",
+    "sve",
+)
+
+
+def provenance(cell: Cell) -> Facts:
+    """Return what a record says of the code and the machine behind it."""
+    entry = SCHEMES.entry(cell.variant.name)
+    return {
+        **place(),
+        **({**_graphics(), **_peak()} if cell.setting.device == "cuda" else {}),
+        "scheme_origin": Path(entry.origin).name,
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "flush_denormal": True,
+        "float32_matmul_precision": _matmul_precision(cell.setting.device),
+    }
+
+
+def _matmul_precision(device: str) -> str:
+    """Return how exact matrix products are, by whichever switch of torch says so."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # newer switches say what this one has no word for
+        backends: Any = torch.backends
+        backend = backends.cuda if device == "cuda" else backends.mkldnn
+        return str(backend.matmul.fp32_precision)
+
+
+@functools.cache
+def place() -> Facts:
+    """Return what is the same for every record of this process.
+
+    A worker asks before it runs a scheme, which may hide where modules lie.
+    """
+    return {**_code(), **_machine()}
+
+
+def _code() -> Facts:
+    return {
+        **_git(),
+        "posenc_compare": posenc_compare.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "safetensors": importlib.metadata.version("safetensors"),
+    }
+
+
+def _git() -> Facts:
+    """Return commit and state of the package's own checkout, if it is run from one."""
+    if not (PACKAGE.parent / ".git").exists():
+        return {}
+    # Without a lock: to look at a checkout takes nothing from who works in it.
+    command = ["git", "--no-optional-locks", "-C", str(PACKAGE.parent)]
+    try:
+        commit = subprocess.run(
+            [*command, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run(
+            [*command, "status", "--porcelain", "--", PACKAGE.name],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return {"git_commit": commit.stdout.strip(), "git_dirty": bool(changed.stdout)}
+
+
+def _machine() -> Facts:
+    names, flags, makers = set(), set(), set()
+    for line in _lines("/proc/cpuinfo"):
+        field, _, value = line.partition(":")
+        if field.strip() == "model name":
+            names.add(value.strip())
+        elif field.strip() in ("vendor_id", "CPU implementer"):
+            makers.add(value.strip())
+        elif field.strip() in ("flags", "Features"):
+            flags |= set(value.split())
+    return {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": ", ".join(sorted(names)) or platform.processor(),
+        "instructions": " ".join(name for name in INSTRUCTIONS if name in flags),
+        "arithmetic": _arithmetic(makers),
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def _arithmetic(makers: set[str]) -> str:
+    """Return what the libraries choose their instructions by; some change last bits.
+
+    Torch goes by its capability, MKL also by who made the processor, and all of them by
+    switches in the environment.
+    """
+    switches = [f"{name}={os.environ[name]}" for name in SWITCHES if name in os.environ]
+    capability = torch.backends.cpu.get_cpu_capability()
+    return " ".join([capability, *sorted(makers), *switches])
+
+
+@functools.cache
+def _graphics() -> Facts:
+    facts = torch.cuda.get_device_properties(0)
+    return {
+        "device": facts.name,
+        "device_memory_bytes": facts.total_memory,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": " ".join(_lines("/proc/driver/nvidia/version")[:1]),
+        "tf32_matmul": _allowed(torch.backends.cuda.matmul),
+        "tf32_cudnn": _allowed(torch.backends.cudnn),
+    }
+
+
+def _allowed(backend: Any) -> bool | str:
+    """Return whether TF32 is allowed."""
+    try:
+        return backend.allow_tf32
+    except RuntimeError:  # newer switches say it of some operations alone
+        return str(backend.fp32_precision)
+
+
+def _peak() -> Facts:
+    """Return the most memory of the device that a cell held; the next begins anew."""
+    most = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    return {"peak_device_memory_bytes": most}
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,359 @@
+"""The scheduler: cells to worker processes, answers to records.
+
+A scheme may raise, hang, exit or crash: its cell alone is lost. A measure that times
+something runs alone, once all others are done. This process alone writes records.
+"""
+
+import secrets
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from posenc_compare.errors import StoreError
+from posenc_compare.records.cells import Cell, plugins_of
+from posenc_compare.records.record import Facts, Provenance, Record
+from posenc_compare.records.sanitize import one_line
+from posenc_compare.records.store import Store
+from posenc_compare.registry import MEASURES
+from posenc_compare.run.cluster import UNPLACED, Cluster
+from posenc_compare.run.plan import missing
+from posenc_compare.run.workers import End, Limits, Pool, Start
+from posenc_compare.settings.canonical import Body, parse_strictly
+
+# Of one cell, by its loss.
+STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "store": 3, "oom": 2, "timeout": 1}
+MOST_UNPLACED = 10  # of one cell
+LOOK = 1.0  # seconds between two looks at the folder
+GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
+OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
+PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+STOPPED = "killed: another process asked it to stop"
+
+
+@dataclass
+class Job:
+    """A cell that waits or is computed."""
+
+    key: str
+    cell: Cell
+    blank: Record  # as planned, with nothing in it yet
+    starts: int = 0
+    unplaced: int = 0  # starts on a node that was gone
+    done: int = 0  # units of its work
+
+    @property
+    def alone(self) -> bool:
+        """Return whether no other cell may be computed meanwhile."""
+        return bool(MEASURES.entry(self.cell.measure).facts.get("exclusive"))
+
+
+@dataclass(frozen=True)
+class Event:
+    """News of a comparison that is computed; printed, it is one line.
+
+    Attributes:
+        done: cells that have their record.
+        cells: that were missing.
+        units: of work done.
+        work: units of all cells that were missing.
+        what: measure and scheme that were worked on, if any were.
+        record: that was just written, if one was.
+        note: a line for the user.
+        refused: whether it says that the code of a cell is not as it was planned.
+    """
+
+    done: int
+    cells: int
+    units: int
+    work: int
+    what: str = ""
+    record: Record | None = None
+    note: str = ""
+    refused: bool = False
+
+    def __str__(self) -> str:
+        """Return the note, or how far the comparison is."""
+        return self.note or f"{self.done}/{self.cells} {self.what}"
+
+
+Listener = Callable[[Event], Any]
+
+
+class Scheduler:
+    """One run over missing cells.
+
+    Args:
+        cells: by key, what is to be computed, in this order.
+        store: where records go; other runs may write there too.
+        pool: where workers are started.
+        limits: what the run may use.
+        retry: statuses of records that another run's record does not settle.
+        listen: called with every piece of news.
+    """
+
+    def __init__(
+        self,
+        cells: dict[str, Cell],
+        store: Store,
+        pool: Pool | Cluster,
+        limits: Limits,
+        retry: tuple[str, ...] = (),
+        listen: Listener = lambda event: None,
+    ) -> None:
+        self.store = store
+        self.pool = pool
+        self.limits = limits
+        self.retry = retry
+        self.listen = listen
+        jobs = [Job(key, cell, cell.record()) for key, cell in cells.items()]
+        self.waiting = deque(sorted(jobs, key=lambda job: job.alone))
+        self.workers: dict[Any, Job | None] = {}  # those of the pool
+        self.stopped_by = ""
+        self._refused: set[str] = set()  # what was said of cells
+        self._start = Start(limits)
+        self._cells = len(cells)
+        self._work = sum(cell.setting.work for cell in cells.values())
+        self._done = self._units = 0
+        self._run = secrets.token_hex(16)  # identifies its checkpoints
+        self._asked: deque[int] = deque()  # signals that nobody has acted on
+        self._deadline = float("inf")
+        self._looked = time.monotonic()
+
+    def tell(
+        self,
+        what: str = "",
+        record: Record | None = None,
+        note: str = "",
+        refused: bool = False,
+    ) -> None:
+        """Pass on news of the run."""
+        counts = self._done, self._cells, self._units, self._work
+        self.listen(Event(*counts, what, record, note, refused))
+
+    def run(self) -> str:
+        """Compute until all is done or the run is asked to stop.
+
+        Returns:
+            What stopped it: the name of a signal, `fail_fast`, or nothing.
+
+        Raises:
+            StoreError: if the folder of records cannot be used any more.
+        """
+        with self._signals():
+            try:
+                while self._assign():
+                    for worker, message in self.pool.messages(0.1):
+                        self._hear(worker, message)
+                    self._look_after()
+                    self._obey()
+            finally:
+                for worker in list(self.workers):
+                    self._end(worker)
+        return self.stopped_by
+
+    def stop(self, reason: str, grace: float) -> None:
+        """Begin no cell, and let those under way save what they have."""
+        self.stopped_by = self.stopped_by or reason
+        self._deadline = min(self._deadline, time.monotonic() + grace)
+        for worker in self.workers:
+            worker.send({"stop": True})
+
+    def _obey(self) -> None:
+        """Act on the signals that have come; a handler may come amid anything."""
+        while self._asked:
+            number = signal.Signals(self._asked.popleft())
+            twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
+            self.stop(number.name, 0 if twice else GRACE.get(number, OTHER_GRACE))
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def caught(number: int, _: object) -> None:
+            self._asked.append(number)
+
+        # Only the main thread is told of signals; elsewhere a run cannot be stopped.
+        main = threading.current_thread() is threading.main_thread()
+        numbers = SIGNALS if main else ()
+        before = {number: signal.signal(number, caught) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _assign(self) -> bool:
+        """Give every idle worker a cell; return whether anything is under way."""
+        for worker, job in list(self.workers.items()):
+            if job is None:
+                self._give(worker)
+        while len(self.workers) < self.pool.most and self._may_begin():
+            try:
+                worker = self.pool.start(self._start)
+            except OSError as error:
+                if self.workers:
+                    break  # the machine has room for no more
+                raise StoreError(
+                    f"a worker must be able to start, got {error}"
+                ) from error
+            self._give(worker)
+        return bool(self.workers)
+
+    def _may_begin(self) -> bool:
+        """Return whether a cell waits and may be computed beside those under way."""
+        if self.stopped_by or not self.waiting:
+            return False
+        jobs = [job for job in self.workers.values() if job]
+        return not jobs or not (self.waiting[0].alone or any(job.alone for job in jobs))
+
+    def _give(self, worker: Any) -> None:
+        """Send a worker the next cell; end it if there is none."""
+        self.workers[worker] = None
+        while self._may_begin():
+            job = self.waiting.popleft()
+            if missing([job.cell], self.store, self.retry):
+                job.starts += 1
+                self.workers[worker] = job
+                worker.send(self._request(job))
+                return
+            self._advance(job, job.cell.setting.work)  # another run has computed it
+        self._end(worker)
+
+    def _request(self, job: Job) -> Body:
+        setting = job.cell.setting
+        folder = self.store.checkpoints.resolve() / job.key
+        plugins = {
+            (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
+            for entry in plugins_of(job.cell)
+        }
+        return {
+            "spec": job.blank.spec.to_json(),
+            "key": job.key,
+            "plugins": sorted(plugins),
+            "places": setting.places,
+            "checkpoints": str(folder) if setting.resumes else "",
+            "interval": self.limits.interval,
+            "run": self._run,
+        }
+
+    def _hear(self, worker: Any, message: int | End) -> None:
+        """Act on progress of a cell, or on its end."""
+        if worker not in self.workers:
+            return  # it was ended a moment ago
+        job = self.workers[worker]
+        if isinstance(message, End):
+            self.workers[worker] = None
+            if message.last:
+                self._end(worker)
+            if job is not None:
+                self._finish(job, message)
+        elif job is not None:
+            self._advance(job, message)
+
+    def _advance(self, job: Job, done: int) -> None:
+        """Count progress; a cell that began again must first catch up."""
+        more = max(0, done - job.done)
+        job.done += more
+        self._units += more
+        self.tell(what=f"{job.cell.measured} {job.cell.variant.label}")
+
+    def _finish(self, job: Job, end: End) -> None:
+        """Publish the record of a cell, or begin it again."""
+        if end.fault:
+            self._lose(job, self._fault(job, "lost", end.fault, end))
+            return
+        answer: Any = end.answer[:200]
+        with suppress(ValueError, RecursionError):
+            answer = parse_strictly(end.answer)
+        match answer:
+            case {"record": {**body}}:
+                self._take(job, body, end)
+            case {"stopped": True}:
+                if not self.stopped_by:  # somebody else has asked it to
+                    self._lose(job, self._fault(job, "lost", STOPPED, end))
+            case {"store": str(error), "size": int(size)}:
+                self.store.check(max(1, size))  # it may be the scheme that says so
+                self._lose(job, self._fault(job, "lost", f"store: {error}", end))
+            case {"refused": str(reason)}:
+                self._refuse(job, one_line(reason))
+            case _:
+                error = f"protocol: unexpected answer {answer}"
+                self._publish(job, self._fault(job, "failed", error, end))
+
+    def _take(self, job: Job, body: Body, end: End) -> None:
+        """Publish a record that any reader can read, under the planned cell."""
+        try:
+            planned = job.blank.to_json()
+            body |= {"key": job.key, **{name: planned[name] for name in PLANNED}}
+            record = Record.from_json(body)
+            if not record.provenance.facts:
+                raise ValueError("it does not say where it was made")
+            made = record.provenance.with_facts(attempts=job.starts)
+            record = replace(record, provenance=made)
+            if not self.store.fits(record.to_json()):
+                raise ValueError("the record is too long to be read")
+        except ValueError as error:
+            record = self._fault(job, "failed", f"protocol: {error}", end)
+        if record.status == "lost":
+            self._lose(job, record)
+        else:
+            self._publish(job, record)
+
+    def _refuse(self, job: Job, reason: str) -> None:
+        """Leave a cell without a record: its code is not what was planned."""
+        self._advance(job, job.cell.setting.work)
+        if reason not in self._refused:
+            self._refused.add(reason)
+            self.tell(note=reason, refused=True)
+
+    def _look_after(self) -> None:
+        """Notice that the folder is gone, or that the time to stop is over."""
+        if time.monotonic() - self._looked > LOOK:
+            self.store.check()
+            self._looked = time.monotonic()
+        if time.monotonic() > self._deadline:
+            for worker in list(self.workers):
+                self._end(worker)
+
+    def _lose(self, job: Job, record: Record) -> None:
+        """Begin a cell again in a fresh process, or publish that it is lost."""
+        fault = record.error.partition(":")[0]
+        if fault == UNPLACED and job.unplaced < MOST_UNPLACED:
+            job.unplaced += 1
+            job.starts -= 1  # no worker has seen it
+        if job.starts < STARTS.get(fault, 1):
+            self.waiting.appendleft(job)
+        else:
+            self._publish(job, record)
+
+    def _publish(self, job: Job, record: Record) -> None:
+        self.store.write(record.to_json())
+        self.store.forget_checkpoints(job.key)
+        self._advance(job, job.cell.setting.work)
+        self._done += 1
+        self.tell(what=f"{record.measured} {record.label}", record=record)
+        if self.limits.fail_fast and record.status in ("failed", "lost"):
+            self.stop("fail_fast", OTHER_GRACE)
+
+    def _fault(self, job: Job, status: str, error: str, end: End) -> Record:
+        """Return the record of a cell that gave none."""
+        facts: Facts = {
+            "attempts": job.starts,
+            "timeout_seconds": self.limits.timeout,
+            "peak_memory_bytes": end.peak_memory,
+        }
+        return replace(
+            job.blank,
+            status=status,
+            error=one_line(error),
+            trace=end.printed,
+            provenance=Provenance(facts),
+        )
+
+    def _end(self, worker: Any) -> None:
+        del self.workers[worker]
+        self.pool.end(worker)

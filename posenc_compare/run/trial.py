@@ -1,0 +1,96 @@
+"""A look at schemes before anything is computed: misspelt doors, and refused options.
+
+Schemes of the package that are given options are built once and shown two tokens. Those
+of plugins are not built here.
+"""
+
+from collections.abc import Iterable, Iterator
+from inspect import isfunction
+
+import torch
+
+from posenc_compare.attention import Session
+from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import DOORS, Geometry, Scheme, Variant
+from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.training import Training
+from posenc_compare.validate import near
+
+OWN = "posenc_compare."  # what names of modules of the package begin with
+
+
+def try_options(
+    variants: Iterable[Variant], settings: Iterable[ProbeSetting | Training]
+) -> None:
+    """Use each scheme of the package that has options once, at each size.
+
+    What a scheme refuses at some sizes alone, or with its defaults too, is left to its
+    cells.
+
+    Raises:
+        ConfigError: if a scheme refuses its options at every size.
+    """
+    sizes = [*dict.fromkeys(map(_geometry, settings))]
+    for variant in variants:
+        if variant.options and _all_own(variant.schemes):
+            refused = [_refusal(variant, size) for size in sizes]
+            default = Variant(variant.name)
+            if all(refused) and not all(_refusal(default, size) for size in sizes):
+                raise ConfigError(f"{variant.label}: {refused[0]}")
+
+
+def misspelt(variants: Iterable[Variant]) -> Iterator[str]:
+    """Yield a line for each scheme of a plugin that overrides no door, and nearly does.
+
+    Such a scheme would be trained as one that does nothing.
+    """
+    for name in dict.fromkeys(variant.name for variant in variants):
+        if _all_own([name]):
+            continue
+        methods = _methods(SCHEMES.get(name))
+        meant = {method: near(method, DOORS) for method in methods}
+        hints = [
+            f"`{method}` looks like `{to[0]}`" for method, to in meant.items() if to
+        ]
+        if hints and not methods & set(DOORS):
+            yield f"{name} overrides no door, and so does nothing; {hints[0]}"
+
+
+def _all_own(names: Iterable[str]) -> bool:
+    return all(SCHEMES.entry(name).module.startswith(OWN) for name in names)
+
+
+def _geometry(setting: ProbeSetting | Training) -> Geometry:
+    trained = isinstance(setting, Training)
+    return Geometry(
+        model_dim=setting.width,
+        heads=setting.heads,
+        length=setting.length if trained else setting.positions,
+        lengths=setting.lengths,
+    )
+
+
+def _refusal(variant: Variant, geometry: Geometry) -> str:
+    """Return why a scheme cannot be built or used, or nothing."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            scheme = variant.build(geometry)
+        axes = scheme.facts.axes
+        positions = torch.arange(2)
+        if axes > 1:
+            positions = positions[:, None].expand(-1, axes)
+        session = Session(scheme, positions, generator=torch.Generator())
+        x = session.embed(torch.zeros(1, 2, geometry.model_dim))
+        heads = torch.zeros(1, geometry.heads, 2, geometry.head_dim)
+        session.logits(0, heads, heads, x=x)
+    except PosencError as error:
+        return str(error)
+    return ""
+
+
+def _methods(scheme: type[Scheme]) -> set[str]:
+    """Return the public methods of a class and of its bases, but those of `Scheme`."""
+    classes = set(scheme.__mro__) - set(Scheme.__mro__)
+    named = {n: value for one in classes for n, value in vars(one).items()}
+    return {n for n, value in named.items() if isfunction(value) and n[0] != "_"}

@@ -1,0 +1,252 @@
+"""Worker processes of this machine, each with a connection to the scheduler."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Pipe, wait
+
+from posenc_compare.fresh import python, search_path
+from posenc_compare.records.sanitize import one_line
+from posenc_compare.run.worker import UNWRITTEN
+from posenc_compare.settings.canonical import Body
+
+START = 120.0  # seconds that a worker may take until it begins a cell
+TAIL = 2000  # bytes kept of what a scheme prints
+CHUNK = 1 << 16  # bytes, as many as a pipe holds
+# A worker's C library keeps memory that was freed: asking the system for 32 MiB again
+# costs as much as copying it eight times. What the user sets goes before it.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+}
+# cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
+SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+SERVE = "from posenc_compare.run.worker import main; main()"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use.
+
+    Attributes:
+        workers: processes that compute at the same time; 0 for as many as a cluster
+            has room for.
+        timeout: seconds that a cell may go on without progress.
+        memory: bytes of a worker's data; -1 for no limit.
+        interval: seconds between checkpoints of a training.
+        fail_fast: stop at the first cell that fails or is lost.
+        deterministic: let torch refuse what may give other bytes another time.
+    """
+
+    workers: int
+    timeout: float = 3600.0
+    memory: int = -1
+    interval: float = 180.0
+    fail_fast: bool = False
+    deterministic: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a worker begins with, on whichever machine it runs.
+
+    Attributes:
+        limits: of the run.
+        path: to import from.
+    """
+
+    limits: Limits
+    path: list[str] = field(default_factory=search_path)
+
+
+@dataclass(frozen=True)
+class End:
+    """How the computation of a cell ended.
+
+    Attributes:
+        fault: why there is no answer, or an empty string.
+        answer: JSON text that the cell has written, not checked yet.
+        printed: the last lines that it printed.
+        peak_memory: bytes; 0 if unknown.
+        last: whether the worker can compute no other cell.
+    """
+
+    fault: str
+    answer: bytes = b""
+    printed: tuple[str, ...] = ()
+    peak_memory: int = 0
+    last: bool = True
+
+
+class Worker:
+    """A process that computes one cell at a time, in a process group of its own.
+
+    Args:
+        start: what it begins with.
+
+    Attributes:
+        connection: to the process.
+        output: what it prints.
+
+    Raises:
+        OSError: if no process can be started.
+    """
+
+    def __init__(self, start: Start) -> None:
+        self.connection, theirs = Pipe()
+        same_sums = SAME_SUMS if start.limits.deterministic else {}
+        with tempfile.TemporaryFile() as source, theirs:
+            source.write(json.dumps(asdict(start)).encode())
+            source.seek(0)
+            self.process = subprocess.Popen(
+                python(SERVE, str(theirs.fileno())),
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env=KEEP_MEMORY | same_sums | os.environ,
+            )
+        assert self.process.stdout is not None
+        self.output = self.process.stdout
+        os.set_blocking(self.output.fileno(), False)
+        self._printed = b""
+        self._timeout = start.limits.timeout
+        self._limit = float("inf")
+        self._spent, self._looked = 0.0, time.monotonic()
+
+    def send(self, request: Body) -> None:
+        """Send one request; that the process has died shows elsewhere."""
+        self._spent, self._limit = 0.0, max(self._timeout, START)
+        with suppress(ConnectionError):
+            self.connection.send(request)
+
+    def receive(self) -> int | End:
+        """Return units of work that are done, or the end of a cell."""
+        self._spent = 0.0
+        try:
+            message = self.connection.recv()
+        except (EOFError, OSError):  # the process is dead
+            self.kill()
+            return self._ended(self.process.returncode)
+        if "done" not in message:
+            return self._ended(**message)
+        self._limit = self._timeout
+        return message["done"]
+
+    def listen(self) -> None:
+        """Keep the end of what was printed."""
+        with suppress(BlockingIOError):
+            printed = os.read(self.output.fileno(), CHUNK)
+            self._printed = (self._printed + printed)[-TAIL:]
+
+    def overdue(self) -> End | None:
+        """Return the end of a cell that has made no progress for too long.
+
+        Time counts in small steps, so that a pause of the whole machine, or of this
+        process, takes nothing from it. A worker that is paused alone does hang.
+        """
+        now = time.monotonic()
+        self._spent += min(now - self._looked, 1.0)
+        self._looked = now
+        if self._spent <= self._limit:
+            return None
+        self.kill()
+        fault = f"timeout: no progress in {self._timeout:g} s"
+        return End(fault, printed=self._lines())
+
+    def kill(self) -> None:
+        """End the process and all that it started."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def close(self) -> None:
+        """Kill it and close its connection."""
+        self.kill()
+        self.connection.close()
+        self.output.close()
+
+    def _ended(
+        self, code: int, answer: bytes = b"", peak: int = 0, last: bool = True
+    ) -> End:
+        printed = self._lines()
+        fault = ""
+        if code < 0:
+            known = [number.name for number in signal.Signals if number == -code]
+            name = known[0] if known else f"signal {-code}"
+            most = f", peak memory {peak / 2**30:.2f} GiB" if peak else ""
+            fault = f"killed: {name}{most}"
+        elif code != UNWRITTEN and (code or not answer):
+            words = "".join(f": {line}" for line in printed[-1:])
+            fault = f"exit: code {code} without an answer{words}"
+        return End(fault, answer, printed, peak, last)
+
+    def _lines(self) -> tuple[str, ...]:
+        """Return the last lines that were printed."""
+        self.listen()
+        text = self._printed.decode(errors="replace")
+        return tuple(one_line(line) for line in text.splitlines()[-20:])
+
+
+class Pool:
+    """Worker processes of this machine.
+
+    Args:
+        most: workers that compute at the same time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._workers: list[Worker] = []
+
+    def start(self, start: Start) -> Worker:
+        """Return a new worker.
+
+        Args:
+            start: what it begins with.
+
+        Raises:
+            OSError: if no process can be started.
+        """
+        worker = Worker(start)
+        self._workers.append(worker)
+        return worker
+
+    def messages(self, seconds: float) -> Iterator[tuple[Worker, int | End]]:
+        """Yield units of work that are done and ends of cells, each with its worker.
+
+        Args:
+            seconds: to wait for the first.
+        """
+        places = {}
+        for worker in self._workers:
+            places |= {worker.connection: worker, worker.output: worker}
+        for place in wait(places, seconds):
+            worker = places[place]
+            if worker not in self._workers:
+                continue  # it was ended for what another place told
+            if place is worker.output:
+                worker.listen()
+            else:
+                yield worker, worker.receive()
+        for worker in self._workers.copy():
+            if (end := worker.overdue()) is not None:
+                yield worker, end
+
+    def end(self, worker: Worker) -> None:
+        """Kill a worker."""
+        self._workers.remove(worker)
+        worker.close()
+
+    def close(self) -> None:
+        """Kill all workers."""
+        for worker in self._workers.copy():
+            self.end(worker)

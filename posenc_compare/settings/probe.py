@@ -1,0 +1,107 @@
+"""The setting of measures without training."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.settings.canonical import Scalar
+from posenc_compare.settings.setting import SEEDS, Text, register_setting
+from posenc_compare.settings.table import Choices, check_value
+from posenc_compare.validate import check_heads, check_whole
+
+GRID = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
+CELLS = 1024  # most cells of a grid; every cell attends to every other
+
+
+@register_setting("probe", order=0, heading="Settings without training")
+@dataclass(frozen=True)
+class ProbeSetting:
+    """All settings of a measure without training, except the scheme.
+
+    Attributes:
+        tokens: length of the sequence in attention.
+        seed: seed of tokens, projections and the scheme's own parameters.
+        dtype: dtype of the computation.
+        device: device of the computation.
+    """
+
+    width: int = Choices.width
+    heads: int = Choices.heads
+    positions: int = Choices.positions
+    tokens: int = 64
+    seed: int = 0
+    dtype: str = Choices.probe_dtype
+    device: str = "cpu"
+    lengths: Literal["scaled", "published"] = Choices.lengths
+    grid: str = Choices.grid
+
+    def __post_init__(self) -> None:
+        for name in ("width", "heads", "positions", "lengths"):
+            check_value(name, getattr(self, name))
+        check_value("probe_dtype", self.dtype)
+        check_heads(self.width, self.heads)
+        check_whole("tokens", self.tokens, 1, 1 << 20)
+        check_whole("seed", self.seed, 0, SEEDS)
+        if math.prod(self.sides) != self.positions:
+            raise ConfigError(
+                f"positions must be {math.prod(self.sides)} on a grid of {self.grid}, "
+                f"got {self.positions}",
+                field="positions",
+            )
+
+    kind: ClassVar[str]
+    on_gpu: ClassVar[bool] = False  # small, and in float64
+    resumes: ClassVar[bool] = False
+    reads_corpus = False
+    task = ""
+    places = ()
+    work = 5  # units of progress of one measure
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Return the sizes of the grid, or the length of the sequence."""
+        return sides_of(self.grid) if self.grid else (self.positions,)
+
+    def takes(self, axes: int) -> bool:
+        """Return whether a scheme has as many axes as the grid, or one of a text."""
+        return axes == len(self.sides)
+
+    @property
+    def memory(self) -> int:
+        """Return a lower bound of the bytes of one measure: two copies of the codes."""
+        return 2 * 8 * self.positions * self.width
+
+    def spec(self) -> dict[str, Scalar]:
+        """Return the fields for a cell's key; `grid` is omitted for a sequence."""
+        spec = {"kind": self.kind, **asdict(self)}
+        return spec if self.grid else {k: v for k, v in spec.items() if k != "grid"}
+
+    def resolve(self, load: Callable[..., Text]) -> Self:
+        """Return it as it is: it needs no text."""
+        return self
+
+    @classmethod
+    def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
+        """Return the setting that `spec` describes."""
+        given: dict[str, Any] = {n: v for n, v in spec.items() if n != "kind"}
+        return cls(**given)
+
+
+def sides_of(grid: str) -> tuple[int, ...]:
+    """Return the two or three sizes of a grid such as `16x16`.
+
+    Raises:
+        ConfigError: if the text has another form, or the grid is too small or large.
+    """
+    fits = isinstance(grid, str) and GRID.fullmatch(grid)
+    sides = tuple(map(int, grid.split("x"))) if fits else (0,)
+    if min(sides) < 2 or math.prod(sides) > CELLS:
+        raise ConfigError(
+            f"grid must be ROWSxCOLUMNS, each at least 2, with at most {CELLS} cells, "
+            f"got {str(grid)[:40]!r}; 16x16 would work",
+            field="grid",
+        )
+    return sides

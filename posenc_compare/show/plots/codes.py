@@ -1,0 +1,109 @@
+"""Codes: the vector that each absolute scheme adds at each position."""
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from posenc_compare.records.record import Record
+from posenc_compare.show.plots.frames import (
+    Array,
+    arrays_of,
+    equal_groups,
+    joined,
+    usable,
+)
+from posenc_compare.show.plots.heat import add_bar, draw_heat
+from posenc_compare.show.plots.panels import HIGH, note_seed
+from posenc_compare.show.plots.paper import COLUMN, PAGE, columns_of
+from posenc_compare.show.plots.plot import register_plot
+from posenc_compare.show.plots.style import (
+    FAINT,
+    in_style,
+    looks,
+    new_figure,
+    safe,
+)
+
+ENDS = ("vlag", -1.0, 1.0)
+NARROW = 64  # channels of one code that have room in a column
+LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
+
+
+@register_plot(
+    "codes",
+    order=40,
+    caption="The vector that each absolute scheme adds at each position, over its "
+    "largest number, and the cosine of the codes of two positions; grey where there "
+    "is none.",
+)
+def draw_codes(records: list[Record]) -> Figure | None:
+    """Draw position by channel, and position by position, for every code."""
+    styles, chosen = looks(records), usable(records, "portrait")
+    found = arrays_of(chosen, "code", styles)
+    codes = {label: seeds[0] for label, seeds in found.items()}
+    if not codes:
+        return None
+    groups = equal_groups(codes)
+    across = columns_of(3.4, min(2, len(groups)))
+    down = math.ceil(len(groups) / across)
+    figure = new_figure(PAGE, min(1.3, HIGH / down) * down + 0.3)
+    grid = figure.subplots(
+        down, 2 * across, squeeze=False, width_ratios=[2.4, 1] * across
+    )
+    pairs = grid.reshape(-1, 2)
+    for axes in pairs[len(groups) :].flat:
+        axes.remove()
+    positions = max(map(len, codes.values()))
+    for i, (group, (left, right)) in enumerate(zip(groups, pairs, strict=False)):
+        code = codes[group[0]]
+        largest = np.nanmax(np.abs(code))
+        draw_heat(left, code / (largest or 1.0), ENDS, square=False)
+        draw_heat(right, cosines(code), ENDS, square=False)
+        name = joined([styles[label].text for label in group])
+        left.set_title(name, loc="left")
+        left.set_title(f"largest {largest:.3g}", loc="right", fontsize=6)
+        below = i + across >= len(groups)
+        for axes, label in ((left, "channel"), (right, "position")):
+            axes.set(ylim=(positions, 0), facecolor=FAINT)
+            axes.set_xlabel(label if below else "")
+            axes.tick_params(labelbottom=below, labelleft=axes is left)
+        right.set_xlim(0, positions)
+        left.set_ylabel("position" if i % across == 0 else "")
+    drawn = [*pairs[: len(groups)].flat]
+    place = {"ax": drawn, "shrink": 0.5, "aspect": 30, "pad": 0.01}
+    add_bar(figure, drawn[0], "value / largest, or cosine", **place)
+    note_seed(figure, [r for r in chosen if "code" in r.arrays], "before training")
+    return figure
+
+
+@in_style
+def draw_code(label: str, of: str, values: Array) -> Figure:
+    """Draw codes as a heat map with the first row at the top.
+
+    Args:
+        label: of the scheme.
+        of: what the rows are: position or distance.
+        values: `(position, channel)`.
+    """
+    rows, columns = values.shape
+    width = COLUMN if columns <= NARROW else PAGE
+    height = min(max(LOW, width * 0.8 * rows / columns), TALL)
+    figure = new_figure(width, height + 0.5)
+    axes = figure.subplots()
+    largest = float(np.abs(values).max()) or 1.0
+    draw_heat(axes, values, ("vlag", -largest, largest), square=False)
+    axes.set(title=safe(label), xlabel="channel", ylabel=of)
+    add_bar(figure, axes, "value", ax=axes)
+    return figure
+
+
+def cosines(code: Array) -> Array:
+    """Return the cosine of the codes of any two positions, `(position, position)`.
+
+    Args:
+        code: `(position, channel)`; a code of zeros has no cosine, NaN.
+    """
+    length = np.linalg.norm(code, axis=1, keepdims=True)
+    unit = np.divide(code, length, out=np.full_like(code, np.nan), where=length > 0)
+    return unit @ unit.T

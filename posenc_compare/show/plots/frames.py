@@ -1,0 +1,170 @@
+"""What plots take from records: the usable ones, their numbers and their arrays."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from posenc_compare.records.record import Record
+from posenc_compare.show.means import Frame
+from posenc_compare.show.numbers import long_table
+from posenc_compare.show.plots.style import Look, by_publication, safe
+from posenc_compare.show.tasks import by_task
+from posenc_compare.stats.intervals import half_width
+
+Array = NDArray[np.float64]
+COLUMNS = ["scheme", "quantity", "case", "x", "seed", "value", "unit", "note"]
+EQUAL = 2e-5  # of the largest value: rounding
+NAMES = 36  # characters of the names of schemes that are drawn as one
+
+
+def usable(records: list[Record], measure: str) -> list[Record]:
+    """Return the records of a measure that have a result, by seed.
+
+    Records of one label and task are taken to share all settings but the seed, as those
+    of `records.load` do.
+    """
+    fit = [r for r in records if r.status == "ok" and r.measure == measure]
+    return sorted(fit, key=lambda record: record.spec.seed)
+
+
+def scored(records: list[Record], score: str) -> dict[str, list[Record]]:
+    """Return the usable records of trainings with a score, by their task."""
+    fit = [r for r in usable(records, "extrapolation") if score in r.quantities]
+    return by_task(fit)
+
+
+def in_bits(records: list[Record]) -> list[Record]:
+    """Return the usable records of the first task that is scored in bits per byte."""
+    return next(iter(scored(records, "bits_per_byte").values()), [])
+
+
+def training_length(record: Record) -> float:
+    """Return the length a trained record was trained at, in bytes.
+
+    Raises:
+        ValueError: if it does not say.
+    """
+    length = record.spec.setting.get("length")
+    if not isinstance(length, int | float):
+        raise ValueError("a record of a training must say at which length")
+    return length
+
+
+def interval(values: Iterable[float]) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the mean over seeds, as seaborn asks.
+
+    NaN for a single seed.
+    """
+    known = np.array([*values])
+    mean, width = float(known.mean()), half_width(known)
+    return mean - width, mean + width
+
+
+def rows_of(records: list[Record], styles: Mapping[str, Look]) -> Frame:
+    """Return a row for every number of records, in the order of legends.
+
+    `scheme` is the text of its look. A value that is missing is NaN.
+    """
+    frame: Frame = long_table(records)[["family", *COLUMNS]]
+    place = {label: i for i, label in enumerate(styles)}
+    frame = frame.sort_values(
+        "scheme", key=lambda labels: labels.map(place), kind="stable"
+    )
+    return frame.assign(
+        scheme=frame["scheme"].map({k: look.text for k, look in styles.items()}),
+        case=frame["case"].fillna("").map(safe),
+        note=frame["note"].fillna("").map(safe),
+    )
+
+
+def arrays_of(
+    records: list[Record], name: str, styles: Mapping[str, Look]
+) -> dict[str, list[Array]]:
+    """Return the array of every seed by label, in the order of legends."""
+    found: dict[str, list[Array]] = {}
+    for record in records:
+        values = record.arrays.get(name)
+        if values:
+            array = np.array(values, dtype=np.float64)
+            found.setdefault(record.label, []).append(array)
+    return {label: found[label] for label in styles if label in found}
+
+
+def array_rows(records: list[Record], name: str, styles: Mapping[str, Look]) -> Frame:
+    """Return `scheme`, `seed`, `x` and `value` for each number of a flat array."""
+    parts = [
+        pd.DataFrame({"scheme": styles[label].text, "seed": seed, "value": values})
+        for label, seeds in arrays_of(records, name, styles).items()
+        for seed, values in enumerate(seeds)
+    ]
+    frame = pd.concat(parts or [pd.DataFrame(columns=["scheme", "seed", "value"])])
+    return frame.assign(x=frame.index.astype(float)).reset_index(drop=True)
+
+
+def equal_groups(arrays: Mapping[str, Array]) -> list[list[str]]:
+    """Return labels with equal arrays together, the first published in front.
+
+    Arrays are equal if they differ by rounding, and are undefined in the same places.
+    """
+    groups: list[list[str]] = []
+    for label in by_publication(arrays):
+        for group in groups:
+            if _equal(arrays[group[0]], arrays[label]):
+                group.append(label)
+                break
+        else:
+            groups.append([label])
+    labels = list(arrays)
+    return sorted(groups, key=lambda group: labels.index(group[0]))
+
+
+def _equal(one: Array, other: Array) -> bool:
+    if one.shape != other.shape or not np.isfinite(one).any():
+        return False
+    apart = EQUAL * float(np.nanmax(np.abs(one)))
+    return bool(np.allclose(one, other, rtol=0, atol=apart, equal_nan=True))
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return the names of schemes that are drawn as one; of many, how many more."""
+    text, *others = names
+    for i, name in enumerate(others):
+        if len(text) + len(name) > NAMES:
+            return f"{text} and {len(others) - i} more"
+        text = f"{text}, {name}"
+    return text
+
+
+def merge_equal(
+    rows: Frame, styles: Mapping[str, Look]
+) -> tuple[Frame, dict[str, Look]]:
+    """Return rows and looks in which schemes with the same means are one.
+
+    It has the look of the one that was published first, and the names of all.
+
+    Args:
+        rows: `scheme`, `x`, `value`; `quantity` and `case` if there are several.
+        styles: look of every scheme.
+    """
+    at = [name for name in ("quantity", "case", "x") if name in rows]
+    table = rows.pivot_table(
+        index=at, columns="scheme", values="value", sort=False, dropna=False
+    )
+    means = {
+        label: table[look.text].to_numpy(float)
+        for label, look in styles.items()
+        if look.text in table.columns
+    }
+    groups = equal_groups(means)
+    merged = {
+        group[0]: replace(
+            styles[group[0]], text=joined([styles[label].text for label in group])
+        )
+        for group in groups
+    }
+    names = {styles[label].text: look.text for label, look in merged.items()}
+    kept = rows[rows["scheme"].isin(names)]
+    return kept.assign(scheme=kept["scheme"].map(names)), merged

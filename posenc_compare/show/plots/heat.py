@@ -1,0 +1,62 @@
+"""Heat maps and their colour bars."""
+
+from typing import Any
+
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from posenc_compare.show.plots.frames import Array
+
+
+def draw_heat(
+    axes: Axes,
+    values: Array,
+    ends: tuple[str, float, float],
+    *,
+    square: bool = True,
+    ticks: int = 4,
+) -> None:
+    """Draw a matrix, its first row at the top; NaN shows the ground.
+
+    Args:
+        axes: where to draw.
+        values: `(row, column)`.
+        ends: colour map and the values at its ends.
+        square: make cells as high as wide.
+        ticks: along each side, about.
+    """
+    cmap, low, high = ends
+    rows, columns = (max(1, round(side / ticks)) for side in values.shape)
+    sns.heatmap(
+        values,
+        ax=axes,
+        cmap=cmap,
+        vmin=low,
+        vmax=high,
+        cbar=False,
+        square=square,
+        rasterized=True,
+        xticklabels=columns,
+        yticklabels=rows,
+    )
+    axes.tick_params(labelrotation=0, labelsize=6)
+    axes.grid(visible=False)
+
+
+def add_bar(
+    figure: Figure, axes: Axes, label: str, extend: str = "neither", **place: Any
+) -> None:
+    """Draw the colour bar of maps that have one scale.
+
+    Args:
+        figure: of the maps.
+        axes: of one of them.
+        label: of the values.
+        extend: the ends that values may lie beyond, as `colorbar` names them.
+        place: where it stands, as `colorbar` takes it.
+    """
+    bar = figure.colorbar(axes.collections[0], extend=extend, **place)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.ax.tick_params(labelsize=6)
+    bar.set_label(label, fontsize=6.5)

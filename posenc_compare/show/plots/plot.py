@@ -1,0 +1,36 @@
+"""What a plot is: a function of records that returns a figure, with its caption."""
+
+from collections.abc import Callable
+
+from posenc_compare.registry import PLOTS, Entry
+from posenc_compare.show.plots.style import Draw, in_style
+
+LAST = 1000  # the place of a plot that states none
+
+
+def register_plot(
+    name: str, *, caption: str, order: int = LAST, measure: str = ""
+) -> Callable[[Draw], Draw]:
+    """File a drawing function under a name; return it as one that draws in our style.
+
+    Args:
+        name: of the files, without their ending.
+        caption: what the report says below the plot.
+        order: place among the plots of a report, the smallest first.
+        measure: beside whose tables a report shows it; with none, after all tables.
+    """
+
+    def file(draw: Draw) -> Draw:
+        styled = in_style(draw)
+        facts = {"caption": caption, "order": order, "measure": measure}
+        PLOTS.add(name, styled, draw, facts)
+        return styled
+
+    return file
+
+
+def in_order() -> list[Entry]:
+    """Return what is known of every plot, in the order of a report."""
+    return sorted(
+        PLOTS.entries().values(), key=lambda entry: entry.facts.get("order", LAST)
+    )

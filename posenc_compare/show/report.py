@@ -1,0 +1,236 @@
+"""The report: one HTML file of tables, plots, settings and versions.
+
+It is made from records alone and loads nothing. Its policy allows the one style and
+the one script that stand in it, by their hashes, and images that are part of it. The
+template escapes every text.
+"""
+
+import base64
+import hashlib
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path, PurePath
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from posenc_compare import __version__
+from posenc_compare.errors import StoreError
+from posenc_compare.records.files import write_file
+from posenc_compare.records.load import Warn
+from posenc_compare.records.record import Record
+from posenc_compare.records.sanitize import clean
+from posenc_compare.registry import PLOTS
+from posenc_compare.show.about import (
+    coverage,
+    made_with,
+    quantity_table,
+    scheme_table,
+    warnings_of,
+)
+from posenc_compare.show.format import Cell, Table, cell_text
+from posenc_compare.show.plots.drawing import DPI, images
+from posenc_compare.show.tables import (
+    display_tables,
+    task_tables,
+    without_result,
+)
+
+PACKAGE, FOLDER = "posenc_compare.show", "web"
+TABLES = 4  # whose best schemes are named
+INCH = 144  # pixels of a page for an inch of paper: text is read from further away
+
+
+@dataclass(frozen=True)
+class Plate:
+    """A plot of a page.
+
+    Attributes:
+        name: of the plot.
+        caption: beneath it.
+        measure: below whose tables it stands; empty for none.
+        width: in pixels, where there is room.
+        address: `data:` and the image.
+    """
+
+    name: str
+    caption: str
+    measure: str
+    width: int
+    address: str
+
+
+@dataclass
+class Section:
+    """A table of a page and the plots below it."""
+
+    id: str
+    table: Table
+    plates: list[Plate]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best schemes of a table, in the last column that has any.
+
+    Attributes:
+        column: its heading.
+        names: of the schemes.
+        others: how many other schemes have a number in this column.
+        below: lines on schemes that do not beat a floor in this column.
+    """
+
+    column: str
+    names: list[str]
+    others: int
+    below: tuple[str, ...]
+
+
+def best_of_tables(tables: Sequence[Table]) -> dict[int, Best]:
+    """Return the best schemes of the first tables that have any, by their place."""
+    found = {place: best_of_table(table) for place, table in enumerate(tables)}
+    known = [(place, best) for place, best in found.items() if best]
+    return dict(known[:TABLES])
+
+
+def best_of_table(table: Table) -> Best | None:
+    """Return the best schemes of a table; None if no difference is significant."""
+    if not table.best:
+        return None
+    column = max(j for _, j in table.best)
+    cells = [row[column] for row in table.rows]
+    count = sum(
+        bool(family) and isinstance(cell, Cell) and cell.mean is not None
+        for cell, family in zip(cells, table.families, strict=True)
+    )
+    rows = [i for i, j in sorted(table.best) if j == column]
+    names = [cell_text(table.rows[i][0], table.seeds) for i in rows]
+    below = table.below.get(column, ())
+    return Best(table.head[column], names, count - len(names), below)
+
+
+def write_report(
+    records: list[Record],
+    title: str,
+    path: Path,
+    warn: Warn = warnings.warn,
+    *,
+    plots: bool = True,
+) -> None:
+    """Write the report of records to a file.
+
+    Args:
+        records: as `load_records` returns them.
+        title: of the page.
+        path: of the file; it is replaced if it is there.
+        warn: called with a line for every plot that is not in it.
+        plots: whether to draw any.
+
+    Raises:
+        StoreError: if the file cannot be written.
+    """
+    text = report_html(records, title, plates_of(records, warn) if plots else ())
+    try:
+        write_file(path, text.encode())
+    except OSError as error:
+        raise StoreError(f"{path}: must take a report, got {error}") from error
+
+
+def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ()) -> str:
+    """Return the page.
+
+    Args:
+        records: as `load_records` returns them.
+        title: of the page.
+        plates: its plots.
+    """
+    tables = display_tables(records)
+    sections = [Section(f"table-{i}", t, []) for i, t in enumerate(tables)]
+    tasks = {
+        task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
+        for i, (task, own) in enumerate(task_tables(records).items())
+    }
+    style, script = _asset("style.css"), _asset("script.js")
+    environment = Environment(
+        loader=PackageLoader(PACKAGE, FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html").render(
+        title=clean(title),
+        version=__version__,
+        style=style,
+        script=script,
+        policy=policy(style, script),
+        text=cell_text,
+        coverage=coverage(records),
+        made=_made(records),
+        best=best_of_tables(tables),
+        warnings=warnings_of(records),
+        plots=place(plates, sections),
+        sections=sections,
+        tasks=tasks,
+        missing=without_result(records),
+        about=[scheme_table(records), quantity_table(records), *made_with(records)],
+    )
+
+
+def place(plates: Iterable[Plate], sections: Sequence[Section]) -> list[Plate]:
+    """Put plots below the last table of their measure; return those without one."""
+    rest: list[Plate] = []
+    for plate in plates:
+        fit = [one for one in sections if plate.measure in one.table.measures]
+        (fit[-1].plates if fit else rest).append(plate)
+    return rest
+
+
+def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
+    """Draw the plots of a page.
+
+    Args:
+        records: as `load_records` returns them.
+        warn: called with a line for every plot that is not drawn.
+    """
+    drawn = images(records, warn, endings=("png",))
+    return [_plate(PurePath(file).stem, image) for file, image in drawn.items()]
+
+
+def _plate(name: str, image: bytes) -> Plate:
+    facts = PLOTS.entry(name).facts
+    width = int.from_bytes(image[16:20])  # in the header of a PNG
+    address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    return Plate(
+        name,
+        facts["caption"],
+        facts.get("measure", ""),
+        round(width / DPI * INCH),
+        address,
+    )
+
+
+def policy(style: str, script: str) -> str:
+    """Return what a page with this style and this script may do: nothing more."""
+    return (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+        f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _made(records: list[Record]) -> str:
+    """Return versions of the package, and the day of the last cell, if records say."""
+    made = {record.provenance.text("posenc_compare") for record in records}
+    versions = ", ".join(sorted(made - {""}))
+    last = max(record.provenance.text("started")[:10] for record in records)
+    return f"posenc-compare {versions}{f'; {last}' if last else ''}"
+
+
+def _asset(name: str) -> str:
+    return files(PACKAGE).joinpath(FOLDER, name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,0 +1,169 @@
+"""The records of a comparison as an object: tables, plots and a report of them."""
+
+import functools
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import pandas as pd
+from matplotlib.figure import Figure
+from tabulate import tabulate
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import Warn, load_records, sound
+from posenc_compare.records.record import Record
+from posenc_compare.records.selection import Selection
+from posenc_compare.records.store import Store
+from posenc_compare.registry import PLOTS
+from posenc_compare.show.about import coverage
+from posenc_compare.show.format import Table, as_markdown
+from posenc_compare.show.numbers import long_table
+from posenc_compare.show.report import write_report
+from posenc_compare.show.tables import display_tables, without_result
+from posenc_compare.validate import hint
+
+
+class Selected(TypedDict, total=False):
+    """The attributes of a `Selection`."""
+
+    schemes: str
+    measures: str
+    tasks: str
+    all_versions: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """Tables that show themselves: as text, and as Markdown in a notebook."""
+
+    parts: list[Table]
+
+    def __repr__(self) -> str:
+        """Return them as text of fixed width."""
+        return "\n\n".join(
+            "\n\n".join([part.title, _grid(part), *part.lines]) for part in self.parts
+        )
+
+    def _repr_markdown_(self) -> str:
+        return as_markdown(self.parts)
+
+
+def _grid(table: Table) -> str:
+    return tabulate(table.body, table.head, disable_numparse=True)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Results:
+    """The records of a comparison, and what can be shown of them.
+
+    Attributes:
+        records: one for each cell, with labels that tell settings apart.
+        folder: where they are.
+    """
+
+    records: list[Record]
+    folder: Path
+
+    @functools.cached_property
+    def frame(self) -> pd.DataFrame:
+        """Return a row per number; a record without numbers has one that says why."""
+        return long_table(self.records)
+
+    @property
+    def failed(self) -> list[Record]:
+        """Return the records of cells that failed or were lost."""
+        return [r for r in self.records if r.status in ("failed", "lost")]
+
+    def table(self, measure: str | None = None, task: str | None = None) -> Tables:
+        """Return the tables of all measures and tasks, or of one.
+
+        Raises:
+            ConfigError: if no record is of that measure or task.
+        """
+        records = self.records
+        for wanted, name in ((measure, "measure"), (task, "task")):
+            if wanted is not None:
+                known = sorted({getattr(r, name) for r in records} - {""})
+                records = [r for r in records if getattr(r, name) == wanted]
+                if not records:
+                    near = hint(wanted, known) or f"; there are {', '.join(known)}"
+                    raise ConfigError(f"no record is of {name} {wanted!r}{near}")
+        return Tables(display_tables(records) + without_result(records))
+
+    def plot(self, name: str) -> Figure:
+        """Draw one plot.
+
+        Args:
+            name: as the files of a run are called, such as `uniqueness`.
+
+        Raises:
+            ConfigError: if there is no such plot, or the records hold nothing for it.
+
+        Example:
+            >>> figure = load("results/ablations/375-steps").plot("extrapolation")
+            >>> figure.savefig("extrapolation.pdf")
+        """
+        figure = PLOTS.get(name)(self.records)
+        if figure is None:
+            raise ConfigError(
+                f"plot {name}: must have records that it can draw, and these hold none"
+            )
+        return figure
+
+    def report(self, path: str | Path) -> Path:
+        """Write one HTML file with tables, plots and provenance; return its path.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        write_report(self.records, self.folder.resolve().name, Path(path))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        """Return how many cells there are, and what became of them."""
+        return f"Results({coverage(self.records)})"
+
+    def _repr_markdown_(self) -> str:
+        return self.table()._repr_markdown_()
+
+
+def load(
+    folder: str | Path, *more: str | Path, **selected: Unpack[Selected]
+) -> Results:
+    """Return what folders of records hold; no scheme runs.
+
+    Args:
+        folder: of a run.
+        *more: other folders, which are read together with it.
+        **selected: schemes, measures, tasks and all_versions, as in `Selection`.
+
+    Raises:
+        ConfigError: if one holds no records, or none is of what is selected.
+        StoreError: if one cannot be read.
+
+    Example:
+        >>> load("results/language/8-heads", schemes="rope,alibi")
+        Results(12 of 12 cells ok)
+    """
+    folders = [Path(one) for one in (folder, *more)]
+    records = load_records(folders, selection=Selection(**selected))
+    return Results(records, folders[0])
+
+
+def results_of(
+    store: Store, keys: Iterable[str], warn: Warn = warnings.warn, *, arrays: bool
+) -> Results:
+    """Return the records of a store that have these keys.
+
+    Args:
+        store: where they are.
+        keys: of the records; those that are not there are passed over.
+        warn: called with a line for every record that is left out.
+        arrays: keep what plots alone need.
+    """
+    found = (r for key in keys if (r := store.read(key)) is not None)
+    records = label_settings(sound(found, warn, arrays=arrays), lambda line: None)
+    return Results(records, store.folder)

@@ -1,0 +1,174 @@
+"""The scorecard of a run: one row a scheme, with a verdict in words.
+
+A scheme holds its level if the 95 % interval of its change from L to 16 L lies below
+`MARGIN`, and loses if the interval lies above it. The interval is Student's t over
+paired seeds of one scheme. Intervals of different schemes are not adjusted for each
+other.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from posenc_compare.records.record import Record
+from posenc_compare.show.format import Table
+from posenc_compare.show.means import Mean, means_of
+from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.rounding import rounded_away
+
+MARGIN = 0.05  # bits per byte that count as no loss
+VERDICTS = ("holds", "loses", "unclear", "undefined", "one seed", "failed", "")
+HEAD = ("scheme", "unique", "shift", "added", "at L", "16 L", "change", "time", "level")
+WIDE = 19  # characters of a label
+NARROW = ("bfloat16", "float32")
+
+Numbers = Mapping[tuple[str, str, str], list[Mean]]
+"""Means of one scheme by measure, quantity and case, along the curve."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a row says.
+
+    Attributes:
+        texts: of the cells.
+        verdict: one of `VERDICTS`.
+        last: score at the longest test; infinite where there is none.
+        seeds: behind the change.
+    """
+
+    texts: tuple[str, ...]
+    verdict: str
+    last: float
+    seeds: int
+
+
+def scorecard(records: Iterable[Record]) -> Table | None:
+    """Return the scorecard of the trainings on language.
+
+    Schemes that hold their level come first; then the score at the longest test counts.
+
+    Args:
+        records: of a comparison.
+
+    Returns:
+        None if nothing was trained on language.
+    """
+    schemes: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
+    for mean in means_of(records):
+        if mean.task in ("", "language"):
+            place = (mean.measure, mean.quantity, mean.case)
+            schemes.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
+    curves = {name: _curve(found) for name, found in schemes.items()}
+    if not any(curves.values()):
+        return None
+    ends = [mean.x for curve in curves.values() for mean in curve]
+    longest, seconds = max(ends) / min(ends), _seconds(schemes.get("nope", {}))
+    cards = [
+        _card(name, found, curves[name], seconds) for name, found in schemes.items()
+    ]
+    cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
+    head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
+    most = max(card.seeds for card in cards)
+    few = [f"{c.texts[0]} ({c.seeds})" for c in cards if c.seeds < most]
+    lines = (*_LINES, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
+    return Table("Scorecard", head, [[*card.texts] for card in cards], lines=lines)
+
+
+_LINES = (
+    "unique: number of positions whose codes all differ in bfloat16",
+    "shift: linear in the code, none in the logits (relative), or the largest error",
+    "added: norm of the code, relative to that of the token",
+    "L: training length; scores in bits per byte; time: of a step, relative to nope",
+    f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
+    "  loses if above, unclear if across; undefined without a score at the end",
+)
+
+
+def _card(name: str, found: Numbers, curve: list[Mean], seconds: float) -> Card:
+    first, last = (curve[0], curve[-1]) if curve else (None, None)
+    change, verdict = _change(first, last)
+    if not curve and found.get(("extrapolation", "", "")):
+        verdict = "failed"
+    own = _seconds(found)
+    texts = (
+        name if len(name) <= WIDE else f"{name[: WIDE - 1]}…",
+        _unique(found),
+        _shift(found),
+        _adds(found),
+        f"{first.mean:.2f}" if first and first.values else "",
+        f"{last.mean:.2f}" if last and last.values else "",
+        change,
+        f"{own / seconds:.1f}" if own and seconds else "",
+        verdict,
+    )
+    score = last.mean if last and last.values else math.inf
+    return Card(texts, verdict, score, len(first.values) if first else 0)
+
+
+def _curve(found: Numbers) -> list[Mean]:
+    """Return the scores by test length."""
+    return sorted(
+        found.get(("extrapolation", "bits_per_byte", ""), []), key=lambda mean: mean.x
+    )
+
+
+def _change(first: Mean | None, last: Mean | None) -> tuple[str, str]:
+    """Return the change from the first to the last length, and what it amounts to."""
+    if first is None or last is None or not first.values:
+        return "", ""
+    if not last.values:
+        return "", "undefined"
+    if not (both := first.values.keys() & last.values.keys()):
+        return "", "undefined"
+    changes = [last.values[seed] - first.values[seed] for seed in both]
+    mean, width = sum(changes) / len(changes), half_width(changes)
+    if math.isnan(width):
+        return f"{mean:+.2f}", "one seed"
+    verdict = "unclear"
+    if mean + width < MARGIN:
+        verdict = "holds"
+    elif mean - width > MARGIN:
+        verdict = "loses"
+    return f"{mean:+.2f}±{width:.2f}", verdict
+
+
+def _unique(found: Numbers) -> str:
+    """Return up to how many positions every one has a code of its own."""
+    shares = found.get(("uniqueness", "distinct_share_in_bfloat16", ""), [])
+    whole = [mean.x for mean in shares if mean.values and mean.mean == 1]
+    if whole:
+        return f"{max(whole):g}"
+    some = [mean for mean in shares if mean.values]
+    return f"{some[0].mean * some[0].x:.0f}/{some[0].x:g}" if some else ""
+
+
+def _shift(found: Numbers) -> str:
+    """Return whether a shift is linear, or has no effect, or the largest error."""
+    for word, measure, quantity, case in (
+        ("linear", "shift_linearity", "linear_residual", ""),
+        ("relative", "shift_error", "shift_error", "plain"),
+    ):
+        known = [m for m in found.get((measure, quantity, case), []) if m.values]
+        if known:
+            worst = max(known, key=lambda mean: mean.mean)
+            return f"{worst.mean:.1g}" if _is_more(worst) else word
+    return ""
+
+
+def _is_more(mean: Mean) -> bool:
+    """Return whether a mean is more than rounding."""
+    values = [*mean.values.values()]
+    return any(values) and bool(rounded_away(values).any())
+
+
+def _adds(found: Numbers) -> str:
+    """Return the size of the code that is added to tokens of size 1."""
+    sizes = found.get(("perturbation", "relative_size", "N(0, 1)"), [])
+    known = [mean.mean for mean in sizes if mean.values]
+    return (f"{known[0]:.2f}" if known[0] else "0") if known else ""
+
+
+def _seconds(found: Numbers) -> float:
+    times = found.get(("cost", "step_seconds", ""), [])
+    return next((mean.mean for mean in times if mean.values), 0.0)

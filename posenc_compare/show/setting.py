@@ -1,0 +1,137 @@
+"""What all records of a table or a plot share, in words: for captions."""
+
+from collections.abc import Iterable
+
+from posenc_compare.records.record import Facts, Record
+from posenc_compare.records.sanitize import clean
+from posenc_compare.settings.canonical import Scalar
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.settings.table import TABLE
+
+STDLIB = "standard library"  # how the name of the default text ends
+SIZES = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate")
+OTHERS = ("weight_decay", "longest", "test_bytes")
+NETWORK = (
+    ("layers", "{} layers"),
+    ("width", "width {}"),
+    ("heads", "{} heads"),
+    ("length", "training length {}"),
+    ("steps", "{} steps"),
+    ("batch", "batches of {} sequences"),
+    ("learning_rate", "peak rate {}"),
+    ("split", "read on the {} documents"),
+)
+PROBE = (
+    ("width", "width {}"),
+    ("heads", "{} heads"),
+    ("positions", "{} positions"),
+    ("tokens", "sequences of {} tokens"),
+    ("dtype", "{}"),
+    ("grid", "grid {}"),
+)
+
+
+CHECKPOINT = (
+    ("model", "checkpoint {}"),
+    ("trained", "trained at {} tokens"),
+    ("dtype", "{}"),
+    ("split", "read on the {} documents"),
+)
+
+
+SEVERAL = "no order: scores are of several texts"
+
+
+def setting_line(records: Iterable[Record]) -> str:
+    """Return a sentence of the sizes that all records share; empty for none.
+
+    It reads like `Preset quick: 2 layers, width 128, ...; text: NAME`.
+    """
+    made = list(records)
+    trained = [record for record in made if record.task]
+    shared = shared_facts([record.spec.setting for record in trained or made])
+    read = bool(texts_of(made))
+    of_checkpoint = shared.get("kind") == "checkpoint"
+    names = NETWORK if trained else CHECKPOINT if of_checkpoint else PROBE
+    words = ", ".join(
+        form.format(clean(str(shared[name]), 40))
+        for name, form in names
+        if name in shared and shared[name] != "" and (name != "split" or read)
+    )
+    more = _unusual(shared) if trained else []
+    words = ", ".join(filter(None, [words, *more]))
+    texts = made if of_checkpoint else trained
+    text = shared_facts([record.corpus for record in texts]).get("name", "")
+    preset = preset_of(shared) if trained else ""
+    parts = [f"preset {preset}: {words}" if preset else words]
+    if text:
+        parts.append(f"text: {clean(str(text), 60)}")
+    line = "; ".join(part for part in parts if part)
+    return f"{line[:1].upper()}{line[1:]}." if line else ""
+
+
+def short_setting(records: Iterable[Record]) -> str:
+    """Return what all records share in few words, and the number of their seeds.
+
+    It reads like `preset quick, n = 3 seeds`, or lists sizes where no preset has them.
+    """
+    made = list(records)
+    shared = shared_facts([record.spec.setting for record in made])
+    preset = preset_of(shared)
+    words = ", ".join([f"preset {preset}", *_unusual(shared)])
+    words = words if preset else setting_line(made).removesuffix(".")
+    text = str(shared_facts([r.corpus for r in made if r.task]).get("name", ""))
+    if preset and text and not text.endswith(STDLIB):
+        words = f"{words}, text: {clean(text, 40)}"
+    n = seeds_of(made)
+    return f"{words[:1].lower()}{words[1:]}, {n}" if words else n
+
+
+def _unusual(shared: Facts) -> list[str]:
+    """Return words for the settings that are not the default."""
+    return [
+        one.metadata["caption"].format(clean(str(shared[name]), 40))
+        for name, one in TABLE.items()
+        if one.metadata["caption"] and shared.get(name, one.default) != one.default
+    ]
+
+
+def texts_of(records: Iterable[Record]) -> set[tuple[str, str]]:
+    """Return what records were tested on: the hash of a text, and which documents."""
+    return {
+        (str(sha256), str(record.spec.setting.get("split", "")))
+        for record in records
+        if (sha256 := record.spec.setting.get("corpus_sha256"))
+    }
+
+
+def seeds_of(records: Iterable[Record]) -> str:
+    """Return how many seeds each scheme has, such as `n = 3 seeds`."""
+    seeds: dict[tuple[str, str], set[int]] = {}
+    for one in records:
+        seeds.setdefault((one.label, one.task), set()).add(one.spec.seed)
+    counts = sorted({len(found) for found in seeds.values()})
+    n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    return f"n = {n} seed{'' if counts == [1] else 's'}"
+
+
+def preset_of(setting: Facts) -> str:
+    """Return the name of the preset that has all sizes of a training, or nothing."""
+    for name, preset in PRESETS.items():
+        wanted = {size: getattr(preset.training, size) for size in (*SIZES, *OTHERS)}
+        if wanted.items() <= setting.items():
+            return name
+    return ""
+
+
+def shared_facts(parts: list[Facts]) -> Facts:
+    """Return the facts that all parts have with the same value."""
+    if not parts:
+        return {}
+    first, *others = parts
+    absent: Scalar = None
+    return {
+        name: value
+        for name, value in first.items()
+        if all(name in one and one.get(name, absent) == value for one in others)
+    }

@@ -1,0 +1,30 @@
+"""Counting: how often has this symbol come?"""
+
+import numpy as np
+
+from posenc_compare.tasks.drawn import Drawn, Sequence
+from posenc_compare.tasks.task import register_task
+
+SYMBOLS, MODULUS = 4, 8
+
+
+@register_task(
+    "counting",
+    vocabulary=12,
+    score="accuracy",
+    chance=0.125,
+    length=32,
+    steps=1500,
+    batch=32,
+    learning_rate=2e-3,
+)
+class Counting(Drawn):
+    """Say after each of four symbols how often it has come so far, modulo eight."""
+
+    def sequence(
+        self, length: int, rng: np.random.Generator, *, largest: bool
+    ) -> Sequence:
+        symbols = rng.integers(SYMBOLS, size=length)
+        came = np.cumsum(symbols[:, None] == np.arange(SYMBOLS), axis=0)
+        counts = came[np.arange(length), symbols]
+        return Sequence(symbols + MODULUS, counts % MODULUS, np.ones(length))

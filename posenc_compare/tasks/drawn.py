@@ -1,0 +1,103 @@
+"""Tasks whose sequences are drawn at random: training and tests never share a stream.
+
+A sequence is as many tokens as the network reads, with a target at each place and
+whether that place counts. In training its size is drawn too, up to what the training
+length holds; in a test it is the largest that the test length holds.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc_compare.settings.seeds import stream_seed
+from posenc_compare.tasks.task import Batch, Task
+
+PAD = 0
+"""What follows a sequence that is shorter than the network reads; it never counts."""
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One sequence of a task.
+
+    Attributes:
+        tokens: that are read.
+        targets: what is to be said at each place.
+        counts: whether each place counts.
+    """
+
+    tokens: np.ndarray
+    targets: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def spoken(cls, text: np.ndarray, first: int) -> Self:
+        """Return the sequence in which each token of a text is foreseen.
+
+        Args:
+            text: `(length + 1,)`.
+            first: the first token of it that counts; a whole number, or a mask of all.
+        """
+        counts = np.arange(1, len(text)) >= first
+        return cls(text[:-1], text[1:], counts)
+
+
+class Drawn(Task):
+    """A task whose sequences are independent draws."""
+
+    @abstractmethod
+    def sequence(
+        self, length: int, rng: np.random.Generator, *, largest: bool
+    ) -> Sequence:
+        """Return a sequence of at most so many tokens.
+
+        Args:
+            length: what the network reads.
+            rng: decides all that is random.
+            largest: whether it must be as large as fits; else its size is drawn.
+        """
+
+    def batch(self, step: int, seed: int) -> Batch:
+        setting = self.setting
+        rng = np.random.default_rng(stream_seed(setting.task, "train", seed, step))
+        return self._batch(setting.batch, setting.length, rng, largest=False)
+
+    def test(self, length: int) -> Batch:
+        return self.tests(length, self.setting.split)
+
+    def tests(self, length: int, purpose: str) -> Batch:
+        """Return the test sequences of a length, as many as the setting has tokens."""
+        setting = self.setting
+        rng = np.random.default_rng(stream_seed(setting.task, purpose, length))
+        count = max(1, setting.test_bytes // length)
+        return self._batch(count, length, rng, largest=True)
+
+    def floors(self, length: int) -> dict[str, Tensor]:
+        """Return the score of the one token that is right most often."""
+        batch = self.test(length)
+        assert batch.weights is not None
+        common = torch.mode(batch.targets[batch.weights > 0]).values
+        return {"constant": (batch.targets == common).float()}
+
+    def _batch(
+        self, count: int, length: int, rng: np.random.Generator, *, largest: bool
+    ) -> Batch:
+        shape = (count, length)
+        tokens, targets = np.full(shape, PAD), np.full(shape, PAD)
+        counts = np.zeros(shape, dtype=np.float32)
+        for row in range(count):
+            one = self.sequence(length, rng, largest=largest)
+            filled = slice(len(one.tokens))
+            tokens[row, filled] = one.tokens
+            targets[row, filled] = one.targets
+            counts[row, filled] = one.counts
+        return Batch(*map(torch.from_numpy, (tokens, targets, counts)))
+
+
+def size(largest: int, rng: np.random.Generator, *, fixed: bool, least: int = 1) -> int:
+    """Return the largest size, or one drawn from the least to the largest."""
+    return largest if fixed else int(rng.integers(min(least, largest), largest + 1))

@@ -1,0 +1,142 @@
+"""What a task is: what a network is trained on, and what it is tested by.
+
+A task states its facts in its decorator, and gives batches that are pure
+functions of step and seed, so that every scheme sees the same tokens in the same order.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.registry import TASKS
+from posenc_compare.settings.training import Training
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of tokens, and the token to be predicted at each place.
+
+    Attributes:
+        tokens: `(sequence, length)` int64, below the task's vocabulary.
+        targets: `(sequence, length)` int64.
+        weights: `(sequence, length)` floating point, how much each place counts; None
+            if all count alike.
+        positions: `(length,)` int64, or `(length, axes)` of a task of several axes;
+            None if they count the places.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    weights: Tensor | None = None
+    positions: Tensor | None = None
+
+    def positions_for(self, axes: int) -> Tensor:
+        """Return the positions that a scheme of so many axes reads.
+
+        A scheme of one axis counts the places of a task of several.
+        """
+        if self.positions is None or self.positions.dim() > axes:
+            return torch.arange(self.tokens.shape[1])
+        return self.positions
+
+
+class Task(ABC):
+    """What a network is trained on and tested by.
+
+    Args:
+        setting: batch size, lengths and amount of testing.
+
+    Attributes:
+        documents: which document each test sequence of the longest length is from;
+            empty if all are independent.
+    """
+
+    documents: Sequence[int] = ()
+
+    def __init__(self, setting: Training) -> None:
+        self.setting = setting
+
+    @abstractmethod
+    def batch(self, step: int, seed: int) -> Batch:
+        """Return the training batch of a step, of the setting's batch and length."""
+
+    @abstractmethod
+    def test(self, length: int) -> Batch:
+        """Return the test sequences of a length; none of them was trained on."""
+
+    def variations(self, length: int) -> dict[str, Batch]:
+        """Return other tests of a length by their names, such as a harder one."""
+        return {}
+
+    def sliding(self, context: int, stride: int) -> Batch | None:
+        """Return windows that slide over the longest test sequences, if that can be.
+
+        Every token beyond the training length counts once, in the order of the
+        sequences; it is among the last `stride` of a window of `context` tokens.
+        """
+        return None
+
+    def floors(self, length: int) -> dict[str, Tensor]:
+        """Return the scores of simple models on the test sequences, by their names.
+
+        Returns:
+            `(sequence, length)` each.
+        """
+        return {}
+
+
+T = TypeVar("T", bound=type[Task])
+
+
+def register_task(
+    name: str,
+    *,
+    vocabulary: int,
+    score: str,
+    chance: float,
+    corpus: bool = False,
+    needs_file: bool = False,
+    axes: int = 1,
+    **sizes: float,
+) -> Callable[[T], T]:
+    """File a task class under a name and return it unchanged.
+
+    Args:
+        name: what users type; lower case.
+        vocabulary: number of different tokens.
+        score: what tests report, bits_per_byte or accuracy; the quantity of that name
+            says which direction is better.
+        chance: the score of a uniform guess.
+        corpus: whether it reads the corpus of the setting.
+        needs_file: whether it reads the corpus, which must be the user's.
+        axes: of its positions; schemes of one axis count the places.
+        **sizes: length, steps, batch and learning_rate that it is trained with in
+            presets that are for claims, in place of those of the preset.
+
+    Raises:
+        ConfigError: if the score is unknown, or the name is taken or not valid.
+    """
+
+    def file(task: T) -> T:
+        if not (isinstance(task, type) and issubclass(task, Task)):
+            raise ConfigError(
+                f"task {name!r}: must be a class derived from Task, got {task!r}"
+            )
+        facts = {
+            "vocabulary": vocabulary,
+            "score": score,
+            "chance": chance,
+            "corpus": corpus,
+            "needs_file": needs_file,
+            "axes": axes,
+            **sizes,
+        }
+        TASKS.add(name, task, task, facts)
+        return task
+
+    return file

@@ -1,0 +1,232 @@
+"""A small pre-norm decoder, the same for every scheme.
+
+Weights start from a generator of their own, separate from the scheme's parameters,
+so that the same seed gives every scheme the same initial network.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from posenc_compare.attention import Session
+from posenc_compare.schemes import Geometry, Scheme, Variant, check_axes
+from posenc_compare.settings.seeds import stream_seed
+from posenc_compare.settings.setting import Convolution, Norm
+from posenc_compare.train.convolution import CONVOLUTIONS, Still
+
+BYTES = 256
+NORMS: dict[Norm, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+class Layer(nn.Module):
+    """Pre-norm attention and a two-layer perceptron, each added to its input.
+
+    Queries start as large as the scheme's paper has them: T5, which does not divide
+    by sqrt(head_dim), starts them smaller by that factor.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        scheme: Scheme,
+        heads: int,
+        norm: Norm,
+        convolution: Convolution,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query_gain = scheme.query_init_gain(width // heads)
+        self.attention_norm = NORMS[norm](width)
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.mlp_norm = NORMS[norm](width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+        self.convolution = CONVOLUTIONS[convolution](width, heads)
+
+    def forward(
+        self, x: Tensor, session: Session, layer: int, first: int = 0
+    ) -> Tensor:
+        """Return `(batch, seq - first, width)`, with this layer's part added to `x`.
+
+        Args:
+            x: `(batch, seq, width)`.
+            session: of the forward pass.
+            layer: its number.
+            first: the place from which on the result is wanted.
+        """
+        q, k, v, seen = self.projected(x)
+        near = max(0, first - self.convolution.reach)
+        q = q if self.query_gain == 1 else q * self.query_gain
+        read = session.attend(layer, q, k, v, x=seen)
+        read = rearrange(read[:, :, near:], "b head seq d -> b seq (head d)")
+        x = x[:, near:] + self.out(read)
+        hidden = self.up(self.convolution.read(self.mlp_norm(x)))
+        x = x + self.down(F.gelu(self.convolution.hidden(hidden)))
+        return x[:, first - near :]
+
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, and what they are projections of.
+
+        Args:
+            x: `(batch, seq, width)`.
+
+        Returns:
+            Three of `(batch, heads, seq, head_dim)`, and `(batch, seq, width)`.
+        """
+        seen = self.convolution.attended(self.attention_norm(x))
+        made = self.convolution.projected(
+            self.query(seen), self.key(seen), self.value(seen), seen
+        )
+        q, k, v = (
+            rearrange(part, "b seq (head d) -> b head seq d", head=self.heads)
+            for part in made
+        )
+        return q, k, v, seen
+
+
+class Decoder(nn.Module):
+    """A language model with tied input and output embeddings.
+
+    Args:
+        variant: the positional scheme.
+        layers: number of layers.
+        geometry: width, heads and training length.
+        seed: of the initial weights.
+        vocabulary: number of different tokens.
+        norm: LayerNorm or RMSNorm.
+        convolution: in every layer.
+        axes: that positions may have; a scheme of one axis is always welcome.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        layers: int,
+        geometry: Geometry,
+        seed: int,
+        vocabulary: int = BYTES,
+        norm: Norm = "layer",
+        convolution: Convolution = "none",
+        axes: int = 1,
+    ) -> None:
+        super().__init__()
+        width = geometry.model_dim
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream_seed("scheme", seed))
+            schemes = [variant.build(replace(geometry, layers=layers))]
+            if schemes[0].facts.axes != 1:
+                check_axes(schemes[0], axes)
+            if schemes[0].facts.per_layer:
+                schemes += [
+                    variant.build(replace(geometry, layer=layer, layers=layers))
+                    for layer in range(1, layers)
+                ]
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.own: Sequence[Scheme] = schemes
+        self.schemes = nn.ModuleList(schemes)
+        self.reading: Sequence[Scheme] = schemes
+        self.layers = nn.ModuleList(
+            Layer(width, schemes[i % len(schemes)], geometry.heads, norm, convolution)
+            for i in range(layers)
+        )
+        self.final_norm = NORMS[norm](width)
+        self._initialise(seed)
+
+    @property
+    def axes(self) -> int:
+        """Return how many coordinates a position has."""
+        return self.own[0].facts.axes
+
+    def drop_schemes(self) -> None:
+        """Go on without positions, for good: `nope` takes the place of every scheme.
+
+        Where a scheme has another `scale` than `nope`, queries take it over. What it
+        multiplies at other doors, as the temperature of YaRN, goes with it.
+        """
+        nope = Variant("nope")
+        dropped = [nope.build(scheme.geometry) for scheme in self.own]
+        for number, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            before, after = (
+                schemes[number % len(schemes)].scale(
+                    layer.query.out_features // layer.heads
+                )
+                for schemes in (self.own, dropped)
+            )
+            layer.query_gain *= before / after
+        self.own = self.reading = dropped
+
+    @contextmanager
+    def use_schemes(self, schemes: Sequence[Scheme]) -> Iterator[None]:
+        """Use others in place of `schemes`, one for one, with the weights as they are.
+
+        The first of them also acts before the first layer.
+        """
+        self.reading = schemes
+        try:
+            yield
+        finally:
+            self.reading = self.own
+
+    def _initialise(self, seed: int) -> None:
+        """Draw the weights, as `docs/training.md` explains.
+
+        Token vectors start at one per channel, so that no code drowns them and they
+        drown none.
+        """
+        generator = torch.Generator().manual_seed(stream_seed("weights", seed))
+        others = torch.Generator().manual_seed(stream_seed("convolution", seed))
+        width = self.embedding.embedding_dim
+        nn.init.normal_(self.embedding.weight, 0, width**-0.5, generator)
+        for layer in self.layers:
+            for name, part in layer.named_children():
+                if isinstance(part, Still):
+                    part.start(others)
+                if isinstance(part, nn.Linear):
+                    std = part.in_features**-0.5
+                    if name in ("out", "down"):
+                        std *= (2 * len(self.layers)) ** -0.5
+                    nn.init.normal_(part.weight, 0, std, generator)
+                    if part.bias is not None:
+                        nn.init.zeros_(part.bias)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        generator: torch.Generator | None = None,
+        first: int = 0,
+    ) -> Tensor:
+        """Return logits of the token at each place.
+
+        Args:
+            tokens: `(batch, seq)` int64.
+            positions: `(seq,)` int64, or `(seq, axes)`.
+            generator: of position ids, where the scheme draws them.
+            first: the place from which on logits are wanted. In the last layer the
+                places before it take part in attention alone.
+
+        Returns:
+            `(batch, seq - first, vocabulary)`.
+        """
+        session = Session(
+            self.reading, positions, generator=generator, batch=len(tokens)
+        )
+        x = session.embed(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
+        last = len(self.layers) - 1
+        for number, layer in enumerate(self.layers):
+            x = layer(x, session, number, first if number == last else 0)
+        return F.linear(self.final_norm(x), self.embedding.weight)
+
+
+def ids_of(*purpose: str | int) -> torch.Generator:
+    """Return the generator of random position ids for one forward pass."""
+    return torch.Generator().manual_seed(stream_seed("positions", *purpose))

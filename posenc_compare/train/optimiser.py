@@ -1,0 +1,98 @@
+"""What the optimiser does with each parameter: its learning rate and its decay.
+
+A step of Adam moves every number by about the rate. A matrix of the network multiplies
+as many channels as a token has, so it moves its output by the sum of so many steps. A
+scheme's table is added to tokens or logits as it is, and its layers multiply a few
+numbers made of positions. So there is one rule for a scheme's parameters, by what they
+act on: those that multiply token vectors get the rate, as the network's matrices do;
+all others get the rate times sqrt(width), by which token vectors move as well, as their
+rows are multiplied by sqrt(width). The rule asks what a parameter does, not which layer
+it is part of. No parameter of a scheme is decayed: no paper of theirs decays one.
+"""
+
+import copy
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from posenc_compare.schemes import Scheme
+from posenc_compare.train.decoder import Decoder
+
+Target = Literal["activations", "tokens or logits"]
+TOKENS = 4  # in the sequence that a scheme is asked with
+
+
+def acts_on(scheme: Scheme) -> dict[nn.Parameter, Target]:
+    """Return what each trained parameter of a scheme acts on.
+
+    A parameter multiplies token vectors if numbers of it that have an effect on what
+    `embed` or `token_state` returns have none once the token vectors are zero.
+    """
+    parameters = [p for p in scheme.parameters() if p.requires_grad]
+    if not parameters:
+        return {}
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(1, TOKENS, scheme.geometry.model_dim, generator=draw)
+    x = x.to(parameters[0])
+    twin = copy.deepcopy(scheme)  # what a scheme counts is its own
+    felt, left = _felt(twin, x), _felt(twin, torch.zeros_like(x))
+    found = zip(parameters, felt, left, strict=True)
+    return {
+        parameter: "activations" if (felt & ~left).any() else "tokens or logits"
+        for parameter, felt, left in found
+    }
+
+
+def _felt(scheme: Scheme, x: Tensor) -> list[Tensor]:
+    """Return which numbers of each trained parameter change tokens or their state."""
+    parameters = [p for p in scheme.parameters() if p.requires_grad]
+    positions = torch.arange(TOKENS, device=x.device)
+    made = [scheme.embed(x, positions), scheme.token_state(x)]
+    total = sum(
+        (
+            part.square().sum() + part.sum()
+            for part in made
+            if part is not None and part.requires_grad
+        ),
+        start=torch.zeros((), device=x.device),
+    )
+    if not total.requires_grad:
+        return [torch.zeros_like(p, dtype=torch.bool) for p in parameters]
+    gradients = torch.autograd.grad(
+        total, parameters, allow_unused=True, materialize_grads=True
+    )
+    return [gradient != 0 for gradient in gradients]
+
+
+def groups(
+    model: Decoder, weight_decay: float, scheme_rate: float
+) -> list[dict[str, object]]:
+    """Return AdamW's groups; `rate` of each multiplies the learning rate.
+
+    Args:
+        model: the decoder.
+        weight_decay: of the network's matrices.
+        scheme_rate: of all parameters of schemes, if it is not 0.
+    """
+    raised = model.embedding.embedding_dim**0.5
+    rates = {
+        parameter: scheme_rate or (1.0 if target == "activations" else raised)
+        for scheme in model.own
+        for parameter, target in acts_on(scheme).items()
+    }
+    network = [p for p in model.parameters() if p.requires_grad and p not in rates]
+    matrices = [p for p in network if p.dim() > 1]
+    vectors = [p for p in network if p.dim() < 2]
+    return [
+        {"params": matrices, "weight_decay": weight_decay, "rate": 1.0},
+        {"params": vectors, "weight_decay": 0.0, "rate": 1.0},
+        *(
+            {
+                "params": [p for p, own in rates.items() if own == rate],
+                "weight_decay": 0.0,
+                "rate": rate,
+            }
+            for rate in sorted(set(rates.values()))
+        ),
+    ]

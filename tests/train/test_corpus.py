@@ -1,0 +1,191 @@
+"""The corpus: real bytes, split by document, drawn without state."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_compare.errors import ConfigError, CorpusError
+from posenc_compare.tasks.corpus import Corpus, load_corpus
+from posenc_compare.tasks.pinned import OF, other_text
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for i in range(20):
+        text = f"document {i}: " + "".join(chr(97 + (i * j) % 26) for j in range(900))
+        (tmp_path / f"{i}.txt").write_text(text)
+    return tmp_path
+
+
+def test_standard_library_is_large_and_named_with_its_version() -> None:
+    corpus = load_corpus("stdlib")
+    assert len(corpus.train) > 5_000_000
+    assert corpus.name.startswith("Python 3.")
+    assert len(corpus.sha256) == 64
+
+
+def test_documents_are_either_trained_on_or_held_out(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    trained = bytes(corpus.train.tolist())
+    total = sum(path.stat().st_size for path in folder.iterdir())
+    for held_out in (corpus.validation, corpus.test):
+        assert len(held_out) >= 2
+        for document in held_out:
+            assert document not in trained
+        assert 0.1 <= sum(map(len, held_out)) / total < 0.2
+    assert not set(corpus.validation) & set(corpus.test)
+
+
+def test_split_and_hash_do_not_depend_on_file_names(folder: Path) -> None:
+    before = load_corpus(str(folder))
+    names = sorted(folder.iterdir())
+    # Reversing the names reverses the order of reading.
+    for i, path in enumerate(names):
+        path.rename(folder / f"z{len(names) - i:02}.md")
+    load_corpus.cache_clear()
+    after = load_corpus(str(folder))
+    assert set(before.validation) == set(after.validation)
+    assert set(before.test) == set(after.test)
+
+
+def test_a_text_to_test_on_leaves_the_rest_to_train_on(folder, tmp_path) -> None:
+    apart = tmp_path.parent / f"{tmp_path.name}-apart"
+    apart.mkdir()
+    (apart / "last.txt").write_text("the last book")
+    corpus = load_corpus(str(folder), str(apart))
+    assert corpus.test == (b"the last book",)
+    texts = {path.read_bytes() for path in folder.iterdir()}
+    trained = set(corpus.train.tobytes().split(b"\0"))
+    assert trained | set(corpus.validation) == texts
+    assert not trained & set(corpus.validation)
+    assert corpus.name == f"{folder.name}, tested on {apart.name}"
+    hashes = {corpus.sha256, load_corpus(str(folder)).sha256}
+    (apart / "last.txt").write_text("another book")
+    load_corpus.cache_clear()
+    assert len(hashes | {load_corpus(str(folder), str(apart)).sha256}) == 3
+
+
+def test_texts_to_train_and_to_test_on_share_no_document(folder: Path) -> None:
+    with pytest.raises(CorpusError, match=r"must share no document with .*, got 3.txt"):
+        load_corpus(str(folder), str(folder / "3.txt"))
+
+
+def test_of_one_file_the_end_is_for_choosing_where_the_test_is_another(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "one").write_bytes(bytes(range(200)) * 10)
+    (tmp_path / "two").write_bytes(b"other")
+    corpus = load_corpus(str(tmp_path / "one"), str(tmp_path / "two"))
+    parts = [corpus.train.tobytes(), *corpus.validation]
+    assert b"".join(parts) == (tmp_path / "one").read_bytes()
+    assert [len(part) for part in parts] == [1800, 200]
+
+
+def test_batches_are_a_function_of_seed_and_step(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    one = corpus.batch(4, 16, seed=3, step=7)
+    assert np.array_equal(one, corpus.batch(4, 16, seed=3, step=7))
+    assert not np.array_equal(one, corpus.batch(4, 16, seed=3, step=8))
+    assert not np.array_equal(one, corpus.batch(4, 16, seed=4, step=7))
+    trained = bytes(corpus.train.tolist())
+    assert one.shape == (4, 17)
+    assert all(bytes(row.tolist()) in trained for row in one)
+
+
+def test_test_windows_lie_in_one_held_out_document_each(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    windows = corpus.windows("test", 64, 640)[0]
+    assert windows.shape == (10, 65)
+    for window in windows:
+        assert any(bytes(window.tolist()) in text for text in corpus.test)
+    assert len({bytes(window.tolist()) for window in windows}) == 10
+
+
+def test_windows_share_out_a_document_to_its_last_byte() -> None:
+    documents = (bytes(range(3 * 16 + 1)), bytes(range(100, 100 + 2 * 16 + 1)))
+    corpus = Corpus("made", "0", {}, np.zeros(1, np.uint8), (), documents)
+    windows = corpus.windows("test", 16, 5 * 16)[0]
+    starts = [0, 16, 32, 100, 116]
+    wanted = [list(range(start, start + 17)) for start in starts]
+    assert windows.tolist() == wanted
+    with pytest.raises(ConfigError, match="must hold out 6 windows of 17 bytes"):
+        corpus.windows("test", 16, 6 * 16)
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2])
+def test_a_batch_may_begin_at_every_byte_that_has_a_whole_window(spare: int) -> None:
+    corpus = Corpus("made", "0", {}, np.arange(17 + spare, dtype=np.uint8), (), ())
+    batch = corpus.batch(64, 16, seed=0, step=0)
+    assert set(batch[:, 0].tolist()) == set(range(spare + 1))
+    assert (batch == batch[:, :1] + np.arange(17)).all()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "at least one byte"), (b"abc" * 30, "must hold out")],
+)
+def test_too_small_a_corpus_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "small.txt"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_corpus(str(path)).windows("test", 64, 640)
+
+
+def test_copies_of_a_held_out_document_are_not_trained_on(folder: Path) -> None:
+    whole = load_corpus(str(folder))
+    for number, copied in enumerate((whole.test[-1], whole.validation[-1])):
+        for i in range(2):  # so many that they do not all fit into the held-out tenth
+            (folder / f"copy{number}{i}.txt").write_bytes(copied)
+    load_corpus.cache_clear()
+    corpus = load_corpus(str(folder))
+    trained = bytes(corpus.train.tolist())
+    assert not any(text in trained for text in corpus.validation + corpus.test)
+    assert not set(corpus.validation) & set(corpus.test)
+
+
+def test_a_missing_corpus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must be a file or a folder"):
+        load_corpus(str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="got an empty name"):
+        load_corpus("")
+
+
+def test_settings_are_chosen_on_other_windows_than_those_of_tests(folder: Path) -> None:
+    corpus = load_corpus(str(folder))
+    found = [
+        (corpus.test, corpus.windows("test", 64, 640)),
+        (corpus.validation, corpus.windows("validation", 64, 640)),
+    ]
+    for documents, (windows, numbers) in found:
+        assert len(set(numbers)) > 1
+        for window, number in zip(windows, numbers, strict=True):
+            assert bytes(window.tolist()) in documents[number]
+
+
+def test_the_default_corpus_is_pinned_by_the_hashes_of_its_files() -> None:
+    corpus = load_corpus("stdlib")
+    if not corpus.name.startswith(OF):
+        assert other_text(corpus)
+        return
+    assert other_text(corpus) == []
+    files = {**corpus.files, "abc.py": "0" * 64, "new.py": "1" * 64}
+    del files["ast.py"]
+    (line,) = other_text(replace(corpus, files=files))
+    assert f"3 of {len(files) + 1} files differ, such as abc.py" in line
+
+
+def test_the_default_corpus_has_no_file_that_each_build_writes() -> None:
+    assert not [name for name in load_corpus("stdlib").files if "_sysconfig" in name]
+
+
+def test_an_error_names_the_corpus_that_is_at_fault(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_bytes(b"a text to train on")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(CorpusError, match=r"^test corpus '.*empty.txt': must hold"):
+        load_corpus(str(tmp_path / "book.txt"), str(tmp_path / "empty.txt"))
+    with pytest.raises(CorpusError, match=r"^corpus '.*empty.txt': must hold"):
+        load_corpus(str(tmp_path / "empty.txt"), str(tmp_path / "book.txt"))

@@ -1,0 +1,387 @@
+"""Tasks: what they ask, and what a perfect, a constant and a random answer score."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import CorpusError
+from posenc_compare.registry import TASKS
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.scan import WORDS as SCAN_WORDS
+from posenc_compare.tasks.scan import Scan
+from posenc_compare.tasks.task import Batch, Task
+from posenc_compare.train.evaluation import by_place, exact_match
+
+SCORED = [name for name in TASKS.select("accuracy") if name != "scan"]
+WITHOUT_FILE = pytest.mark.parametrize("name", SCORED)
+LENGTH = 16
+
+
+def task_of(name: str, **more: object) -> Task:
+    sizes = {"length": LENGTH, "longest": 4, "batch": 64, "test_bytes": 1 << 14}
+    return TASKS.get(name)(Training(task=name, **{**sizes, **more}))
+
+
+def score(said: Tensor, batch: Batch) -> float:
+    """Return the accuracy of what is said at every place."""
+    return float(by_place((said == batch.targets).float(), batch).mean())
+
+
+def counting(batch: Batch) -> Tensor:
+    assert batch.weights is not None
+    return batch.weights > 0
+
+
+@WITHOUT_FILE
+def test_tokens_targets_and_weights_are_in_range(name: str) -> None:
+    task, facts = task_of(name), TASKS.entry(name).facts
+    for batch in (task.batch(0, 0), task.test(LENGTH), task.test(4 * LENGTH)):
+        assert batch.tokens.shape == batch.targets.shape
+        for tokens in (batch.tokens, batch.targets):
+            assert tokens.dtype == torch.int64
+            assert tokens.min() >= 0
+            assert tokens.max() < facts["vocabulary"]
+        assert counting(batch).any(dim=1).all()  # every sequence asks something
+    assert task.test(4 * LENGTH).tokens.shape[1] == 4 * LENGTH
+    assert task.batch(0, 0).tokens.shape == (64, LENGTH)
+
+
+@WITHOUT_FILE
+def test_sequences_depend_on_seed_and_step_alone(name: str) -> None:
+    first, again, later, other = (
+        task_of(name).batch(step, seed)
+        for step, seed in ((0, 0), (0, 0), (1, 0), (0, 1))
+    )
+    assert first.tokens.equal(again.tokens)
+    assert first.targets.equal(again.targets)
+    assert not first.tokens.equal(later.tokens)
+    assert not first.tokens.equal(other.tokens)
+    test, checked = (
+        task_of(name, split=s).test(LENGTH) for s in ("test", "validation")
+    )
+    assert not test.tokens.equal(checked.tokens)
+    assert test.tokens.equal(task_of(name).test(LENGTH).tokens)
+
+
+@WITHOUT_FILE
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_perfect_answer_has_everything(name: str, times: int) -> None:
+    batch = task_of(name).test(times * LENGTH)
+    perfect = torch.tensor(SOLVERS[name](batch))
+    # Far nearer than one wrong token would be; a sum of shares is 1 up to rounding.
+    assert score(perfect, batch) == pytest.approx(1, abs=1e-9)
+    assert exact_match((perfect == batch.targets).float(), batch) == 1
+    wrong = torch.where(torch.arange(len(perfect))[:, None] % 2 == 0, perfect, -1)
+    assert exact_match((wrong == batch.targets).float(), batch) == pytest.approx(
+        0.5, abs=0.01
+    )
+
+
+@WITHOUT_FILE
+def test_a_random_answer_has_no_more_than_chance(name: str) -> None:
+    batch, chance = task_of(name).test(LENGTH), TASKS.entry(name).facts["chance"]
+    asked = batch.targets[counting(batch)]
+    answers = asked.unique()
+    assert 1 / len(answers) == pytest.approx(chance, abs=0.001)
+    draws = torch.randint(
+        len(answers), batch.targets.shape, generator=torch.Generator().manual_seed(0)
+    )
+    # Four standard errors of that many draws.
+    error = 4 * (chance * (1 - chance) / len(asked)) ** 0.5
+    assert score(answers[draws], batch) == pytest.approx(chance, abs=error)
+
+
+@WITHOUT_FILE
+def test_the_floor_is_the_best_constant(name: str) -> None:
+    task = task_of(name)
+    batch = task.test(LENGTH)
+    floor = float(by_place(task.floors(LENGTH)["constant"], batch).mean())
+    best = max(
+        score(torch.full_like(batch.targets, token), batch)
+        for token in range(TASKS.entry(name).facts["vocabulary"])
+    )
+    assert floor == best
+    assert floor < 0.75  # a constant does not solve it
+
+
+@WITHOUT_FILE
+def test_training_holds_shorter_sequences_and_tests_the_longest(name: str) -> None:
+    task = task_of(name)
+    trained, tested = (
+        counting(b).sum(dim=1) for b in (task.batch(0, 0), task.test(LENGTH))
+    )
+    assert tested.float().mean() >= trained.float().mean() - 1.5
+
+
+# --- what single tasks promise -------------------------------------------------------
+
+
+def test_flip_flop_tests_sparse_and_dense_writing() -> None:
+    task = task_of("flip_flop")
+    tests = {"": task.test(64), **task.variations(64)}
+    assert set(tests) == {"", "sparse", "dense"}
+    ignored = {
+        name: float((batch.tokens[:, :-1:2] == 1).double().mean())
+        for name, batch in tests.items()
+    }
+    # Of 32 instructions the first writes and the last reads.
+    for name, share in {"": 0.8, "sparse": 0.98, "dense": 0.1}.items():
+        assert ignored[name] == pytest.approx(share * 30 / 32, abs=0.01)
+    for batch in tests.values():
+        said = torch.tensor(SOLVERS["flip_flop"](batch))
+        assert score(said, batch) == pytest.approx(1, abs=1e-9)
+
+
+def test_a_grid_of_several_shapes_places_its_cells() -> None:
+    task = task_of("grid_lookup", length=32)
+    shapes = set()
+    for step in range(4):
+        positions = task.batch(step, 0).positions
+        assert positions is not None
+        rows, columns = (positions.max(dim=0).values + 1).tolist()
+        assert rows * columns == 32
+        assert len(positions.unique(dim=0)) == 32
+        shapes.add((rows, columns))
+    assert shapes == {(8, 4), (4, 8)}
+    batch = task.test(64)
+    assert batch.positions is not None
+    assert batch.positions_for(2).equal(batch.positions)
+    assert batch.positions_for(1).equal(torch.arange(64))
+
+
+def test_the_difficulty_of_recurrence_does_not_grow() -> None:
+    batch = task_of("recurrence").test(4 * LENGTH)
+    assert counting(batch).sum(dim=1).eq(4 * LENGTH - 4).all()
+
+
+SCAN = """IN: jump twice OUT: I_JUMP I_JUMP
+IN: walk OUT: I_WALK
+IN: turn left thrice OUT: I_TURN_LEFT I_TURN_LEFT I_TURN_LEFT
+IN: look around right OUT: {around}
+"""
+
+
+@pytest.fixture
+def scan_file(tmp_path):
+    around = " ".join(["I_TURN_RIGHT", "I_LOOK"] * 4)
+    lines = [
+        f"IN: {verb} and {other} {times} OUT: {a}{f' {b}' * n}"
+        for verb, a in (("jump", "I_JUMP"), ("walk", "I_WALK"), ("run", "I_RUN"))
+        for other, b in (("look", "I_LOOK"), ("walk", "I_WALK"), ("jump", "I_JUMP"))
+        for times, n in (("twice", 2), ("thrice", 3))
+    ]
+    long = [line.replace("twice", "twice twice " * n) for line in lines for n in (1, 2)]
+    path = tmp_path / "tasks.txt"
+    path.write_text(SCAN.format(around=around) + "\n".join([*lines, *long]))
+    return path
+
+
+def scan(path, **more):
+    return task_of("scan", corpus=str(path), length=10, longest=2, batch=16, **more)
+
+
+def test_scan_says_the_actions_and_the_end(scan_file) -> None:
+    task = scan(scan_file)
+    words = {3 + i: word for i, word in enumerate(SCAN_WORDS)} | {0: "", 1: ":", 2: "."}
+    lines = {
+        " ".join(line.removeprefix("IN:").replace(" OUT:", " :").split()) + " ."
+        for line in scan_file.read_text().splitlines()
+    }
+    for batch in (task.batch(0, 0), task.test(10), task.test(20)):
+        for row, weights in zip(batch.tokens, counting(batch), strict=True):
+            whole = [*row.tolist()[: int(weights.nonzero().max()) + 1], 2]
+            assert " ".join(words[token] for token in whole) in lines
+        first = counting(batch).int().argmax(dim=1)
+        assert batch.tokens.gather(1, first[:, None]).eq(1).all()  # behind the mark
+
+
+def test_scan_trains_on_no_line_of_a_test(scan_file) -> None:
+    task = scan(scan_file)
+    trained = {
+        tuple(row) for step in range(9) for row in task.batch(step, 0).tokens.tolist()
+    }
+    for split in ("test", "validation"):
+        tested = {
+            tuple(row) for row in scan(scan_file, split=split).test(10).tokens.tolist()
+        }
+        assert not trained & tested
+    # A longer test has lines that no shorter one has.
+    assert counting(task.test(20)).int().argmax(dim=1).add(1).gt(0).all()
+    assert counting(task.test(20))[:, 10:].any(dim=1).all()
+
+
+def test_scan_tests_on_the_lines_of_a_published_split_alone(scan_file) -> None:
+    lines = scan_file.read_text().splitlines()
+    apart = scan_file.with_name("apart.txt")
+    apart.write_text("\n".join(lines[::9]))
+    task = scan(scan_file, test_corpus=str(apart))
+    assert isinstance(task, Scan)
+    split_of = dict(zip(words_of(task), task.splits, strict=True))
+    tested = {words for words, split in split_of.items() if split == "test"}
+    known = split_of.keys() - tested
+    assert len(tested) == len(set(lines[::9]))
+    assert len(known) == len(set(lines) - set(lines[::9]))
+    assert {"train", "validation"} == {split_of[words] for words in known}
+
+
+def words_of(task):
+    return [tuple(line.tolist()) for line, _ in task.lines]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("IN: hop OUT: I_JUMP", "a line must read like 'IN: jump twice OUT: I_JUMP"),
+        ("jump twice", "a line must read like"),
+        ("IN: walk OUT: I_WALK", "must have lines of 1 to 10 tokens for"),
+    ],
+)
+def test_scan_refuses_other_files(tmp_path, text: str, message: str) -> None:
+    path = tmp_path / "tasks.txt"
+    path.write_text(text)
+    with pytest.raises(CorpusError, match=message):
+        assert (scan(path).test(10), scan(path).batch(0, 0)) is None
+
+
+# --- solvers, written from the sentences that describe the tasks --------------------
+
+
+def solve(answer):
+    """Return a solver of batches from one of sequences, `tokens -> {place: token}`."""
+
+    def solved(batch: Batch) -> np.ndarray:
+        said = np.full(batch.tokens.shape, -1)
+        for row, tokens in enumerate(batch.tokens.tolist()):
+            for place, token in answer(tokens).items():
+                if 0 <= place < len(tokens):
+                    said[row, place] = token
+        return said
+
+    return solved
+
+
+def after_mark(make):
+    """Solve a task that says, behind the mark 1, what `make` makes of what precedes."""
+
+    def answer(tokens: list[int]) -> dict[int, int]:
+        mark = tokens.index(1)
+        return {mark + i: token for i, token in enumerate(make(tokens[:mark]))}
+
+    return solve(answer)
+
+
+def running(state, move):
+    """Solve a task whose answer at each place is a state that each token moves."""
+
+    def answer(tokens: list[int]) -> dict[int, int]:
+        now, said = state, {}
+        for place, token in enumerate(tokens):
+            now = said[place] = move(now, token)
+        return said
+
+    return solve(answer)
+
+
+def counts_so_far(tokens: list[int]) -> dict[int, int]:
+    return {
+        place: tokens[: place + 1].count(token) % 8
+        for place, token in enumerate(tokens)
+    }
+
+
+def total(tokens: list[int], order: int) -> dict[int, int]:
+    plus, equals = tokens.index(10), tokens.index(11)
+    first, second = tokens[:plus], tokens[plus + 1 : equals]
+    numbers = [int("".join(map(str, digits[::order]))) for digits in (first, second)]
+    digits = f"{sum(numbers):0{len(first) + 1}d}"[::order]
+    return {equals + i: int(digit) for i, digit in enumerate(digits)}
+
+
+def last_written(tokens: list[int]) -> dict[int, int]:
+    said, bit = {}, -1
+    for place in range(0, len(tokens) - 1, 2):
+        if tokens[place] == 0:  # write
+            bit = tokens[place + 1]
+        if tokens[place] == 2:  # read
+            said[place] = bit
+    if tokens[-1] == 2:
+        said[len(tokens) - 1] = bit
+    return said
+
+
+def looked_up(tokens: list[int]) -> dict[int, int]:
+    half = (len(tokens) + 1) // 2
+    keys = range(16, 32)
+    known = {t: tokens[i + 1] for i, t in enumerate(tokens[: half - 1]) if t in keys}
+    return {i: known[t] for i, t in enumerate(tokens) if i >= half and t in known}
+
+
+def keyed(tokens: list[int]) -> dict[int, int]:
+    here, ask = tokens.index(10), tokens.index(11)
+    return {ask + i: tokens[here + 1 + i] for i in range(4)}
+
+
+def behind_trigger(tokens: list[int]) -> dict[int, int]:
+    return {len(tokens) - 1: tokens[tokens.index(0) + 1]}
+
+
+def recurred(tokens: list[int]) -> dict[int, int]:
+    return {
+        place: (tokens[place] + tokens[place - 4]) % 16
+        for place in range(4, len(tokens))
+    }
+
+
+def composed(state: tuple[int, ...], token: int) -> tuple[int, ...]:
+    move = PERMUTATIONS[token]
+    return tuple(move[state[i]] for i in range(3))
+
+
+def tracked(batch: Batch) -> np.ndarray:
+    said = np.empty(batch.tokens.shape, dtype=np.int64)
+    for row, tokens in enumerate(batch.tokens.tolist()):
+        state: tuple[int, ...] = (0, 1, 2)
+        for place, token in enumerate(tokens):
+            state = composed(state, token)
+            said[row, place] = PERMUTATIONS.index(state)
+    return said
+
+
+def diagonal(batch: Batch) -> np.ndarray:
+    assert batch.positions is not None
+    cells = [tuple(cell) for cell in batch.positions.tolist()]
+    place = {cell: i for i, cell in enumerate(cells)}
+    said = np.full(batch.tokens.shape, -1)
+    tokens = batch.tokens.numpy()
+    for i, (row, column) in enumerate(cells):
+        if (above := place.get((row - 1, column - 1))) is not None:
+            said[:, i] = tokens[:, above]
+    return said
+
+
+PERMUTATIONS: list[tuple[int, ...]] = [
+    (0, 1, 2),
+    (0, 2, 1),
+    (1, 0, 2),
+    (1, 2, 0),
+    (2, 0, 1),
+    (2, 1, 0),
+]
+SOLVERS = {
+    "addition": solve(lambda tokens: total(tokens, 1)),
+    "addition_reversed": solve(lambda tokens: total(tokens, -1)),
+    "copy": after_mark(lambda symbols: symbols),
+    "counting": solve(counts_so_far),
+    "flip_flop": solve(last_written),
+    "grid_lookup": diagonal,
+    "induction": solve(behind_trigger),
+    "parity": running(0, lambda odd, bit: odd ^ bit),
+    "passkey": solve(keyed),
+    "recall": solve(looked_up),
+    "recurrence": solve(recurred),
+    "reverse": after_mark(lambda symbols: symbols[::-1]),
+    "selective_copy": after_mark(lambda symbols: [s for s in symbols if s]),
+    "sort": after_mark(sorted),
+    "state_tracking": tracked,
+}

@@ -1,0 +1,728 @@
+"""Training: paired over schemes, the same twice, and able to learn."""
+
+import gc
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from posenc_compare.check import built_in
+from posenc_compare.errors import ConfigError, NonFiniteError, PluginError
+from posenc_compare.measures.extrapolation import extrapolation
+from posenc_compare.records.cells import Cell
+from posenc_compare.registry import SCHEMES
+from posenc_compare.run.compute import compute
+from posenc_compare.schemes import Geometry, Scheme, Variant
+from posenc_compare.schemes.contract import schemes_for_length
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.settings.setting import Norm
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import Corpus, load_corpus
+from posenc_compare.tasks.language import Language, next_bytes
+from posenc_compare.tasks.task import Batch, Task
+from posenc_compare.train.checkpoints import Checkpoints
+from posenc_compare.train.decoder import Decoder
+from posenc_compare.train.evaluation import evaluate
+from posenc_compare.train.optimiser import acts_on, groups
+from posenc_compare.train.progress import CheckpointStore, Progress
+from posenc_compare.train.trainer import Trainer
+from posenc_compare.variants import parse_variants
+
+AXES = {name: SCHEMES.entry(name).facts.get("axes", 1) for name in built_in()}
+SEQUENCE = [name for name, axes in AXES.items() if axes == 1]
+BEYOND = [name for name, axes in AXES.items() if axes != 1]
+GEOMETRY = Geometry(model_dim=32, heads=2, length=16)
+TOKENS = "tokens or logits"  # what tables and biases are added to
+SETTING = Training(steps=30, length=16, learning_rate=1e-2)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"the quick brown fox jumps over the lazy dog. " * 400)
+    return load_corpus(str(path))
+
+
+def text(corpus: Corpus, batch: int = 8) -> Task:
+    """Return the task of a corpus, with so many sequences of 16 bytes in a batch."""
+
+    class Text(Task):
+        def batch(self, step: int, seed: int) -> Batch:
+            read = torch.from_numpy(corpus.batch(batch, 16, seed, step))
+            return next_bytes(read, 16)
+
+        def test(self, length: int) -> Batch:
+            raise NotImplementedError
+
+    return Text(Training())
+
+
+def train(model: Decoder, corpus: Corpus, setting: Training) -> list[float]:
+    return Trainer(model, text(corpus), setting).train(Progress())
+
+
+def ids_seen(model: Decoder) -> list[torch.Tensor]:
+    """Return a list that grows by the position ids of every forward pass."""
+    seen: list[torch.Tensor] = []
+    embed: Callable[..., torch.Tensor] = model.own[0].embed
+
+    def watch(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        seen.append(positions)
+        return embed(x, positions)
+
+    model.own[0].__dict__["embed"] = watch
+    return seen
+
+
+def used_in(model: Decoder) -> list[Scheme]:
+    """Return the scheme that each layer uses in a forward pass."""
+    used: list[Scheme] = []
+    hooks = [
+        layer.register_forward_pre_hook(
+            lambda _, given: used.append(given[1].scheme(given[2]))
+        )
+        for layer in model.layers
+    ]
+    model(torch.zeros(1, 4, dtype=torch.long), torch.arange(4))
+    for hook in hooks:
+        hook.remove()
+    return used
+
+
+def network_of(model: Decoder) -> dict[str, torch.Tensor]:
+    return {n: p for n, p in model.state_dict().items() if "scheme" not in n}
+
+
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_every_scheme_starts_from_the_same_network(name: str) -> None:
+    base = network_of(Decoder(Variant("nope"), 2, GEOMETRY, seed=4))
+    mine = network_of(Decoder(Variant(name), 2, GEOMETRY, seed=4))
+    other = network_of(Decoder(Variant(name), 2, GEOMETRY, seed=5))
+    assert base.keys() == mine.keys()
+    assert all(torch.equal(base[key], mine[key]) for key in base)
+    assert not torch.equal(
+        mine["layers.0.query.weight"], other["layers.0.query.weight"]
+    )
+
+
+def test_parameters_of_a_scheme_have_a_stream_of_their_own_for_each_seed() -> None:
+    def table(seed: int) -> torch.Tensor:
+        return Decoder(Variant("learned"), 1, GEOMETRY, seed).get_parameter(
+            "schemes.0.table"
+        )
+
+    assert torch.equal(table(4), table(4))
+    assert not torch.equal(table(4), table(5))
+
+
+def test_every_layer_has_the_scheme_that_is_its_own() -> None:
+    model = Decoder(Variant("fire"), 3, GEOMETRY, seed=0)
+    assert used_in(model) == model.own
+    places = [(own.geometry.layer, own.geometry.layers) for own in model.own]
+    assert places == [(0, 3), (1, 3), (2, 3)]
+    shared = Decoder(Variant("learned"), 3, GEOMETRY, seed=0)
+    assert set(used_in(shared)) == {*shared.own}
+
+
+def test_weights_start_as_large_as_the_document_says() -> None:
+    model = Decoder(Variant("nope"), 2, Geometry(model_dim=128, heads=2), seed=0)
+    small = 4**-0.5  # ends of branches, two in each of two layers
+    sizes = {"embedding": 1, "query": 1, "key": 1, "value": 1, "out": small}
+    for name, parameter in model.named_parameters():
+        *_, part, kind = name.split(".")
+        if kind == "bias":
+            assert not parameter.any()
+        elif part.endswith("norm"):
+            assert (parameter == 1).all()
+        else:
+            size = {**sizes, "up": 1, "down": small}[part] * parameter.shape[1] ** -0.5
+            assert parameter.std().item() == pytest.approx(size, rel=0.02)
+
+
+def test_integers_are_nothing_under_layer_norm_and_something_under_rms_norm() -> None:
+    """A LayerNorm subtracts what `integer` adds to every channel."""
+    tokens = torch.randint(256, (2, 12), generator=torch.Generator().manual_seed(0))
+
+    def logits(name: str, norm: Norm) -> torch.Tensor:
+        model = Decoder(Variant(name), 2, GEOMETRY, seed=0, norm=norm)
+        return model.eval()(tokens, torch.arange(12)).detach()
+
+    bound = 64 * torch.finfo(torch.float32).eps * logits("nope", "layer").abs().max()
+    assert (logits("integer", "layer") - logits("nope", "layer")).abs().max() < bound
+    assert (logits("integer", "rms") - logits("nope", "rms")).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("label", ["rope", "mix"])  # one for all layers; one for each
+def test_readers_are_gone_when_they_have_read(label: str) -> None:
+    model = Decoder(Variant(label), 3, GEOMETRY, seed=0)
+    before = used_in(model)
+    readers = schemes_for_length(model.own, 64)
+    assert readers
+    for schemes in readers.values():
+        with suppress(ZeroDivisionError), model.use_schemes(schemes):
+            assert used_in(model) == (schemes * 3)[:3] != before
+            raise ZeroDivisionError
+        assert used_in(model) == before
+
+
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_logits_of_query_and_key_start_at_one_size(name: str) -> None:
+    scheme = Variant(name).build(GEOMETRY)
+    start = scheme.query_init_gain(16) * scheme.scale(16)
+    products = 3 if name == "deberta" else 1  # that share the scale of a logit
+    assert start == pytest.approx((16 * products) ** -0.5)
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_positions_of_several_axes_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: needs positions of {AXES[name]} "):
+        Decoder(Variant(name), 1, GEOMETRY, seed=0)
+
+
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_the_decoder_cannot_see_ahead(name: str) -> None:
+    model = Decoder(Variant(name), 2, GEOMETRY, seed=0).eval()
+    tokens = torch.randint(0, 256, (2, 16))
+    changed = tokens.clone()
+    changed[:, 9:] = torch.randint(0, 256, (2, 7))
+    positions = torch.arange(16)
+    with torch.no_grad():
+        before, after = model(tokens, positions), model(changed, positions)
+    assert torch.equal(before[:, :9], after[:, :9])
+    assert not torch.equal(before[:, 9:], after[:, 9:])
+
+
+def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
+    runs = []
+    for noise in (1, 2):
+        torch.manual_seed(noise)
+        model = Decoder(Variant("rope"), 2, GEOMETRY, seed=0)
+        runs.append((train(model, corpus, SETTING), network_of(model)))
+    (first, weights), (second, again) = runs
+    assert first == second
+    assert all(torch.equal(weights[key], again[key]) for key in weights)
+    assert first[0] == pytest.approx(8.7, abs=0.7)
+    assert first[-1] < 3.5
+
+
+def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
+    setting = replace(SETTING, steps=1, learning_rate=1e-3, weight_decay=0)
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    table = model.get_parameter("schemes.0.table")
+    token = model.embedding.weight
+    before = table.detach().clone(), token.detach().clone()
+    train(model, corpus, setting)
+    moved_table = (table - before[0]).abs().max().item()
+    moved_token = (token - before[1]).abs().max().item() * 32**0.5
+    # Adam's first step is the rate for every parameter with a gradient.
+    assert moved_table == pytest.approx(moved_token, rel=1e-3)
+
+
+def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, text(corpus, 1), SETTING)
+    rates: list[list[float]] = []
+
+    def note(units: int) -> None:
+        rates.append([group["lr"] for group in trainer.optimiser.param_groups])
+
+    trainer.train(Progress(note))
+    for step, (matrices, vectors, tables) in enumerate(rates):
+        fall = (1 + math.cos(math.pi * (step - 3) / 27)) / 2
+        share = (step + 1) / 3 if step < 3 else 0.1 + 0.9 * fall
+        assert matrices == vectors == pytest.approx(1e-2 * share)
+        assert tables == pytest.approx(1e-2 * share * 32**0.5)
+
+
+def test_a_step_leaves_no_tensor_behind(corpus: Corpus) -> None:
+    # Small ones that stay between large ones that go made workers grow to gigabytes.
+    trainer = Trainer(
+        Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), SETTING
+    )
+    alive: dict[int, int] = {}  # tensors by step
+
+    def count(units: int) -> None:
+        if trainer.done in (5, SETTING.steps):
+            found = [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)]
+            alive[trainer.done] = len(found)
+
+    trainer.train(Progress(count))
+    assert alive[5] == alive[SETTING.steps]
+
+
+def test_gradients_are_clipped_to_norm_1(corpus: Corpus) -> None:
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, text(corpus), replace(SETTING, steps=1))
+    tokens = torch.from_numpy(corpus.batch(8, 16, seed=0, step=0))
+    logits = model(tokens[:, :-1], torch.arange(16))
+    slow = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    whole = torch.cat(
+        [g.flatten() for g in torch.autograd.grad(slow, [*model.parameters()])]
+    )
+    assert whole.norm() > 1
+    (bits,) = trainer.train(Progress())
+    assert bits == pytest.approx(slow.item() / math.log(2))
+    got = torch.cat(
+        [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    )
+    torch.testing.assert_close(got, whole / whole.norm(), rtol=1e-4, atol=1e-7)
+
+
+THROUGH_TOKENS = {
+    "ca_rope": {"say.weight"},
+    "fox": {"gate.weight"},
+    "grape_ap": {"path.weight"},
+    "path": {"down.weight", "up.weight", "strength.weight"},
+    "path:forget=true": {"gate.weight"},
+    "repo": {"gate.weight", "content.weight", "place.weight"},
+    "selective_rope": {"down.weight", "up.weight"},
+    "sinusoidal_concat": {"project.weight"},
+    "wall": {"gates.weight"},
+}  # what multiplies token vectors; all else that is trained does not
+TRAINED = sorted(
+    name
+    for name in SEQUENCE
+    if any(p.requires_grad for p in Variant(name).build(GEOMETRY).parameters())
+)
+
+
+@pytest.mark.parametrize("label", [*TRAINED, "fope:learned=true", "path:forget=true"])
+def test_parameters_of_a_scheme_train_by_what_they_act_on(
+    corpus: Corpus, label: str
+) -> None:
+    (variant,) = parse_variants(label)
+    model = Decoder(variant, 1, GEOMETRY, seed=0)
+    trainer = Trainer(model, text(corpus), SETTING)
+    names = {p: n for n, p in model.named_parameters() if p.requires_grad}
+    network = {n for n in names.values() if "scheme" not in n}
+    matrices = {n for n in network if model.get_parameter(n).dim() == 2}
+    through = THROUGH_TOKENS.get(variant.name, set()) | THROUGH_TOKENS.get(label, set())
+    plain = {f"schemes.0.{name}" for name in through}
+    raised = {*names.values()} - network - plain
+    found = {
+        (group["rate"], group["weight_decay"], name)
+        for group in trainer.optimiser.param_groups
+        for name in (names[p] for p in group["params"])
+    }
+    assert found == {
+        *((1, 0.1, name) for name in matrices),
+        *((1, 0, name) for name in network - matrices | plain),
+        *((32**0.5, 0, name) for name in raised),
+    }
+
+
+def test_an_inner_scheme_trains_as_it_does_alone() -> None:
+    (variant,) = parse_variants("randomized:scheme=path")
+    (scheme,) = Decoder(variant, 1, GEOMETRY, seed=0).own
+    names = {p: n.removeprefix("inner.") for n, p in scheme.named_parameters()}
+    found = {names[p] for p, target in acts_on(scheme).items() if target != TOKENS}
+    assert found == THROUGH_TOKENS["path"]
+
+
+def test_a_rate_that_is_given_takes_the_place_of_the_rule(corpus: Corpus) -> None:
+    model = Decoder(Variant("fox"), 1, GEOMETRY, seed=0)
+    *network, own = groups(model, 0.1, 3.4)
+    assert own["rate"] == 3.4
+    assert all(group["rate"] == 1 for group in network)
+
+
+def test_random_ids_are_drawn_anew_in_every_step(corpus: Corpus) -> None:
+    runs = []
+    for seed in (0, 0, 1):
+        model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
+        runs.append(ids_seen(model))
+        setting = replace(SETTING, steps=3, seed=seed)
+        Trainer(model, text(corpus, 2), setting).train(Progress())
+    first, again, other = ([tuple(ids.flatten().tolist()) for ids in r] for r in runs)
+    assert first == again
+    assert len({*first, *other}) == 6
+
+
+def test_random_ids_are_drawn_in_tests_too(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{evaluate.__module__}.TEST_TOKENS", 64)  # four pieces
+    model = Decoder(Variant("randomized"), 1, GEOMETRY, seed=0)
+    windows = torch.from_numpy(corpus.windows("test", 64, 128)[0])
+    seen = ids_seen(model)
+    bits = [evaluate(model, next_bytes(windows, 16), autocast=False) for _ in range(2)]
+    assert torch.equal(*bits)
+    one, other, *again = seen
+    assert all(torch.equal(*pair) for pair in zip((one, other), again, strict=True))
+    assert one.shape == other.shape == (4, 16)
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, torch.arange(16).expand(4, 16))
+
+
+@pytest.mark.parametrize("name", ["shape", "cape"])
+def test_nothing_is_augmented_in_tests(corpus: Corpus, name: str) -> None:
+    model = Decoder(Variant(name), 1, GEOMETRY, seed=0)
+    windows = torch.from_numpy(corpus.windows("test", 64, 64)[0])
+    seen = ids_seen(model)
+    train(model, corpus, replace(SETTING, steps=1))
+    evaluate(model, next_bytes(windows, 16), autocast=False)
+    trained, tested = seen
+    wanted = model.own[0].eval().positions(torch.arange(16))
+    assert torch.equal(tested, wanted.expand(4, 16))
+    assert not torch.equal(trained[:4], tested)
+
+
+def test_every_length_is_tested_on_the_same_bytes(corpus: Corpus) -> None:
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0).eval()
+    windows = torch.from_numpy(corpus.windows("test", 64, 640)[0])
+    slow = []
+    with torch.no_grad():
+        for window in windows:
+            for start in range(0, 64, 16):
+                piece = window[start : start + 17]
+                logits = model(piece[None, :-1], torch.arange(16))[0]
+                loss = F.cross_entropy(logits, piece[1:], reduction="none")
+                slow.append(loss.double() / math.log(2))
+    bits = evaluate(model, next_bytes(windows, 16), autocast=False)
+    torch.testing.assert_close(bits.double(), torch.stack(slow), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("score", ["bits_per_byte", "accuracy"])
+@pytest.mark.parametrize("name", SEQUENCE)
+def test_places_before_the_first_that_counts_are_read_and_not_scored(
+    corpus: Corpus, name: str, score: str
+) -> None:
+    model = Decoder(Variant(name), 2, GEOMETRY, seed=0)
+    read = next_bytes(torch.from_numpy(corpus.windows("test", 64, 320)[0]), 16)
+    read.targets[:, :8] = 0  # what an argmax of nothing would foresee
+    weights = torch.zeros(read.tokens.shape)
+    weights[0, 12:] = 1
+    weights[1:, 13:] = 1
+    weights[2, 11:] = 0.5
+    part = Batch(read.tokens, read.targets, weights)
+    whole = evaluate(model, read, False, score)
+    reached: list[Any] = []
+    norm = model.layers[-1].get_submodule("mlp_norm")
+    norm.register_forward_hook(lambda _, given, made: reached.append(made.shape))
+    found = evaluate(model, part, False, score)
+    assert reached == [(len(read.tokens), 5, 32)]
+    assert (found[:, :11] == 0).all()
+    torch.testing.assert_close(found[:, 11:], whole[:, 11:], rtol=1e-5, atol=1e-6)
+    nothing = Batch(read.tokens, read.targets, torch.zeros(read.tokens.shape))
+    assert torch.equal(evaluate(model, nothing, False, score), whole)
+
+
+def test_sparing_places_changes_no_bit_of_a_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of given logits: products of other shapes may be rounded otherwise elsewhere.
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    logits = torch.randn(64, 64, 256, generator=torch.Generator().manual_seed(0))
+
+    def given(tokens: Tensor, positions: Tensor, ids: object, first: int = 0) -> Tensor:
+        return logits[:, first:]
+
+    monkeypatch.setattr(model, "forward", given)
+    tokens = torch.randint(256, (64, 65), generator=torch.Generator().manual_seed(1))
+    whole = next_bytes(tokens, 64)
+    bits = evaluate(model, whole, autocast=False)
+    for last in (1, 2, 4, 8, 15, 16, 17, 32):
+        weights = torch.zeros(64)
+        weights[-last:] = 1
+        part = Batch(whole.tokens, whole.targets, weights.expand(64, 64))
+        found = evaluate(model, part, autocast=False)
+        assert torch.equal(found[:, -last:], bits[:, -last:])
+
+
+@pytest.mark.parametrize("sequences", [1, 16, 17, 20])
+@pytest.mark.parametrize("last", [1, 3, 40])
+def test_no_product_is_left_with_few_rows(sequences: int, last: int) -> None:
+    # Of one row torch rounds the sums otherwise: a loss was off by 2e-7 of it.
+    model = Decoder(Variant("nope"), 2, GEOMETRY, seed=0)
+    draw = torch.Generator().manual_seed(1)
+    whole = next_bytes(torch.randint(256, (sequences, 513), generator=draw), 512)
+    weights = torch.zeros(512)
+    weights[-last:] = 1
+    part = Batch(whole.tokens, whole.targets, weights.expand(sequences, 512))
+    bits = evaluate(model, whole, autocast=False)
+    rows: list[int] = []
+    norm = model.layers[-1].get_submodule("mlp_norm")
+    norm.register_forward_hook(lambda _, given, made: rows.append(made[..., 0].numel()))
+    found = evaluate(model, part, autocast=False)
+    assert sum(rows) < sequences * 512
+    assert min(rows) >= 8
+    torch.testing.assert_close(found[:, -last:], bits[:, -last:], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("slides", [True, False])
+def test_a_task_whose_windows_are_compared_counts_every_place(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slides: bool
+) -> None:
+    honest = Language.test
+
+    def weighed(task: Language, length: int) -> Batch:
+        batch = honest(task, length)
+        return replace(batch, weights=torch.ones(batch.tokens.shape))
+
+    monkeypatch.setattr(Language, "test", weighed)
+    if slides:
+        monkeypatch.setattr(Language, "documents", (), raising=False)
+    else:
+        monkeypatch.setattr(Language, "sliding", Task.sliding)
+    setting = small(corpus, tmp_path, longest=2)
+    with pytest.raises(
+        PluginError, match="language: a task of documents, or one whose"
+    ):
+        extrapolation(Variant("nope"), setting, Progress())
+
+
+def small(corpus: Corpus, tmp_path: Path, longest: int) -> Training:
+    """Return a training of three steps, tested at up to so many times its length."""
+    return Training(
+        layers=1,
+        width=16,
+        heads=2,
+        length=8,
+        steps=3,
+        batch=2,
+        longest=longest,
+        test_bytes=64,
+        corpus=str(tmp_path / "text.txt"),
+        corpus_sha256=corpus.sha256,
+    )
+
+
+def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) -> None:
+    setting = small(corpus, tmp_path, longest=4)
+    ticks: list[int] = []
+    result = extrapolation(Variant("learned"), setting, Progress(ticks.append))
+    bits = {row.x: row for row in result.rows if row.quantity == "bits_per_byte"}
+    assert bits[8].value is not None
+    assert bits[16].value is bits[32].value is None
+    assert bits[32].note == "not defined beyond 8"
+    assert sum(ticks) == setting.work
+    assert len(result.arrays["position_bits"]) == 8
+    rows = extrapolation(Variant("nope"), setting, Progress(ticks.append)).rows
+    assert all(row.value is not None for row in rows)
+
+
+def test_a_reading_that_cannot_be_costs_no_other(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    setting = small(corpus, tmp_path, longest=2)
+    rope = Variant("rope", {"base": 1.0})  # at which yarn has no ramp
+    rows = extrapolation(rope, setting, Progress()).rows
+    read = {row.case: row for row in rows if row.quantity == "read_bits_per_byte"}
+    assert read["yarn"].value is None
+    assert read["yarn"].note == "rope: yarn needs a base above 1, got 1.0"
+    assert all(row.value for case, row in read.items() if case != "yarn")
+    assert (
+        sum(row.quantity == "bits_per_byte" and row.value is not None for row in rows)
+        == 2
+    )
+
+
+def test_figures_are_those_of_the_network_as_trained(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    setting = replace(small(corpus, tmp_path, longest=4), steps=30)
+    found = extrapolation(Variant("rope"), setting, Progress())
+    losses, bits = (found.arrays[name] for name in ("training_bits", "position_bits"))
+    rows = {(row.quantity, row.x, row.case): row.value for row in found.rows}
+    assert rows["training_bits", None, ""] == pytest.approx(sum(losses[-3:]) / 3)
+    assert len(losses) == 30
+    assert len(bits) == 32
+    assert rows["bits_per_byte", 32, ""] == pytest.approx(sum(bits) / 32)
+    read = {v for (q, x, case), v in rows.items() if x == 32 and case}
+    assert rows["bits_per_byte", 32, ""] not in read
+
+
+def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None:
+    setting = Training(corpus_sha256="0" * 64)
+    with pytest.raises(ConfigError, match="has changed since"):
+        extrapolation(Variant("nope"), setting, Progress())
+
+
+def test_presets_are_as_large_as_promised() -> None:
+    seeds = {name: preset.seeds for name, preset in PRESETS.items()}
+    assert seeds == {"quick": 6, "survey": 6, "standard": 6, "gpu": 10}
+    quick = PRESETS["quick"].training
+    assert (quick.layers, quick.width, quick.length, quick.steps) == (2, 64, 32, 300)
+    survey, standard = PRESETS["survey"].training, PRESETS["standard"].training
+    assert (survey.layers, survey.length, survey.steps) == (2, 128, 1500)
+    assert standard == replace(survey, steps=6000)
+    gpu = PRESETS["gpu"].training
+    assert (gpu.layers, gpu.width, gpu.length, gpu.dtype) == (6, 384, 512, "bfloat16")
+    assert quick.test_lengths == [32, 64, 128, 256, 512]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("steps", 0, "steps must be a whole number from 1"),
+        ("steps", True, "steps must be a whole number"),
+        ("learning_rate", float("nan"), "learning_rate must be a number"),
+        ("longest", 3, "longest must be 1 or 2"),
+        ("longest", 16.0, "longest must be a whole number"),
+        ("compiled", 1, "compiled must be true or false"),
+        ("corpus", 5, "corpus must be text"),
+        ("heads", 3, "width must be a multiple of heads"),
+        ("dtype", "int8", "dtype must be float32 or bfloat16"),
+        ("test_bytes", 5, "test_bytes must be a whole number from 1024"),
+    ],
+)
+def test_bad_settings_are_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Training(**{field: value})  # type: ignore[arg-type]
+
+
+def test_a_compiled_network_trains_to_the_same_losses(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = torch.compile
+    modes: list[str] = []
+
+    def eager(model: Decoder, *, mode: str) -> object:
+        modes.append(mode)
+        return compiled(model, backend="eager")
+
+    monkeypatch.setattr(torch, "compile", eager)
+    setting = replace(SETTING, steps=3)
+    plain, other = (
+        train(Decoder(Variant("rope"), 1, GEOMETRY, 0), corpus, one)
+        for one in (setting, replace(setting, compiled=True))
+    )
+    assert other == plain
+    assert modes == ["reduce-overhead"]
+
+
+def test_training_that_diverges_stops_at_once(corpus: Corpus) -> None:
+    model = Decoder(Variant("nope"), 1, GEOMETRY, seed=0)
+    with torch.no_grad():
+        model.embedding.weight[0, 0] = math.nan
+    steps: list[int] = []
+    with pytest.raises(NonFiniteError, match="loss became nan at step 0"):
+        Trainer(model, text(corpus), SETTING).train(Progress(steps.append))
+    assert steps == []
+
+
+NAN_BEYOND = '''
+from posenc_compare.schemes import Scheme, register
+
+@register("nan_beyond", family="rotary")
+class NanBeyond(Scheme):
+    """The logarithm of what is left of the trained length."""
+    def query(self, q, positions):
+        left = (self.geometry.length - positions).double().log()
+        return q * (1 + 0 * left).to(q)[..., None, :, None]
+'''
+
+
+@pytest.mark.parametrize("length", [4, 8])
+def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
+    corpus: Corpus, tmp_path: Path, registered: Any, length: int
+) -> None:
+    plugin = tmp_path / "nan_beyond.py"
+    plugin.write_text(NAN_BEYOND)
+    registered(plugin)
+    setting = replace(small(corpus, tmp_path, longest=2), length=length)
+    record = compute(
+        Cell(Variant("nan_beyond"), "extrapolation", setting, 1), Progress()
+    )
+    assert (record.status, record.rows) == ("failed", ())
+    assert "non-finite" in record.error
+
+
+def test_a_gradient_that_is_not_finite_is_named(corpus: Corpus) -> None:
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    table = model.get_parameter("schemes.0.table")
+    table.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(
+        NonFiniteError, match=r"gradient of schemes\.0\.table .* step 0"
+    ):
+        Trainer(model, text(corpus), SETTING).train(Progress())
+
+
+class Saving(CheckpointStore):
+    """A store that is always due, and notes the steps of what it would save."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[int] = []
+
+    def due(self) -> bool:
+        return True
+
+    def save(self, step: int, tensors: dict[str, Tensor]) -> None:
+        self.steps.append(step)
+
+
+def test_losses_may_be_looked_at_seldom(corpus: Corpus) -> None:
+    often, seldom = (
+        Trainer(Decoder(Variant("rope"), 1, GEOMETRY, seed=0), text(corpus), SETTING)
+        for _ in range(2)
+    )
+    seldom.look = 7
+    saving = Saving()
+    assert seldom.train(Progress(checkpoints=saving)) == often.train(Progress())
+    assert saving.steps == [7, 14, 21, 28, 30]  # of steps that were looked at
+    state = seldom.state()
+    assert all(state[name].equal(part) for name, part in often.state().items())
+
+
+def test_a_look_names_the_first_step_that_was_not_finite(corpus: Corpus) -> None:
+    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
+    seen: list[int] = []
+
+    def spoiled(gradient: Tensor) -> Tensor:
+        seen.append(len(seen))
+        return gradient * (math.inf if len(seen) == 4 else 1)
+
+    model.get_parameter("schemes.0.table").register_hook(spoiled)
+    trainer = Trainer(model, text(corpus), SETTING)
+    trainer.look = 7
+    saving = Saving()
+    with pytest.raises(NonFiniteError, match=r"norm of all gradients .* at step 3"):
+        trainer.train(Progress(checkpoints=saving))
+    assert (len(seen), saving.steps) == (7, [])
+
+
+class Killed(BaseException):
+    """Stands for a process that dies here."""
+
+
+@pytest.mark.parametrize("name", ["learned", "rope", "t5_bias"])
+def test_a_training_that_dies_at_any_step_goes_on_bit_for_bit(
+    corpus: Corpus, tmp_path: Path, name: str
+) -> None:
+    def trainer() -> Trainer:
+        model = Decoder(Variant(name), 2, GEOMETRY, seed=0)
+        return Trainer(model, text(corpus), SETTING)
+
+    whole = trainer()
+    losses = whole.train(Progress())
+    folder = tmp_path / ("0" * 32)
+    for die_after in (1, 7, 8, 23, 30):
+        done = 0
+
+        def advance(units: int, die_after: int = die_after) -> None:
+            nonlocal done
+            done += units
+            if done > die_after:
+                raise Killed
+
+        started = trainer()
+        checkpoints = Checkpoints(folder, interval=0)
+        done, _ = checkpoints.load(started.restore, started.most)
+        if die_after < SETTING.steps:
+            with pytest.raises(Killed):
+                started.train(Progress(advance, checkpoints))
+            # Dead at the end of a step, before its checkpoint.
+            assert Checkpoints(folder).load(lambda *_: None, 1 << 30)[0] == die_after
+        else:
+            assert started.train(Progress(advance, checkpoints)) == losses
+            state, wanted = started.state(), whole.state()
+            assert state.keys() == wanted.keys()
+            assert all(torch.equal(state[key], wanted[key]) for key in wanted)
