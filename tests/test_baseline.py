@@ -14,7 +14,7 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.settings.canonical import spec_key
-from posenc_compare.show.baseline import baseline_tables
+from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table, number
 from posenc_compare.show.latex import as_latex, latex
 from posenc_compare.stats.pairs import adjusted_p_of

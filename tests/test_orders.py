@@ -84,33 +84,6 @@ def test_seeds_that_failed_are_missing() -> None:
     )
 
 
-@pytest.mark.parametrize("seeds", [3, 6])
-def test_of_rows_alike_the_scheme_published_first_is_shown(seeds: int) -> None:
-    rope = trained("rope", [1.0, 2.0], seeds, source="Su et al. 2021, arXiv:2104.09864")
-    mix = [
-        {**one, **{name: two[name] for name in ("key", "spec", "label")}}
-        for one, two in zip(rope, trained("mix", [0.0], seeds), strict=True)
-    ]
-    for one in mix:
-        one["source"] = "Yang et al. 2025, arXiv:2501.18795"
-        one["rows"] = [{**r, "value": r["value"] + 1e-9} for r in one["rows"]]
-    unlike = trained("alibi", [1.0, 2.0], seeds, source="no primary source")
-    found = table(mix + rope + unlike)
-    assert sorted(map(str, labels(found))) == ["alibi", "rope"]
-    assert found.lines[-1] == "mix: the same as rope"
-    mix[0]["rows"][0]["value"] += 0.01
-    assert "mix" in labels(table(mix + rope + unlike))
-
-
-def test_scores_at_the_end_of_a_scale_are_no_sign_of_likeness() -> None:
-    records = [
-        curve(label, [1.0, 1.0], seed=seed) for label in "ab" for seed in range(6)
-    ]
-    found = table(records)
-    assert labels(found) == ["a", "b"]
-    assert not any("same" in line for line in found.lines)
-
-
 def test_rounding_has_no_spread() -> None:
     values = {"zero": [0.0] * 3, "noise": [2e-16, 1.9e-16, 2.2e-16]}
     values |= {"one": [1.0, 1.0 + 3e-15, 1.0], "real": [1e-6, 2e-6, 3e-6]}
@@ -275,27 +248,6 @@ def test_commands_and_the_report_say_what_stands_beneath_a_table(
     assert posenc("report", folder).returncode == 0
     page = (folder / "report.html").read_text()
     assert f'<p class="note">{html.escape(said)}</p>' in page
-
-
-def test_readings_alike_are_named_once() -> None:
-    records = []
-    for one in trained("rope", [3.0, 4.0], 2):
-        one["quantities"]["read"] = {
-            **one["quantities"]["gain"],
-            **{"name": "read", "headline": {"cases_of": "gain"}},
-        }
-        one["rows"] += [
-            row(value, quantity="read", case=case, x=x)
-            for x, value in ((8, 3.5), (16, 4.5))
-            for case in ("ntk", "ntk_dynamic", "ntk_other")
-        ]
-        records.append(one)
-    _, read = display_tables(label_settings(sound(records), print))
-    assert labels(read) == ["rope + ntk", "rope, as trained"]
-    assert read.lines == (
-        "no order: 2 seeds, 6 are needed",
-        "rope + ntk_dynamic, rope + ntk_other: the same as rope + ntk",
-    )
 
 
 def test_the_best_group_is_bold_in_every_format() -> None:

@@ -6,16 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import HOSTILE, curve, fact, record, row, stored
+from support.records import HOSTILE, curve, fact, row, stored
 
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_by, sound
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.columns import Chosen
-from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.seconds import seconds_tables
+from posenc_compare.show.format import Table
 from posenc_compare.show.sensitivity import sensitivity_tables
-from posenc_compare.show.tables import display_tables
 
 # Means at the training length by steps: a and b change places, c is always last.
 MEANS = {"a": {10: 2.0, 40: 1.9}, "b": {10: 2.5, 40: 1.5}, "c": {10: 4.0, 40: 3.5}}
@@ -86,29 +83,6 @@ def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -
     assert lines[2] == "no pair is undecided, of 1 that differ under some value"
     few = tables(stored(tmp_path / "few", made(5)))["bits at 8"].lines
     assert few == ("no order: 5 seeds, 6 are needed",)
-
-
-def test_of_many_values_the_best_of_each_scheme_is_shown(tmp_path: Path) -> None:
-    bits = {
-        "a": {1e-3: 2.0, 2e-3: 1.5, 4e-3: 1.8},
-        "b": {1e-3: 2.2, 2e-3: 1.6, 4e-3: 1.4},
-    }
-    records = [
-        trained(label, seed, value + multiple / 100, learning_rate=rate, scheme_rate=s)
-        for label, of in bits.items()
-        for rate, value in of.items()
-        for s, multiple in ((0.0, 0.0), (3.0, 1.0 if label == "b" else -1.0))
-        for seed in range(2)
-        if label == "b" or s == 0.0
-    ]
-    folder = stored(tmp_path / "run", records)
-    table = tables(folder, "learning_rate,scheme_rate")["bits at 8"]
-    assert "by learning_rate,scheme_rate" in table.title
-    assert table.head == ["scheme", "0.002, 0", "own best", "at", "place"]
-    assert [cells[0] for cells in table.rows] == ["a", "b"]
-    assert [cells[3] for cells in table.rows] == ["0.002, 0", "0.004, 0"]
-    assert [cells[4] for cells in table.rows] == ["1 to 2 *", "2 to 1 *"]
-    assert table.lines[0].startswith("best on average over schemes: 0.002, 0; *")
 
 
 def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
@@ -211,50 +185,6 @@ def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
         "a [steps=10]",
         "a [steps=40]",
     ]
-
-
-def costed(label: str, seconds: float, losses: list[float]) -> list[dict[str, Any]]:
-    """Return a record of what a step costs, and six of trainings."""
-    cost = record(label, "cost", corpus_sha256="1", length=8)
-    cost["quantities"] = {"step_seconds": {**fact(["", None]), "name": "step_seconds"}}
-    cost["rows"] = [row(seconds, quantity="step_seconds")]
-    found = [cost]
-    for seed in range(6):
-        one = trained(label, seed, 2.0)
-        one["quantities"]["training_bits"] = {**fact(), "name": "training_bits"}
-        bits = [loss + 0.001 * seed for loss in losses]
-        one["rows"].append(row(bits[-1], quantity="training_bits"))
-        one["arrays"] = {"training_bits": bits}
-        found.append(one)
-    return found
-
-
-def test_trainings_are_compared_after_the_same_time() -> None:
-    quick = costed("quick", 0.5, [4.0, 3.0, 2.0, 1.5])
-    slow = costed("slow", 1.0, [3.9, 2.5, 1.4, 1.0])
-    records = label_settings(sound(quick + slow), print)
-    (table,) = seconds_tables(records, Chosen())
-    assert table.head[2:] == ["steps in 2 s", "after all steps", "after 2 s"]
-    rows = {str(cells[0]): cells for cells in table.rows}
-    assert (rows["quick"][2], rows["slow"][2]) == ("4", "2")
-    after = rows["slow"][4]
-    assert isinstance(after, Cell)
-    assert after.mean == pytest.approx(2.5 + 0.0025)
-    assert table.lines[0].startswith("after all steps: slow < quick")
-    assert table.lines[1].startswith("after 2 s: quick < slow")
-    (part,) = display_tables(records, "after 2 s, steps in *")
-    assert part.head == ["scheme", "steps in 2 s", "after 2 s"]
-    assert part.lines[0].startswith("after 2 s: quick < slow")
-    assert seconds_tables(label_settings(sound(quick), print), Chosen()) == []
-
-
-def test_a_scheme_that_has_not_done_a_step_has_no_number() -> None:
-    records = costed("quick", 0.1, [4.0, 3.0]) + costed("slow", 1.0, [3.9, 2.5])
-    (table,) = seconds_tables(label_settings(sound(records), print), Chosen())
-    rows = {str(cells[0]): cells for cells in table.rows}
-    after = rows["slow"][4]
-    assert isinstance(after, Cell)
-    assert (rows["slow"][2], after.mean, after.note) == ("0", None, "no step is done")
 
 
 def test_a_hostile_name_is_drawn_as_text() -> None:
@@ -364,21 +294,3 @@ def test_budgets_of_two_processors_are_compared(
     records[-1]["provenance"]["arithmetic"] = "X"  # a seed of one mean, which is none
     table = tables(stored(tmp_path / "mixed", records))["bits at 8"]
     assert [cells[0] for cells in table.rows] == ["a", "b"]
-
-
-def test_times_of_two_processors_are_not_compared() -> None:
-    records = [*costed("slow", 2.0, [3.0] * 8), *costed("quick", 1.0, [3.0] * 8)]
-    for one in records:
-        one["provenance"]["arithmetic"] = "X"
-        for quantity in one["quantities"].values():
-            quantity["repeatable"] = quantity["name"] != "step_seconds"
-    told = label_settings(sound(records), print)
-    assert seconds_tables(told, Chosen())
-    assert {one.label for one in told} == {"slow", "quick"}
-    records[0]["provenance"]["arithmetic"] = "Y"  # the cost of one of them
-    told = label_settings(sound(records), print)
-    assert {one.label for one in told if one.measure == "cost"} == {
-        "slow [cpu=Y]",
-        "quick [cpu=X]",
-    }
-    assert not seconds_tables(told, Chosen())

@@ -1,13 +1,13 @@
 """Columns of displayed tables, and which of them are to be shown."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Better
-from posenc_compare.show.floors import FloorMean
-from posenc_compare.show.means import Mean
+from posenc_compare.show.frame import Mean
+from posenc_compare.show.ranking import ByLabel
 from posenc_compare.validate import hint
 
 SHOWN = 12  # headings that a refusal names
@@ -15,22 +15,22 @@ SHOWN = 12  # headings that a refusal names
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a displayed table: of two means of a scheme the later one shows.
+    """A column of a displayed table.
 
     Attributes:
         name: above it.
         measure: whose.
-        means: in it.
+        means: in it, by the labels of rows.
         better: which end is, if schemes are to be put in an order.
-        floors: what schemes must beat, by name.
+        floors: what schemes must beat.
         arrow: whether an arrow above it points to the better end.
     """
 
     name: str
     measure: str
-    means: list[Mean]
+    means: ByLabel
     better: Better = "neither"
-    floors: dict[str, FloorMean] = field(default_factory=dict)
+    floors: tuple[Mean, ...] = ()
     arrow: bool = False
 
     @property
@@ -58,12 +58,9 @@ class Chosen:
 
     def of(self, columns: Iterable[Column]) -> list[Column]:
         """Return those of some columns that are asked for, in their order."""
-        return [column for column in columns if self.asks(column.name)]
-
-    def asks(self, name: str) -> bool:
-        """Return whether a column of that heading, without arrows, is asked for."""
-        self.seen[name] = None
-        return not self.patterns or bool(self._named(name))
+        columns = [*columns]
+        self.seen |= dict.fromkeys(column.name for column in columns)
+        return [c for c in columns if not self.patterns or self._named(c.name)]
 
     def check(self) -> None:
         """Check that every pattern fits a column that there was.

@@ -64,7 +64,7 @@ def _float(table: Table, label: str) -> str:
         for j, one in enumerate(row)
         if isinstance(one, Cell) and one.mean is not None
     }
-    caption = latex(table.caption or table.title)
+    caption = latex(table.caption)
     text = _tabular(
         table.head,
         rows,

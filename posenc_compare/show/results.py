@@ -18,10 +18,10 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.records.store import Store
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.about import coverage
 from posenc_compare.show.format import Table, as_markdown
-from posenc_compare.show.numbers import long_table
+from posenc_compare.show.frame import long_table
 from posenc_compare.show.report import write_report
+from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, without_result
 from posenc_compare.validate import hint
 

@@ -105,6 +105,17 @@ def texts_of(records: Iterable[Record]) -> set[tuple[str, str]]:
     }
 
 
+def coverage(records: Iterable[Record]) -> str:
+    """Return how many cells have a result, and the statuses of the others.
+
+    It reads like `1 of 2 cells ok, 1 lost`.
+    """
+    statuses = [record.status for record in records]
+    others = sorted(set(statuses) - {"ok"})
+    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
+    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
+
+
 def seeds_of(records: Iterable[Record]) -> str:
     """Return how many seeds each scheme has, such as `n = 3 seeds`."""
     seeds: dict[tuple[str, str], set[int]] = {}
