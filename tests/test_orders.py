@@ -1,13 +1,11 @@
 """What tables say of the order of schemes, and how sure they are of a mean."""
 
 import html
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Command
-from support.records import curve, record, row, stored
+from support.records import curve, record, row
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.labels import label_settings
@@ -15,6 +13,7 @@ from posenc_compare.records.load import sound
 from posenc_compare.run.compute import rounded
 from posenc_compare.show.format import Cell, Table, as_markdown
 from posenc_compare.show.latex import as_latex
+from posenc_compare.show.report import report_html
 from posenc_compare.show.results import Tables
 from posenc_compare.show.tables import display_tables
 from posenc_compare.stats.documents import crossed_half_width
@@ -45,19 +44,6 @@ def labels(found: Table) -> list[object]:
     return [first for first, *_ in found.rows]
 
 
-def test_groups_stand_beneath_the_table_for_every_length() -> None:
-    found = table(
-        trained("b", [1.0, 5.0]) + trained("a", [1.0, 3.0]) + trained("c", [9.0, 1.0])
-    )
-    assert labels(found) == ["c", "a", "b"]
-    first, second = found.lines
-    assert first in [
-        "8: {a, b} < c (n = 6; 2 of 3 pairs differ)",
-        "8: {b, a} < c (n = 6; 2 of 3 pairs differ)",
-    ]
-    assert second == "16: c < a < b (n = 6; 3 of 3 pairs differ)"
-
-
 def test_few_seeds_rank_nothing() -> None:
     records = [
         one
@@ -73,15 +59,6 @@ def test_few_seeds_rank_nothing() -> None:
     uneven = table(trained("a", [9.0], 6) + trained("b", [1.0], 3))
     assert labels(uneven) == ["a", "b"]
     assert uneven.lines == ("no order: 3 seeds, 6 are needed",)
-
-
-def test_seeds_that_failed_are_missing() -> None:
-    records = trained("a", [1.0], 8) + trained("b", [2.0], 8) + trained("few", [9.0], 5)
-    records[0] |= {"status": "failed", "rows": []}
-    found = table(records)
-    assert found.lines == (
-        "8: a < b (n = 7; 1 of 1 pairs differ; without few: fewer than 6 seeds)",
-    )
 
 
 def test_rounding_has_no_spread() -> None:
@@ -229,25 +206,16 @@ def test_tables_keep_no_array_that_plots_alone_need() -> None:
 
 
 def test_lines_are_in_every_format() -> None:
-    found = [table(trained("a<b", [1.0]) + trained("c_d", [2.0]))]
+    made = trained("a<b", [1.0]) + trained("c_d", [2.0])
+    found = [table(made)]
     (line,) = found[0].lines
     assert line.startswith("8: a<b < c_d")
     assert "\n\n8: a&lt;b &lt; c_d (n = 6" in as_markdown(found)
     latex = r"8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
     assert latex in as_latex(found)
     assert f"\n\n{line}" in repr(Tables(found))
-
-
-def test_commands_and_the_report_say_what_stands_beneath_a_table(
-    posenc: Command, tmp_path: Path
-) -> None:
-    folder = stored(tmp_path / "run", trained("a", [1.0]) + trained("b", [2.0]))
-    said = "8: a < b (n = 6; 1 of 1 pairs differ)"
-    assert said in posenc("table", folder).stdout.splitlines()
-    assert r"8: a \ensuremath{<} b" in posenc("table", folder, "--format", "tex").stdout
-    assert posenc("report", folder).returncode == 0
-    page = (folder / "report.html").read_text()
-    assert f'<p class="note">{html.escape(said)}</p>' in page
+    page = report_html(label_settings(sound(made), print), "title")
+    assert f'<p class="note">{html.escape(line)}</p>' in page
 
 
 def test_the_best_group_is_bold_in_every_format() -> None:
@@ -279,19 +247,6 @@ def test_chosen_columns_decide_order_and_lines() -> None:
     assert display_tables(records, "1?, 8")[0].head == whole.head
     with pytest.raises(ConfigError, match="no table has a column '9'; there are 8, 16"):
         display_tables(records, "8,9")
-
-
-def test_the_table_command_shows_chosen_columns(
-    posenc: Command, tmp_path: Path
-) -> None:
-    folder = stored(tmp_path / "run", trained("a", [1.0, 2.0]))
-    text = posenc("table", folder, "--columns", "16", "--format", "md").stdout
-    assert "| scheme   | 16" in text
-    done = posenc("table", folder, "--columns", "17")
-    assert done.returncode == 2
-    assert "no table has a column '17'" in done.stderr
-    done = posenc("table", folder, "--columns", "16", "--format", "csv")
-    assert "format must be table, md or tex with --columns, got csv" in done.stderr
 
 
 def test_nothing_is_bold_where_no_order_is_claimed() -> None:

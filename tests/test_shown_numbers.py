@@ -718,6 +718,8 @@ def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
         one["rows"] = [row(2.0 + steps / 10, case=case)]
         made.append(one)
     facts(made, headline=[case, None])
+    (table,) = show(made[::2])
+    assert table.rows == {"a": ["3.000"], "b": ["3.000"]}
     (table,) = show(made[::2], "--baseline", "a")
     assert table.rows == {"b": ["0.000, 0/1"]}
     (table,) = show(made, "--by", "steps")

@@ -18,12 +18,12 @@ class Column:
     """A column of a displayed table.
 
     Attributes:
-        name: above it.
+        name: above it, by which it is chosen and ranked.
         measure: whose.
         means: in it, by the labels of rows.
         better: which end is, if schemes are to be put in an order.
         floors: what schemes must beat.
-        arrow: whether an arrow above it points to the better end.
+        heading: what is above it, if not the name alone.
     """
 
     name: str
@@ -31,12 +31,7 @@ class Column:
     means: ByLabel
     better: Better = "neither"
     floors: tuple[Mean, ...] = ()
-    arrow: bool = False
-
-    @property
-    def heading(self) -> str:
-        """Return the name, with its arrow if it has one."""
-        return pointed(self.name, self.better) if self.arrow else self.name
+    heading: str = ""
 
 
 def pointed(name: str, better: Better) -> str:

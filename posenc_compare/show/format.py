@@ -8,7 +8,7 @@ would act on.
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -106,26 +106,6 @@ class Table:
         }
 
 
-def cell_text(cell: str | Cell, seeds: int) -> str:
-    """Return the text of a cell in a comparison of so many seeds."""
-    if isinstance(cell, str):
-        return cell
-    if cell.mean is None:
-        note = cell.note or "n/a"
-        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    if cell.half_width is not None:
-        text = f"{number(cell.mean)} ± {number(cell.half_width)}"
-    else:
-        text = "0" if cell.rounding else number(cell.mean)
-    return f"{text}{words_behind(cell, seeds)}"
-
-
-def words_behind(cell: Cell, seeds: int) -> str:
-    """Return the words that stand behind the number of a cell."""
-    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
-    return " (rounding)" * (cell.rounding and cell.half_width is None) + few
-
-
 def number(value: float) -> str:
     """Write a number to three digits behind the point, or to four significant ones."""
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
@@ -133,6 +113,31 @@ def number(value: float) -> str:
     if abs(value) < 10:
         return f"{value:.3f}"
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def cell_text(cell: str | Cell, seeds: int) -> str:
+    """Return the text of a cell in a comparison of so many seeds."""
+    if isinstance(cell, str):
+        return cell
+    if cell.mean is None:
+        note = cell.note or "n/a"
+        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
+    return f"{mean_text(cell)}{words_behind(cell, seeds)}"
+
+
+def mean_text(
+    cell: Cell, write: Callable[[float], str] = number, sign: str = "±"
+) -> str:
+    """Return the mean of a cell with its half width, as `write` writes numbers."""
+    mean = "0" if cell.rounding else write(cell.mean or 0.0)
+    width = cell.half_width
+    return mean if width is None else f"{mean} {sign} {write(width)}"
+
+
+def words_behind(cell: Cell, seeds: int) -> str:
+    """Return the words that stand behind the number of a cell."""
+    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
+    return " (rounding)" * cell.rounding + few
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

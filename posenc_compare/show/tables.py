@@ -85,12 +85,8 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
         found = _across(tasks, chosen)
     else:
         found = [t for task in tasks for t in _of_task(tasks[task], task, chosen)]
-    kinds: dict[str, list[Record]] = {kind: [] for kind in TITLES}
-    for record in records:
-        if not record.task:
-            kind = record.spec.kind
-            kinds[kind if kind in kinds else "probe"].append(record)
-    for kind, own in kinds.items():
+    for kind in TITLES:
+        own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind, chosen).tables()
     chosen.check()
     return found
@@ -226,8 +222,10 @@ class Part:
         """Return the column of one row of a quantity, under its heading or a name."""
         own = by_scheme(of_quantity(self.means, measure, ""))
         own |= by_scheme(of_headline(self.means, measure, view))
-        heading = name or view.quantity.heading
-        return Column(heading, measure, own, self.better(view), arrow=not name)
+        better, title = self.better(view), view.quantity.heading
+        if name:
+            return Column(name, measure, own, better)
+        return Column(title, measure, own, better, heading=pointed(title, better))
 
     def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
         """Return the table of a curve, if any of its columns is asked for."""
@@ -396,7 +394,7 @@ def layout(
         about = f"{about} ({whole})"
     return Table(
         title,
-        ["scheme", *(column.heading for column in columns)],
+        ["scheme", *(column.heading or column.name for column in columns)],
         cells,
         seeds,
         (*lines, *(line for some in below.values() for line in some)),

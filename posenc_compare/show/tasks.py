@@ -2,14 +2,19 @@
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame, means_of, with_values
+from posenc_compare.show.frame import (
+    Frame,
+    long_table,
+    means_of,
+    rows_of,
+    with_values,
+)
 from posenc_compare.show.ranking import twins
 
 FIRST = "language"  # of several tasks
@@ -55,58 +60,39 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
         if any(AREA in record.quantities for record in records)
         for record in records
     ]
-    means = means_of(known)
-    own, same = _scored(known), twins(repeatable_of(known, means))
-    count = len({record.task for record in known})
-    labels = [
-        label
-        for label, some in own.items()
-        if label not in same and len({record.task for record in some}) == count
-    ]
-    if len(labels) < 2:
-        return means[:0]
-    cells = [
-        (one.spec.seed, one.task, label, _score(one))
-        for label in labels
-        for one in own[label]
-    ]
-    frame: Frame = pd.DataFrame(cells, columns=["seed", "task", "label", "score"])
-    scores = frame.groupby(["seed", "task", "label"])["score"].last()
-    table = scores.unstack().dropna()
+    means, long = means_of(known), long_table(known)
+    same = twins(repeatable_of(known, means))
+    scored = {record.measure for record in known if AREA in record.quantities}
+    long = long[long["measure"].isin(scored)]
+    area = long["value"].where(long["quantity"] == AREA)
+    cells = area.groupby([long["seed"], long["task"], long["scheme"]]).max()
+    table: Frame = cells.fillna(-math.inf).unstack()
+    table = table.drop(columns=[label for label in same if label in table])
+    count = table.index.unique("task").size
+    table = table.loc[:, table.notna().groupby("task").any().all()].dropna()
     table = table[table.groupby("seed").transform("size") == count]
-    if table.empty:
+    if table.empty or table.shape[1] < 2:
         return means[:0]
     lost: Frame = np.isinf(table)
     shares = (1 / table.rank(axis=1, ascending=False)).mask(lost, 0.0)
-    ranks = shares.to_numpy().reshape(-1, count, len(labels)).mean(axis=1)
-    by_seed: Frame = pd.DataFrame(ranks, table.index.unique("seed"), table.columns)
+    by_seed = {k: one.groupby("seed").mean().to_dict() for k, one in shares.items()}
+    keys = {k: tuple(one.unique()) for k, one in long.groupby("scheme")["record"]}
     rows = []
-    for mean in means.drop_duplicates("scheme").itertuples(index=False):
+    for mean in rows_of(means.drop_duplicates("scheme")):
         first = same.get(mean.scheme, mean.scheme)
-        if first not in labels:
-            continue
-        failed = int(lost[first].sum())
-        changes = {
-            "quantity": "reciprocal_rank",
-            "task": "",
-            "case": "",
-            "x": math.nan,
-            "unit": "share",
-            "note": f"{failed} cells without a result" if failed else "",
-            "records": tuple(record.key for record in own[mean.scheme]),
-        }
-        rows.append(with_values(mean, by_seed[first].to_dict(), **changes))
+        if first in by_seed:
+            failed = int(lost[first].sum())
+            changes = {
+                "quantity": "reciprocal_rank",
+                "task": "",
+                "case": "",
+                "x": math.nan,
+                "unit": "share",
+                "note": f"{failed} cells without a result" if failed else "",
+                "records": keys[mean.scheme],
+            }
+            rows.append(with_values(mean, by_seed[first], **changes))
     return pd.DataFrame(rows, columns=means.columns)
-
-
-def _scored(records: list[Record]) -> dict[str, list[Record]]:
-    """Return the records of the measures that have the score, by scheme."""
-    measures = {one.measure for one in records if AREA in one.quantities}
-    found: dict[str, list[Record]] = defaultdict(list)
-    for record in sorted(records, key=lambda record: record.label):
-        if record.measure in measures:
-            found[record.label].append(record)
-    return found
 
 
 def repeatable_of(records: list[Record], means: Frame) -> Frame:
@@ -118,9 +104,3 @@ def repeatable_of(records: list[Record], means: Frame) -> Frame:
         if not quantity.repeatable
     }
     return means[~means["quantity"].isin(timed)]
-
-
-def _score(record: Record) -> float:
-    """Return the score that ranks go by; -inf without a result."""
-    values = [row.value for row in record.rows if row.quantity == AREA]
-    return -math.inf if not values or values[0] is None else values[0]
