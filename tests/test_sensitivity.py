@@ -255,13 +255,15 @@ def test_without_a_value_that_all_schemes_have_no_places_are_compared(
 ) -> None:
     rates = {"a": (1e-3, 2e-3, 3e-3), "b": (4e-3, 5e-3, 6e-3)}
     records = [
-        trained(label, 0, 2.0 - rate, learning_rate=rate)
+        trained(label, 0, 2.0 - rate, learning_rate=rate, steps=10)
         for label, some in rates.items()
         for rate in some
     ]
-    table = tables(stored(tmp_path / "run", records), "learning_rate")["bits at 8"]
+    table = tables(stored(tmp_path / "run", records), "learning_rate,steps")[
+        "bits at 8"
+    ]
     assert table.head == ["scheme", "own best", "at"]
-    assert table.body == [["a", "1.997", "0.003"], ["b", "1.994", "0.006"]]
+    assert table.body == [["a", "1.997", "0.003, 10"], ["b", "1.994", "0.006, 10"]]
     assert table.lines[0].startswith("no value has all schemes")
 
 
@@ -269,7 +271,7 @@ def test_seeds_are_those_of_the_schemes_shown(tmp_path: Path) -> None:
     records = [trained("a", 0, 2.0, steps=steps) for steps in (10, 40)]
     records += [trained("b", seed, 2.0, steps=10) for seed in range(6)]
     table = tables(stored(tmp_path / "run", records))["bits at 8"]
-    assert table.title == "bits at 8 by steps (1 seed)"
+    assert table.title == "bits at 8 by steps (1 seed; 2 of 2 cells ok)"
 
 
 def test_a_value_under_which_all_failed_hides_no_score(tmp_path: Path) -> None:

@@ -532,7 +532,7 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
     for one in lone:
         one["quantities"]["bits_per_byte"]["better"] = "higher" if higher else "lower"
     (table,) = show(made, "--by", "steps")
-    assert "over 2 seeds)" in table.title
+    assert "over 2 seeds;" in table.title
     assert table.head == ["1", "own best", "at", "place"]
     spread = f"± {half([0, 0.02]):.3f}"
     assert list(table.rows.items()) == [
@@ -562,7 +562,7 @@ def test_a_change_is_of_common_seeds_and_means_are_of_all(show: Show) -> None:
     made += bits(stepped("a", [9.0], first=4, status="failed", steps=10))
     (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == [
-        cell([9, 1, 2, 4]),
+        f"{cell([9, 1, 2, 4])} (n = 4)",  # of five
         f"{cell([2, 2.5, 5.5])} (n = 3)",
         f"{cell([1, 0.5, 1.5])} (n = 3)",
     ]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.records import curve, fact, record, row
 
-from posenc_compare.errors import StoreError
+from posenc_compare.errors import ConfigError, StoreError
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import ByCase
@@ -599,10 +599,14 @@ def test_figures_name_the_text_that_is_not_the_usual_one(name: str, said: str) -
     assert short_setting(vet([one])) == f"preset quick{said}, n = 1 seed"
 
 
-def trained_at(label: str, value: float) -> dict[str, Any]:
-    """Return a trained record with one number under a heading that has a comma."""
-    one = record(
-        label, "extrapolation", corpus_sha256="1", value=value, seed=int(value)
-    )
-    one["quantities"]["gain"] |= {"headline": ["", None], "title": "share, by place"}
-    return one
+def test_a_column_is_chosen_by_its_heading_with_or_without_an_arrow() -> None:
+    made = [record("rope", "extrapolation", corpus_sha256="1")]
+    made[0]["quantities"]["gain"]["title"] = "share, by place"
+    (table,) = display_tables(vet(made), "sha* ↓")
+    assert table.head == ["scheme", "share, by place ↓"]
+    with pytest.raises(ConfigError, match="no table has a column 'by place'"):
+        display_tables(vet(made), "share*, by place")
+    made[0]["quantities"]["gain"]["title"] = "share"
+    for asked in ("share", "share ↓"):
+        (table,) = display_tables(vet(made), asked)
+        assert table.head == ["scheme", "share ↓"]

@@ -40,10 +40,10 @@ def pointed(name: str, better: Better) -> str:
 
 
 class Chosen:
-    """The columns that are asked for, by their headings without arrows.
+    """The columns that are asked for, by their names.
 
     Args:
-        wanted: comma-separated headings or globs; empty for all columns.
+        wanted: comma-separated names or globs; empty for all columns.
     """
 
     def __init__(self, wanted: str = "") -> None:
@@ -55,7 +55,8 @@ class Chosen:
         """Return those of some columns that are asked for, in their order."""
         columns = [*columns]
         self.seen |= dict.fromkeys(column.name for column in columns)
-        return [c for c in columns if not self.patterns or self._named(c.name)]
+        patterns = self.patterns or ["*"]
+        return [c for c in columns if any(fnmatchcase(c.name, p) for p in patterns)]
 
     def check(self) -> None:
         """Check that every pattern fits a column that there was.
@@ -63,18 +64,8 @@ class Chosen:
         Raises:
             ConfigError: if one does not.
         """
-        named = {part for name in self.seen for part in self._named(name)}
         for pattern in self.patterns:
-            if pattern not in named:
+            if not any(fnmatchcase(name, pattern) for name in self.seen):
                 some = [*self.seen][:SHOWN]
                 near = hint(pattern, self.seen) or f"; there are {', '.join(some)}"
                 raise ConfigError(f"no table has a column {pattern[:80]!r}{near}")
-
-    def _named(self, name: str) -> list[str]:
-        """Return the patterns that ask for a heading, which may hold commas itself."""
-        parts = name.split(", ")
-        places = range(len(self.patterns) - len(parts) + 1)
-        for i in places if len(parts) > 1 else ():
-            if self.patterns[i : i + len(parts)] == parts:
-                return parts
-        return [p for p in self.patterns if fnmatchcase(name, p)]

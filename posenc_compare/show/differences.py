@@ -178,11 +178,7 @@ def _baseline_table(
     ]
     lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
     common = {k: max(column[k].n for column in cells) for k in sorted(labels)}
-    few = [label for label, count in common.items() if 0 < count < FEWEST]
-    if max(seeds) < FEWEST:
-        need = f"no p: {max(seeds)} seeds, {FEWEST} needed"
-        lines = [f"{quantity.better} is better; {need}"]
-    elif few:
+    if few := [label for label, count in common.items() if 0 < count < FEWEST]:
         lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
     return Table(
         f"{title}: difference from {baseline}",

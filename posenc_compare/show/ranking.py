@@ -51,8 +51,8 @@ class Ranking:
     seeds: int
 
 
-def ranking(column: ByLabel, better: Better) -> Ranking | None:
-    """Return the ranking of the schemes of a column; None if nothing is to be ranked.
+def ranking(column: ByLabel, better: Better) -> Ranking:
+    """Return the ranking of the schemes of a column.
 
     `posenc_compare.stats.order` says how groups are made. `{a, b} < c` says that both
     `a` and `b` differ significantly from `c`, and that not all in the braces do from
@@ -60,7 +60,7 @@ def ranking(column: ByLabel, better: Better) -> Ranking | None:
     """
     means = {label: mean for label, mean in column.items() if mean.values}
     if len(means) < 2 or better == "neither":
-        return None
+        return Ranking("", frozenset(), 0)
     labels, found = list(means), order(values_of(means.values()))
     groups = [[labels[place] for place in group] for group in found.groups]
     if better == "higher":
@@ -88,13 +88,11 @@ def may_rank(columns: Iterable[ByLabel]) -> bool:
     )
 
 
-def order_lines(
-    headings: Iterable[str], rankings: Iterable[Ranking | None]
-) -> list[str]:
+def order_lines(headings: Iterable[str], rankings: Sequence[Ranking]) -> list[str]:
     """Return a line for every column that has an order, or one that there is none."""
-    known = [(k, one) for k, one in zip(headings, rankings, strict=True) if one]
+    known = zip(headings, rankings, strict=True)
     lines = [f"{heading}: {one.text}" for heading, one in known if one.text]
-    most = max((one.seeds for _, one in known), default=0)
+    most = max(one.seeds for one in rankings)
     if lines or not most:
         return lines
     return [f"no order: {most} seed{'s' * (most != 1)}, {FEWEST} are needed"]

@@ -5,6 +5,7 @@ its own. What each predicted then is in the record of its training. The learning
 of the slower ones had not fallen as far at that time, which is to their disadvantage.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,35 +24,32 @@ def seconds_columns(records: list[Record]) -> list[Column]:
     Args:
         records: of one task.
     """
-    losses: dict[str, dict[int, Sequence[float]]] = {}
+    losses: dict[str, dict[int, list[float]]] = defaultdict(dict)
     for record in records:
-        found = record.arrays.get("training_bits")
-        if record.status == "ok" and isinstance(found, Sequence):
-            by_seed = losses.setdefault(record.label, {})
-            by_seed[record.spec.seed] = np.array(found, float).tolist()
+        bits = record.arrays.get("training_bits")
+        if record.status == "ok" and isinstance(bits, Sequence):
+            losses[record.label][record.spec.seed] = np.array(bits, float).tolist()
     means = means_of(records)
     known = means[(means["n"] > 0) & means["scheme"].isin(losses)]
     cost = by_scheme(known[known["quantity"] == "step_seconds"])
     plain = by_scheme(known[known["quantity"] == "training_bits"])
-    labels = cost.keys() & plain.keys()
-    if len(labels) < 2:
+    plain = {label: mean for label, mean in plain.items() if label in cost}
+    if len(plain) < 2:
         return []
-    done = {label: min(map(len, losses[label].values())) for label in labels}
-    limit = min(cost[label].mean * done[label] for label in labels)
+    done = {label: min(map(len, losses[label].values())) for label in plain}
+    limit = min(cost[label].mean * done[label] for label in plain)
     counts, after = {}, {}
-    for label in labels:
-        steps = int(limit / cost[label].mean * (1 + ROUNDING))
-        steps = min(steps, done[label])
+    for label, mean in plain.items():
+        steps = min(int(limit / cost[label].mean * (1 + ROUNDING)), done[label])
         last = slice(steps - max(1, int(LAST * steps)), steps)
         own = losses[label] if steps else {}
-        bits = {seed: float(np.mean(found[last])) for seed, found in own.items()}
+        found = {seed: float(np.mean(bits[last])) for seed, bits in own.items()}
         note = "" if steps else "no step is done"
-        after[label] = with_values(plain[label], bits, note=note)
-        same = dict.fromkeys(losses[label], float(steps))
-        counts[label] = with_values(plain[label], same)
+        after[label] = with_values(mean, found, note=note)
+        counts[label] = with_values(mean, dict.fromkeys(mean.values, float(steps)))
     measure = next(iter(plain.values())).measure
     return [
         Column(f"steps in {limit:.3g} s", measure, counts),
-        Column("after all steps", measure, {k: plain[k] for k in labels}, "lower"),
+        Column("after all steps", measure, plain, "lower"),
         Column(f"after {limit:.3g} s", measure, after, "lower"),
     ]

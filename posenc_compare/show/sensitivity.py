@@ -5,38 +5,35 @@ across. Beneath it stand the ranking under each value, and the pairs of schemes 
 one value claims an order and another has the opposite sign: these are undecided.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from posenc_compare.records.quantities import Better, Curve, Headline
+from posenc_compare.records.quantities import Curve, Headline
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCORES
-from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.columns import Column
+from posenc_compare.show.format import Table
 from posenc_compare.show.frame import (
-    Floats,
     Frame,
     by_scheme,
-    cell_of,
     means_of,
     of_headline,
     of_quantity,
     over_seeds,
-    spread_note,
+    values_of,
     views_of,
+    with_values,
 )
-from posenc_compare.show.ranking import ByLabel, by_family_of, order_lines, ranking
+from posenc_compare.show.ranking import by_family_of
+from posenc_compare.show.tables import layout
 from posenc_compare.show.tasks import by_task, prefix
-from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, adjusted_p
 
 WIDE = 4  # values that have a column each
-Columns = Mapping[str, ByLabel]
-"""Means by scheme, by value of the setting."""
-Rows = list[list[str | Cell]]
 
 
 def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Table]:
@@ -47,27 +44,26 @@ def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Tabl
         groups: records by the value of the setting that changes; labels in a group
             distinguish all other settings.
     """
-    tasks = by_task(record for records in groups.values() for record in records)
+    every = [record for records in groups.values() for record in records]
     found = []
-    for task in tasks:
+    for task, records in by_task(every).items():
         own = {v: [r for r in some if r.task == task] for v, some in groups.items()}
-        for heading, better, columns in _outcomes(own):
+        for heading, columns in _outcomes(own):
             if labels := _labels(columns):
                 show = _best if len(columns) > WIDE else _side_by_side
-                head, rows, lines = show(columns, labels, better)
-                means = [c[k] for c in columns.values() for k in labels if k in c]
-                seeds = max(mean.n for mean in means)
                 title = f"{prefix(task)}{heading} by {by}"
-                note = spread_note(seeds)
-                head = ["scheme", *head]
-                found.append(Table(title, head, rows, seeds, tuple(lines), note=note))
+                behind = [record for record in records if record.label in labels]
+                found.append(show(title, columns, labels, behind))
     return found
 
 
 def _outcomes(
     groups: Mapping[str, list[Record]],
-) -> Iterator[tuple[str, Better, Columns]]:
-    """Yield the scores at the shortest and the longest length, then the headlines."""
+) -> Iterator[tuple[str, list[Column]]]:
+    """Yield the scores at the shortest and the longest length, then the headlines.
+
+    Each has a column for every value of the setting.
+    """
     means = {value: over_seeds(means_of(records)) for value, records in groups.items()}
     views = views_of(record for records in groups.values() for record in records)
     for (measure, name), view in sorted(
@@ -81,12 +77,12 @@ def _outcomes(
         elif isinstance(view, Headline) and quantity.better != "neither":
             shown[quantity.heading] = view
         for heading, one in shown.items():
-            columns = {
-                value: by_scheme(of_quantity(some, measure, ""))
-                | by_scheme(of_headline(some, measure, one))
-                for value, some in means.items()
-            }
-            yield heading, quantity.better, columns
+            columns = []
+            for value, some in means.items():
+                found = by_scheme(of_quantity(some, measure, ""))
+                found |= by_scheme(of_headline(some, measure, one))
+                columns.append(Column(value, measure, found, quantity.better))
+            yield heading, columns
 
 
 def _ends(curves: list[Frame]) -> list[float]:
@@ -96,12 +92,12 @@ def _ends(curves: list[Frame]) -> list[float]:
     return [*dict.fromkeys(common[:1] + common[-1:])]
 
 
-def _labels(columns: Columns) -> list[str]:
+def _labels(columns: list[Column]) -> list[str]:
     """Return the schemes that have records of two values or more, by family.
 
     One that has no number under any value is left out.
     """
-    means = [item for column in columns.values() for item in column.items()]
+    means = [item for column in columns for item in column.means.items()]
     families = {label: mean.family for label, mean in means}
     count = Counter(label for label, _ in means)
     known = {label for label, mean in means if mean.n and count[label] > 1}
@@ -109,64 +105,72 @@ def _labels(columns: Columns) -> list[str]:
 
 
 def _side_by_side(
-    columns: Columns, labels: list[str], better: Better
-) -> tuple[list[str], Rows, list[str]]:
-    """Return head, rows and lines with a column for each value, and their change."""
-    head = [*columns]
-    rows: Rows = [
-        [label, *(_cell(column, label) for column in columns.values())]
-        for label in labels
-    ]
+    title: str, columns: list[Column], labels: list[str], records: list[Record]
+) -> Table:
+    """Return a table with a column for each value, and the change between two."""
+    lines = _undecided(columns, labels)
     if len(columns) == 2:
-        head.append("change")
-        first, last = _numbers(columns, labels)
-        for row, change in zip(rows, last - first, strict=True):
-            row.append(_change(change[np.isfinite(change)]))
-    rankings = [
-        ranking({k: m for k, m in column.items() if k in labels}, better)
-        for column in columns.values()
-    ]
-    return head, rows, order_lines(columns, rankings) + _undecided(columns, labels)
+        first, last = (column.means for column in columns)
+        changes = {}
+        for label in [k for k in labels if k in first and k in last]:
+            before, after = first[label].values, last[label].values
+            common = {
+                seed: after[seed] - before[seed] for seed in before if seed in after
+            }
+            changes[label] = with_values(first[label], common, note="")
+        columns = [*columns, Column("change", columns[0].measure, changes)]
+    table = layout(title, columns, records, labels)
+    return replace(table, lines=(*table.lines, *lines))
 
 
 def _best(
-    columns: Columns, labels: list[str], better: Better
-) -> tuple[list[str], Rows, list[str]]:
-    """Return the best value of each scheme, beside one that all share."""
-    sign = -1 if better == "higher" else 1
+    title: str, columns: list[Column], labels: list[str], records: list[Record]
+) -> Table:
+    """Return a table of the best value of each scheme, beside one that all share."""
+    sign = -1 if columns[0].better == "higher" else 1
+    means = {column.name: column.means for column in columns}
     losses: Frame = pd.DataFrame(
         {
-            value: [sign * column[k].mean if k in column else math.nan for k in labels]
-            for value, column in columns.items()
+            value: {k: sign * own[k].mean for k in labels if k in own}
+            for value, own in means.items()
         },
         index=labels,
     )
     best = losses.idxmin(axis=1)
-    own = {k: [_cell(columns[best[k]], k), best[k]] for k in labels}
+    own = {label: means[best[label]][label] for label in labels}
+    shown = [Column("own best", columns[0].measure, own)]
     whole = losses.dropna(axis=1)
     if whole.empty:
+        table = layout(title, shown, records, labels)
+        rows = [[*row, best[str(row[0])]] for row in table.rows]
         line = "no value has all schemes, so that places cannot be compared"
-        return ["own best", "at"], [[k, *own[k]] for k in labels], [line]
+        return replace(table, head=[*table.head, "at"], rows=rows, lines=(line,))
     shared = str(whole.mean().idxmin())
     before = whole[shared].rank(method="first").astype(int)
     after = losses.min(axis=1).rank(method="first").astype(int)
-    rows: Rows = []
-    for label in before.sort_values().index:
-        one, other = before[label], after[label]
+    shown = [Column(shared, columns[0].measure, means[shared]), *shown]
+    table = layout(title, shown, records, labels)
+    rows = []
+    for row in sorted(table.rows, key=lambda row: before[row[0]]):
+        one, other = before[row[0]], after[row[0]]
         place = f"{one}" if one == other else f"{one} to {other} *"
-        rows.append([label, _cell(columns[shared], label), *own[label], place])
+        rows.append([*row, best[row[0]], place])
     line = (
         f"best on average over schemes: {shared}; * the place changes if each scheme "
         f"has its own best value"
     )
-    return [shared, "own best", "at", "place"], rows, [line]
+    head = [*table.head, "at", "place"]
+    return replace(table, head=head, rows=rows, lines=(line,))
 
 
-def _undecided(columns: Columns, labels: list[str]) -> list[str]:
+def _undecided(columns: list[Column], labels: list[str]) -> list[str]:
     """Return a line on pairs whose order one value claims and another reverses."""
-    labels = [k for k in labels if all(k in column for column in columns.values())]
+    labels = [k for k in labels if all(k in column.means for column in columns)]
+    if not labels:
+        return []
+    every = values_of(column.means[k] for column in columns for k in labels)
     claims, signs = [], []
-    for array in _numbers(columns, labels):
+    for array in every.reshape(len(columns), len(labels), -1):
         p = adjusted_p(array)
         # Over the seeds that both schemes of a pair have, as in the test.
         sign = np.sign(np.nansum(array[:, None] - array, axis=2))
@@ -186,26 +190,3 @@ def _undecided(columns: Columns, labels: list[str]) -> list[str]:
     return [
         f"undecided, for the sign changes ({len(pairs)} of {of}): {', '.join(pairs)}"
     ]
-
-
-def _numbers(columns: Columns, labels: list[str]) -> Floats:
-    """Return the numbers `(value, scheme, seed)`; NaN where there is none."""
-    values = [
-        [column[k].values if k in column else {} for k in labels]
-        for column in columns.values()
-    ]
-    seeds = sorted({seed for row in values for cell in row for seed in cell})
-    found = [[[cell.get(s, math.nan) for s in seeds] for cell in row] for row in values]
-    return np.array(found).reshape(len(columns), len(labels), len(seeds))
-
-
-def _cell(column: ByLabel, label: str) -> Cell:
-    return cell_of(column[label]) if label in column else Cell()
-
-
-def _change(values: Floats) -> Cell:
-    """Return the mean of paired differences."""
-    if not len(values):
-        return Cell()
-    half = half_width(values)
-    return Cell(float(values.mean()), None if math.isnan(half) else half, len(values))

@@ -364,10 +364,10 @@ def layout(
         labels.sort(key=lambda label: _rank(label, columns))
     shown = [{k: c.means[k] for k in labels if k in c.means} for c in columns]
     rankings = [ranking(k, c.better) for k, c in zip(shown, columns, strict=True)]
-    names = [column.name for column in columns]
-    lines = order_lines(names, rankings)
-    if len(texts_of(behind)) > 1 and any(rankings):
-        rankings, lines = [None] * len(columns), [SEVERAL]
+    lines = order_lines([column.name for column in columns], rankings)
+    best = [one.best for one in rankings]
+    if lines and any(len(_texts(column, behind)) > 1 for column in columns):
+        best, lines = [frozenset[str]() for _ in columns], [SEVERAL]
     below = {
         place: some
         for place, (column, own) in enumerate(zip(columns, shown, strict=True), 1)
@@ -376,7 +376,6 @@ def layout(
     for own, column in zip(shown, columns, strict=True):
         own |= {floor.scheme: floor for floor in column.floors}
     labels += dict.fromkeys(floor.scheme for c in columns for floor in c.floors)
-    best = [one.best if one else frozenset() for one in rankings]
     cells = [
         [
             label,
@@ -403,6 +402,12 @@ def layout(
         f"{spread}; {whole}",
         below,
     )
+
+
+def _texts(column: Column, records: list[Record]) -> set[tuple[str, str]]:
+    """Return the texts that the numbers of a column are of."""
+    keys = {key for mean in column.means.values() for key in mean.records}
+    return texts_of(record for record in records if record.key in keys)
 
 
 def _rank(label: str, columns: list[Column]) -> list[tuple[bool, float]]:

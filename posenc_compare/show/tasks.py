@@ -64,9 +64,7 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     same = twins(repeatable_of(known, means))
     scored = {record.measure for record in known if AREA in record.quantities}
     long = long[long["measure"].isin(scored)]
-    area = long["value"].where(long["quantity"] == AREA)
-    cells = area.groupby([long["seed"], long["task"], long["scheme"]]).max()
-    table: Frame = cells.fillna(-math.inf).unstack()
+    table = _scores(long)
     table = table.drop(columns=[label for label in same if label in table])
     count = table.index.unique("task").size
     table = table.loc[:, table.notna().groupby("task").any().all()].dropna()
@@ -104,3 +102,13 @@ def repeatable_of(records: list[Record], means: Frame) -> Frame:
         if not quantity.repeatable
     }
     return means[~means["quantity"].isin(timed)]
+
+
+def _scores(long: Frame) -> Frame:
+    """Return the score of every cell by which ranks go, -inf without a result.
+
+    Rows are seeds and tasks, columns schemes; NaN where there is no cell.
+    """
+    score = long["value"].where(long["quantity"] == AREA)
+    cells = score.groupby([long["seed"], long["task"], long["scheme"]]).max()
+    return cells.fillna(-math.inf).unstack()
