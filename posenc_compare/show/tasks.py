@@ -63,7 +63,7 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     means, long = means_of(known), long_table(known)
     same = twins(repeatable_of(known, means))
     scored = {record.measure for record in known if AREA in record.quantities}
-    long = long[long["measure"].isin(scored)]
+    long = long[long["measure"].isin([*scored])]
     table = _scores(long)
     table = table.drop(columns=[label for label in same if label in table])
     count = table.index.unique("task").size
