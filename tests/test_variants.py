@@ -62,7 +62,7 @@ def test_a_family_or_a_glob_is_each_of_its_schemes() -> None:
 
 
 def test_a_family_of_no_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SCHEMES.groups, "bias", ("family", ("nobody's",)))
+    monkeypatch.setitem(SCHEMES.groups, "bias", ("nobody's",))
     with pytest.raises(ConfigError, match="no scheme named; try `--schemes all`"):
         parse_variants("bias")
 

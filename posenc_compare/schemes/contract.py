@@ -37,9 +37,16 @@ def schemes_for_length(
 
 
 def opened(scheme: Scheme, door: str, *given: Tensor, call: Call | None) -> Any:
-    """Return what a door returns, which is given the call if it asks for it."""
+    """Return what a door returns, which is given the call if it asks for it.
+
+    Raises:
+        ConfigError: if an option of the scheme cannot be used; its name stands first.
+    """
     more = (call,) if door in scheme.asks_call else ()
-    return getattr(scheme, door)(*given, *more)
+    try:
+        return getattr(scheme, door)(*given, *more)
+    except ConfigError as error:
+        raise error.of(scheme.name) from error
 
 
 def ask(

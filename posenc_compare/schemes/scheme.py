@@ -247,7 +247,10 @@ def _on_tokens(door: Callable[..., Tensor]) -> Callable[..., Tensor]:
         real = isinstance(positions, Tensor) and positions.is_floating_point()
         if not real:
             positions = whole_numbers(f"{self.name}: positions", positions)
-        return door(self, x, positions)
+        try:
+            return door(self, x, positions)
+        except ConfigError as error:  # of shared code, which knows no scheme
+            raise error.of(self.name) from error
 
     return embed
 
