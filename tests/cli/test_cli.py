@@ -125,7 +125,7 @@ def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
     done = posenc_process("run", "--schemes", "alibbi")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: unknown scheme 'alibbi'; did you mean alibi? "
+        "error: unknown scheme 'alibbi'; did you mean alibi or alibi_2d? "
         "(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)\n"
     )
 
