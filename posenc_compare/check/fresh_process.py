@@ -16,7 +16,7 @@ from posenc_compare.check.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
 from posenc_compare.global_state import changes, preserve_state, process_state
 from posenc_compare.registry import SCHEMES, add_plugin
-from posenc_compare.schemes.call import Lengths
+from posenc_compare.schemes.scheme import Lengths
 from posenc_compare.variants import parse_variants
 
 ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}

@@ -14,7 +14,7 @@ from posenc_compare.check.fresh_process import digest, elsewhere
 from posenc_compare.check.harness import HEADS, WIDTH, Layer, Subject, normal, tokens
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import changes, process_state
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Geometry
 
 IMPORT = 2.0  # seconds that importing the scheme may take
 BUILT = 64  # length of the scheme that is called with later positions

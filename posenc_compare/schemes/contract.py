@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, DoorError, UndefinedPositionError
-from posenc_compare.schemes.call import Call
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.errors import ConfigError, DoorError
+from posenc_compare.schemes.scheme import Call, Scheme
 
 AXES = {
     "embed": "(batch, seq, model_dim)",
@@ -194,19 +193,3 @@ def check_returned(
     raise DoorError(
         f"{scheme.name}: {door} must return {AXES[door]} {tuple(shape)}, got {found}"
     )
-
-
-def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
-    """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`."""
-    if positions.numel():
-        low, high = torch.stack(positions.aminmax()).tolist()
-        if low < 0 or high >= limit:
-            raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
-
-
-def check_axes(scheme: Scheme, axes: int = 1) -> None:
-    """Raise `ConfigError` unless the scheme's positions have so many axes."""
-    if scheme.facts.axes != axes:
-        raise ConfigError(
-            f"{scheme.name}: needs positions of {scheme.facts.axes} axes, got {axes}"
-        )

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from posenc_compare.schemes import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.alibi import Alibi
-from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.fox import Fox
 from posenc_compare.schemes.rope import Rope
+from posenc_compare.schemes.scheme import PairBias
 from posenc_compare.schemes.wrapper import Wrapper
 
 
