@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.own_code import own_code
 from posenc_compare.registry import SCHEMES
-from posenc_compare.validate import check_text, hint, number
+from posenc_compare.validate import check_choice, check_text, hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 KINDS = (bool, int, float, str)
@@ -296,21 +296,15 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     kind = known[key][0]
     if kind is Variant:
         return _fitted_inside(name, key, value)
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        fits = any(type(value) is type(c) and value == c for c in choices)
-        wanted = " or ".join(map(str, choices))
-    elif kind is float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        # Neither NaN, nor infinite, nor a whole number that no float comes near.
+    if kind is bool or get_origin(kind) is Literal:
+        check_choice(f"{name}: {key}", value, get_args(kind) or (True, False))
+        return value
+    fits, wanted = isinstance(value, kind), "text"
+    if kind is not str:
+        fits = isinstance(value, int | kind) and not isinstance(value, bool)
+        wanted = "a whole number" if kind is int else "a finite number"
+    if kind is float:  # NaN, infinity and whole numbers beyond all floats do not fit
         fits = fits and abs(value) <= sys.float_info.max
-        wanted = "a finite number"
-    elif kind is int:
-        fits = isinstance(value, int) and not isinstance(value, bool)
-        wanted = "a whole number"
-    else:
-        fits = isinstance(value, kind)
-        wanted = "true or false" if kind is bool else "text"
     if not fits:
         raise ConfigError(f"{name}: {key} must be {wanted}, got {str(value)[:80]!r}")
     return value + 0.0 if kind is float else value  # -0.0 is 0.0 too
