@@ -141,9 +141,8 @@ class Comparison:
 
     def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:
         """Yield what a user must know before cells are computed."""
-        for name in store.set_aside():
-            kept = f"moved to {store.quarantine}; it is computed again"
-            yield f"damaged record {name} {kept}"
+        for name in dict.fromkeys(store.damaged):
+            yield f"{name} is damaged, or of another version: it is computed again"
         also = f", {copied} copied" if self.reuse else ""
         count = f"{len(self.cells)} cells{also}, {own} to compute"
         if help:

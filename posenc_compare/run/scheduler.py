@@ -26,7 +26,7 @@ from posenc_compare.run.workers import End, Limits, Pool, Start
 from posenc_compare.settings.canonical import Body, parse_strictly
 
 # Of one cell, by its loss.
-STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "store": 3, "oom": 2, "timeout": 1}
+STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "oom": 2, "timeout": 1}
 MOST_UNPLACED = 10  # of one cell
 LOOK = 1.0  # seconds between two looks at the folder
 GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
@@ -275,9 +275,8 @@ class Scheduler:
             case {"stopped": True}:
                 if not self.stopped_by:  # somebody else has asked it to
                     self._lose(job, self._fault(job, "lost", STOPPED, end))
-            case {"store": str(error), "size": int(size)}:
-                self.store.check(max(1, size))  # it may be the scheme that says so
-                self._lose(job, self._fault(job, "lost", f"store: {error}", end))
+            case {"store": str(error)}:
+                raise StoreError(one_line(error))
             case {"refused": str(reason)}:
                 self._refuse(job, one_line(reason))
             case _:

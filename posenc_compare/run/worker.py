@@ -199,7 +199,7 @@ def _answer(request: Body, done: Any) -> Body:
     except Stopped:
         return {"stopped": True}
     except StoreError as error:
-        return {"store": str(error), "size": checkpoints.size}
+        return {"store": str(error)}
     late = [sys.modules[name] for name in sys.modules.keys() - before]
     if code & {getattr(module, "__file__", None) for module in late}:
         forget()

@@ -24,9 +24,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import read_file, write_file
+from posenc_compare.records.files import write_file
 from posenc_compare.settings.canonical import Body, canonical, parse_strictly
 from posenc_compare.train.progress import CheckpointStore
+from posenc_compare.validate import read_regular
 
 FORMAT = 2
 KEPT = 2
@@ -50,9 +51,6 @@ class Checkpoints(CheckpointStore):
         stop: returns whether the run was asked to stop.
         files: module `os`, or a stand-in for tests.
         run: a secret that identifies the run.
-
-    Attributes:
-        size: bytes of the last checkpoint that was written or attempted.
     """
 
     def __init__(
@@ -69,7 +67,6 @@ class Checkpoints(CheckpointStore):
         self.interval = interval
         self.stop = stop
         self.files = files
-        self.size = 0
         self._damaged: list[Body] = []
         self._last = time.monotonic()
 
@@ -95,7 +92,6 @@ class Checkpoints(CheckpointStore):
     def _save(self, step: int, tensors: Tensors) -> None:
         if self.folder is not None:
             data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
-            self.size = len(data)
             try:
                 self._publish(self.folder, step, data)
             except FileNotFoundError:
@@ -118,7 +114,7 @@ class Checkpoints(CheckpointStore):
     ) -> tuple[int, Tensors]:
         for entry in self._listed():
             try:
-                data = read_file(self._path(entry), limit)
+                data = read_regular(self._path(entry), limit)
                 if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                     raise ValueError("its checksum does not match")
                 tensors = load(data)
@@ -136,8 +132,6 @@ class Checkpoints(CheckpointStore):
         # The run's own folder exists already; if it is gone, the run has lost it.
         for place in (folder.parent, folder):
             place.mkdir(exist_ok=True)
-        if folder.is_symlink():
-            raise NotADirectoryError("it is a link")
         kept = [e for e in self._listed() if e not in self._damaged][: KEPT - 1]
         names = {self._path(entry).name for entry in kept}
         for path in list(folder.iterdir()):
@@ -163,7 +157,9 @@ class Checkpoints(CheckpointStore):
         if self.folder is None:
             return []
         try:
-            manifest = parse_strictly(read_file(self.folder / "manifest.json", 1 << 16))
+            manifest = parse_strictly(
+                read_regular(self.folder / "manifest.json", 1 << 16)
+            )
             body = manifest["body"]
             if manifest["sha256"] != hashlib.sha256(canonical(body)).hexdigest():
                 raise ValueError("its checksum does not match")

@@ -377,19 +377,6 @@ def test_only_regular_files_are_read_and_nothing_outside_is_written(
     assert snapshot(outside) == before
 
 
-def test_a_link_in_place_of_the_folder_leads_nowhere(
-    folder: Path, tmp_path: Path
-) -> None:
-    outside = tmp_path / "outside"
-    folder.rename(outside)
-    (outside / "1-01234567.safetensors").write_text("mine")
-    folder.symlink_to(outside)
-    before = snapshot(outside)
-    with pytest.raises(StoreError, match=r"must take .* got it is a link"):
-        keep(folder, 30)
-    assert snapshot(outside) == before
-
-
 def test_files_of_others_are_left_alone(folder: Path) -> None:
     names = ["model.safetensors", "30.safetensors", ".nfs01", ".hidden.1.2", "x.pt"]
     for name in names:

@@ -170,11 +170,11 @@ def test_planted_files_are_never_run(tmp_path: Path) -> None:
         sealed(canonical({"schema": 3, **body(trap=trap.decode("latin-1"))}))
     )
     (checkpoints / "manifest.json").write_bytes(trap)
-    with pytest.warns(UserWarning, match="1 damaged records left out"):
+    with pytest.warns(UserWarning, match="1 records left out"):
         assert len(load_records(store.folder)) == 1
     assert missing([CELL], store) == {}
     assert store.read(other) is None
-    assert store.set_aside() == [f"{other}.json"]
+    assert store.damaged == [f"{other}.json"]
     store.create()
     assert Checkpoints(checkpoints).load(lambda *_: None, 1 << 20) == (0, {})
     assert b"posix" in load_corpus(str(corpus)).train.tobytes() + b"".join(
@@ -219,18 +219,12 @@ WRITERS = {
         "write_file: replace",
         "write_file: unlink",
     },
-    "records/reuse.py": {"copy_records: write_file"},
     "records/store.py": {
         "create: mkdir",
         "create: unlink",
-        "check: mkdir",
-        "_try_to_write: write_file",
-        "_try_to_write: unlink",
-        "write: write_file",
+        "create: write_file",
+        "put: write_file",
         "forget_checkpoints: rmtree",
-        "set_aside: mkdir",
-        "set_aside: replace",
-        "_pack: mkdir",
         "_pack: write_file",
         "_pack: unlink",
     },
@@ -249,7 +243,6 @@ WRITERS = {
 # Reading, by flags that have a name; pipes; streams, and where they go if they cannot
 # be used; memory; a folder for a moment.
 OTHERS = {
-    "records/files.py": {"read_file: open"},
     "validate.py": {"_without_waiting: open"},
     "run/worker.py": {"_compute: write"},
     "show/plots/drawing.py": {"main: fdopen"},

@@ -72,7 +72,6 @@ LIES = {
     "seconds": lambda: answer(provenance={"seconds": "x"}),
     "rows": lambda: answer(rows="x"),
     "long": lambda: answer(trace=["x" * ((1 << 24) - len(answer(trace=[""])) + 60)]),
-    "says_store": lambda: json.dumps({"store": "disk on fire", "size": 10}),
     "says_stopped": lambda: json.dumps({"stopped": True}),
     "says_nothing": lambda: "null",
 }

@@ -16,7 +16,7 @@ from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
-KINDS = ("link", "dangling link", "hard link", "folder")
+KINDS = ("hard link", "folder")
 WATCHED = ("open", "write", "fsync", "close", "replace", "unlink")
 
 
@@ -132,10 +132,6 @@ def become(path: Path, kind: str, outside: Path) -> None:
     target = outside / "target"
     path.rename(target)
     match kind:
-        case "link":
-            path.symlink_to(target)
-        case "dangling link":
-            path.symlink_to(outside / "missing")
         case "hard link":
             path.hardlink_to(target)
         case "folder":
