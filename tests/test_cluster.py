@@ -50,7 +50,7 @@ class Nodes:
             with contextlib.suppress(OSError):
                 stat = (place / "stat").read_text()
                 parents[int(place.name)] = int(stat.rpartition(")")[2].split()[1])
-                if b"engine.worker import main" in (place / "cmdline").read_bytes():
+                if b"run.worker import main" in (place / "cmdline").read_bytes():
                     ours.append(int(place.name))
         return [
             pid

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +22,9 @@ from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run.cluster import UNPLACED, Cluster
 from posenc_compare.run.plan import missing
-from posenc_compare.run.workers import End, Limits, Pool, Start
+from posenc_compare.run.workers import End, Pool
 from posenc_compare.settings.canonical import Body, parse_strictly
+from posenc_compare.settings.table import Work
 
 # Of one cell, by its loss.
 STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "oom": 2, "timeout": 1}
@@ -40,7 +41,6 @@ STOPPED = "killed: another process asked it to stop"
 class Job:
     """A cell that waits or is computed."""
 
-    key: str
     cell: Cell
     blank: Record  # as planned, with nothing in it yet
     starts: int = 0
@@ -89,36 +89,32 @@ class Scheduler:
     """One run over missing cells.
 
     Args:
-        cells: by key, what is to be computed, in this order.
+        cells: what is to be computed, in this order.
         store: where records go; other runs may write there too.
         pool: where workers are started.
-        limits: what the run may use.
-        retry: statuses of records that another run's record does not settle.
+        work: how cells are computed.
         listen: called with every piece of news.
     """
 
     def __init__(
         self,
-        cells: dict[str, Cell],
+        cells: Collection[Cell],
         store: Store,
         pool: Pool | Cluster,
-        limits: Limits,
-        retry: tuple[str, ...] = (),
+        work: Work,
         listen: Listener = lambda event: None,
     ) -> None:
         self.store = store
         self.pool = pool
-        self.limits = limits
-        self.retry = retry
+        self.work = work
         self.listen = listen
-        jobs = [Job(key, cell, cell.record()) for key, cell in cells.items()]
+        jobs = [Job(cell, cell.record()) for cell in cells]
         self.waiting = deque(sorted(jobs, key=lambda job: job.alone))
         self.workers: dict[Any, Job | None] = {}  # those of the pool
         self.stopped_by = ""
         self._refused: set[str] = set()  # what was said of cells
-        self._start = Start(limits)
         self._cells = len(cells)
-        self._work = sum(cell.setting.work for cell in cells.values())
+        self._units_of_all = sum(cell.setting.work for cell in cells)
         self._done = self._units = 0
         self._run = secrets.token_hex(16)  # identifies its checkpoints
         self._asked: deque[int] = deque()  # signals that nobody has acted on
@@ -133,7 +129,7 @@ class Scheduler:
         refused: bool = False,
     ) -> None:
         """Pass on news of the run."""
-        counts = self._done, self._cells, self._units, self._work
+        counts = self._done, self._cells, self._units, self._units_of_all
         self.listen(Event(*counts, what, record, note, refused))
 
     def run(self) -> str:
@@ -193,7 +189,7 @@ class Scheduler:
                 self._give(worker)
         while len(self.workers) < self.pool.most and self._may_begin():
             try:
-                worker = self.pool.start(self._start)
+                worker = self.pool.start()
             except OSError as error:
                 if self.workers:
                     break  # the machine has room for no more
@@ -215,7 +211,7 @@ class Scheduler:
         self.workers[worker] = None
         while self._may_begin():
             job = self.waiting.popleft()
-            if missing([job.cell], self.store, self.retry):
+            if missing([job.cell], self.store, self.work.statuses()):
                 job.starts += 1
                 self.workers[worker] = job
                 worker.send(self._request(job))
@@ -225,18 +221,18 @@ class Scheduler:
 
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
-        folder = self.store.checkpoints.resolve() / job.key
+        folder = self.store.checkpoints.resolve() / job.blank.key
         plugins = {
             (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
             for entry in plugins_of(job.cell)
         }
         return {
             "spec": job.blank.spec.to_json(),
-            "key": job.key,
+            "key": job.blank.key,
             "plugins": sorted(plugins),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
-            "interval": self.limits.interval,
+            "interval": self.work.checkpoint_every,
             "run": self._run,
         }
 
@@ -287,7 +283,7 @@ class Scheduler:
         """Publish a record that any reader can read, under the planned cell."""
         try:
             planned = job.blank.to_json()
-            body |= {"key": job.key, **{name: planned[name] for name in PLANNED}}
+            body |= {"key": job.blank.key, **{name: planned[name] for name in PLANNED}}
             record = Record.from_json(body)
             if not record.provenance.facts:
                 raise ValueError("it does not say where it was made")
@@ -331,18 +327,18 @@ class Scheduler:
 
     def _publish(self, job: Job, record: Record) -> None:
         self.store.write(record.to_json())
-        self.store.forget_checkpoints(job.key)
+        self.store.forget_checkpoints(job.blank.key)
         self._advance(job, job.cell.setting.work)
         self._done += 1
         self.tell(what=f"{record.measured} {record.label}", record=record)
-        if self.limits.fail_fast and record.status in ("failed", "lost"):
+        if self.work.fail_fast and record.status in ("failed", "lost"):
             self.stop("fail_fast", OTHER_GRACE)
 
     def _fault(self, job: Job, status: str, error: str, end: End) -> Record:
         """Return the record of a cell that gave none."""
         facts: Facts = {
             "attempts": job.starts,
-            "timeout_seconds": self.limits.timeout,
+            "timeout_seconds": self.work.timeout,
             "peak_memory_bytes": end.peak_memory,
         }
         return replace(

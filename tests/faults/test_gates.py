@@ -246,10 +246,6 @@ OTHERS = {
     "validate.py": {"_without_waiting: open"},
     "run/worker.py": {"_compute: write"},
     "show/plots/drawing.py": {"main: fdopen"},
-    "run/workers.py": {
-        "__init__: TemporaryFile",
-        "__init__: write",
-    },
     "show/plots/style.py": {"render: savefig"},
     "run/comparison.py": {
         "compare: mkdtemp",

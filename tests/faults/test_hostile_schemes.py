@@ -86,7 +86,7 @@ def ask(
     folder: Path, schemes: list[str], measures: list[str], **asked: Any
 ) -> tuple[list[Any], list[dict[str, Any]], dict[tuple[str, str], dict[str, Any]]]:
     """Run cells under a scheduler; return what it, the schemes and the records say."""
-    limits = {"workers": 2, "timeout": 120.0, "memory": 1 << 36, **asked.pop("limits")}
+    limits = {"workers": 2, "timeout": 120.0, "memory": 64.0, **asked.pop("limits")}
     asked = {"plugins": [PLUGIN], "out": str(folder / "run"), "limits": limits, **asked}
     log = folder / "log"
     asked |= {"schemes": ",".join(schemes), "measures": measures}

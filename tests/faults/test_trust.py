@@ -30,15 +30,10 @@ from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import compare
 from posenc_compare.run.compute import compute
 from posenc_compare.run.scheduler import Scheduler
-from posenc_compare.run.workers import (
-    End,
-    Limits,
-    Pool,
-    Start,
-    Worker,
-)
+from posenc_compare.run.workers import End, Pool, Worker
 from posenc_compare.settings.canonical import canonical, parse_strictly
 from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.table import Work
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.checkpoints import Checkpoints, Stopped
@@ -53,7 +48,7 @@ def run(
     folder: Path, schemes: str, measures: list[str], **asked: Any
 ) -> tuple[int, str, dict[str, dict[str, Any]]]:
     """Run cells under a scheduler; return its code, what it says, records by label."""
-    limits = {"workers": 2, "timeout": 30.0, "memory": 1 << 36}
+    limits = {"workers": 2, "timeout": 30.0, "memory": 64.0}
     limits |= asked.pop("limits", {})
     asked = {"plugins": [EVIL], "out": str(folder / "run"), "limits": limits, **asked}
     asked |= {"schemes": schemes, "measures": measures}
@@ -222,9 +217,9 @@ def test_a_cell_that_changes_its_process_or_leaves_a_thread_costs_no_worker(
     started = []
 
     class Counted(Worker):
-        def __init__(self, start: Start) -> None:
-            started.append(start)
-            super().__init__(start)
+        def __init__(self, work: Work, path: list[str]) -> None:
+            started.append(work)
+            super().__init__(work, path)
 
     monkeypatch.setattr("posenc_compare.run.workers.Worker", Counted)
     run = scheduler(tmp_path, wanted)
@@ -683,7 +678,7 @@ def test_every_command_says_that_records_are_damaged(
     folders = [three.folder] * (2 if command == "diff" else 1)
     done = posenc(command, *folders)
     assert done.returncode == 0
-    assert "1 records left out: " in done.stderr
+    assert "1 records left out, which are damaged" in done.stderr
 
 
 # --- M7: rerun ---------------------------------------------------------------------
@@ -717,8 +712,8 @@ def test_rerun_has_limits(tmp_path: Path, posenc) -> None:
 def scheduler(folder: Path, wanted: dict[str, Cell]) -> Scheduler:
     store = Store(folder)
     store.create()
-    limits = Limits(workers=1)
-    return Scheduler(wanted, store, Pool(1), limits)
+    work = Work(workers=1)
+    return Scheduler(wanted.values(), store, Pool(work), work)
 
 
 def test_signal_storms_leave_a_checkpoint_and_no_traceback(
@@ -763,7 +758,7 @@ def test_a_folder_that_goes_is_noticed_before_the_next_write(
 ) -> None:
     asked = {"corpus": corpus, "steps": 100_000, "out": str(tmp_path / "run")}
     asked |= {"schemes": "nope", "measures": ["extrapolation"]}
-    limits = {"workers": 1, "interval": 600.0, "memory": 1 << 36}
+    limits = {"workers": 1, "checkpoint_every": 600.0, "memory": 64.0}
     process = subprocess.Popen(
         [
             sys.executable,
