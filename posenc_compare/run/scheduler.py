@@ -4,7 +4,6 @@ A scheme may raise, hang, exit or crash: its cell alone is lost. A measure that 
 something runs alone, once all others are done. This process alone writes records.
 """
 
-import secrets
 import signal
 import threading
 import time
@@ -20,18 +19,16 @@ from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
-from posenc_compare.run.cluster import UNPLACED, Cluster
+from posenc_compare.run.cluster import Cluster
 from posenc_compare.run.plan import missing
 from posenc_compare.run.workers import End, Pool
 from posenc_compare.settings.canonical import Body, parse_strictly
 from posenc_compare.settings.table import Work
 
 # Of one cell, by its loss.
-STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "oom": 2, "timeout": 1}
-MOST_UNPLACED = 10  # of one cell
+STARTS = {"killed": 3, "exit": 3, "oom": 2, "timeout": 1}
 LOOK = 1.0  # seconds between two looks at the folder
-GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
-OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
+GRACE = 12.0  # seconds to save what is under way, once asked to stop
 PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 STOPPED = "killed: another process asked it to stop"
@@ -44,7 +41,6 @@ class Job:
     cell: Cell
     blank: Record  # as planned, with nothing in it yet
     starts: int = 0
-    unplaced: int = 0  # starts on a node that was gone
     done: int = 0  # units of its work
 
     @property
@@ -116,7 +112,6 @@ class Scheduler:
         self._cells = len(cells)
         self._units_of_all = sum(cell.setting.work for cell in cells)
         self._done = self._units = 0
-        self._run = secrets.token_hex(16)  # identifies its checkpoints
         self._asked: deque[int] = deque()  # signals that nobody has acted on
         self._deadline = float("inf")
         self._looked = time.monotonic()
@@ -165,7 +160,7 @@ class Scheduler:
         while self._asked:
             number = signal.Signals(self._asked.popleft())
             twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
-            self.stop(number.name, 0 if twice else GRACE.get(number, OTHER_GRACE))
+            self.stop(number.name, 0 if twice else GRACE)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -184,40 +179,38 @@ class Scheduler:
 
     def _assign(self) -> bool:
         """Give every idle worker a cell; return whether anything is under way."""
-        for worker, job in list(self.workers.items()):
-            if job is None:
-                self._give(worker)
-        while len(self.workers) < self.pool.most and self._may_begin():
+        idle = [worker for worker, job in self.workers.items() if job is None]
+        while idle or len(self.workers) < self.pool.most:
+            if (job := self._next()) is None:
+                break
             try:
-                worker = self.pool.start()
+                worker = idle.pop() if idle else self.pool.start()
             except OSError as error:
+                self.waiting.appendleft(job)
                 if self.workers:
                     break  # the machine has room for no more
                 raise StoreError(
                     f"a worker must be able to start, got {error}"
                 ) from error
-            self._give(worker)
+            job.starts += 1
+            self.workers[worker] = job
+            worker.send(self._request(job))
+        for worker in idle:
+            self._end(worker)
         return bool(self.workers)
 
-    def _may_begin(self) -> bool:
-        """Return whether a cell waits and may be computed beside those under way."""
-        if self.stopped_by or not self.waiting:
-            return False
-        jobs = [job for job in self.workers.values() if job]
-        return not jobs or not (self.waiting[0].alone or any(job.alone for job in jobs))
-
-    def _give(self, worker: Any) -> None:
-        """Send a worker the next cell; end it if there is none."""
-        self.workers[worker] = None
-        while self._may_begin():
-            job = self.waiting.popleft()
+    def _next(self) -> Job | None:
+        """Return the next cell, if it may be computed beside those under way."""
+        under_way = [job for job in self.workers.values() if job]
+        while self.waiting and not self.stopped_by:
+            job = self.waiting[0]
+            if under_way and (job.alone or any(other.alone for other in under_way)):
+                return None
+            self.waiting.popleft()
             if missing([job.cell], self.store, self.work.statuses()):
-                job.starts += 1
-                self.workers[worker] = job
-                worker.send(self._request(job))
-                return
+                return job
             self._advance(job, job.cell.setting.work)  # another run has computed it
-        self._end(worker)
+        return None
 
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
@@ -233,7 +226,6 @@ class Scheduler:
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
             "interval": self.work.checkpoint_every,
-            "run": self._run,
         }
 
     def _hear(self, worker: Any, message: int | End) -> None:
@@ -317,9 +309,6 @@ class Scheduler:
     def _lose(self, job: Job, record: Record) -> None:
         """Begin a cell again in a fresh process, or publish that it is lost."""
         fault = record.error.partition(":")[0]
-        if fault == UNPLACED and job.unplaced < MOST_UNPLACED:
-            job.unplaced += 1
-            job.starts -= 1  # no worker has seen it
         if job.starts < STARTS.get(fault, 1):
             self.waiting.appendleft(job)
         else:
@@ -332,7 +321,7 @@ class Scheduler:
         self._done += 1
         self.tell(what=f"{record.measured} {record.label}", record=record)
         if self.work.fail_fast and record.status in ("failed", "lost"):
-            self.stop("fail_fast", OTHER_GRACE)
+            self.stop("fail_fast", GRACE)
 
     def _fault(self, job: Job, status: str, error: str, end: End) -> Record:
         """Return the record of a cell that gave none."""

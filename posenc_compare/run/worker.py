@@ -174,7 +174,6 @@ def _answer(request: Body, done: Any) -> Body:
         request["checkpoints"] and Path(request["checkpoints"]),
         request["interval"],
         stop=STOP.is_set,
-        run=request["run"],
     )
     try:
         for module, path, origin in request["plugins"]:

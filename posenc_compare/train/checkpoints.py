@@ -5,9 +5,9 @@ last two checkpoints with their checksums; a file that is not listed or has chan
 not read. Resuming does not depend on how the training ended.
 
 A checksum is not a signature: anyone who can write to the folder can forge a file. So a
-checkpoint must match the training in every name, shape and number, and a record states
-if another run wrote its checkpoint. The folder is named by the cell's key, which covers
-the code: no training resumes with other code, another torch or another package.
+checkpoint must match the training in every name, shape and number. The folder is named
+by the cell's key, which covers the code: no training resumes with other code, another
+torch or another package.
 """
 
 import contextlib
@@ -50,7 +50,6 @@ class Checkpoints(CheckpointStore):
         interval: seconds between two checkpoints.
         stop: returns whether the run was asked to stop.
         files: module `os`, or a stand-in for tests.
-        run: a secret that identifies the run.
     """
 
     def __init__(
@@ -59,11 +58,9 @@ class Checkpoints(CheckpointStore):
         interval: float = 180.0,
         stop: Callable[[], bool] = lambda: False,
         files: Any = os,
-        run: str = "",
     ) -> None:
         super().__init__()
         self.folder = folder
-        self.run = run
         self.interval = interval
         self.stop = stop
         self.files = files
@@ -124,7 +121,6 @@ class Checkpoints(CheckpointStore):
                 self._damaged.append(entry)
                 continue
             self.resumed_from = entry["step"]
-            self.resumed_elsewhere = entry["run"] != self.run
             return self.resumed_from, tensors
         return 0, {}
 
@@ -140,7 +136,7 @@ class Checkpoints(CheckpointStore):
                 with contextlib.suppress(FileNotFoundError):  # removed by another run
                     self.files.unlink(path)
         digest = hashlib.sha256(data).hexdigest()
-        entry = {"step": step, "sha256": digest, "run": self.run}
+        entry = {"step": step, "sha256": digest}
         write_file(self._path(entry), data, self.files)
         listed = [entry, *(e for e in kept if self._path(e) != self._path(entry))]
         body = {"format": FORMAT, "key": folder.name, "checkpoints": listed}
@@ -167,8 +163,7 @@ class Checkpoints(CheckpointStore):
                 raise ValueError("it belongs to another training or format")
             listed = list(body["checkpoints"])
             for entry in listed:
-                known = NAME.fullmatch(self._path(entry).name)
-                if not known or not isinstance(entry["run"], str):
+                if not NAME.fullmatch(self._path(entry).name):
                     raise ValueError("it lists a file that is not a checkpoint")
             return listed
         except FileNotFoundError:

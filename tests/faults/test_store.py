@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.filesystem import (
     CELL,
-    KINDS,
     Crash,
     Seam,
-    become,
     body,
     sealed,
     snapshot,
@@ -370,51 +368,12 @@ def test_a_record_of_version_0_1_0_is_named(store: Store) -> None:
 # Files that are not files
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_regular_files_are_read_and_nothing_outside_is_written(
-    store: Store, tmp_path: Path, kind: str
-) -> None:
-    store.write(body(1.0))
-    outside = tmp_path / "outside"
-    become(path_of(store), kind, outside)
-    before = snapshot(outside)
-    with within(5):
-        read = value(store)
-        store.create()
-    if kind == "hard link":
-        assert read == 1.0
-        store.write(body(2.0))
-        assert value(store) == 2.0
-    else:
-        assert read is None
-        assert_computed_again(store)
-        if kind == "folder":
-            with pytest.raises(StoreError, match="must take a record"):
-                store.write(body())
-            assert litter(store) == []
-    assert snapshot(outside) == before
-
-
-@pytest.mark.parametrize("linked", [True, False])
-def test_only_checkpoints_of_this_run_are_forgotten(
-    store: Store, tmp_path: Path, linked: bool
-) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "mine").write_text("")
-    folder = store.checkpoints / KEY
-    store.checkpoints.mkdir()
-    if linked:
-        folder.symlink_to(outside)
-    else:
-        folder.mkdir()
-        (folder / "manifest.json").symlink_to(outside / "mine")
-        (folder / "more").symlink_to(outside)
-    before = snapshot(outside)
-    store.forget_checkpoints(KEY)
-    assert folder.exists() == linked
-    assert snapshot(outside) == before
-    store.forget_checkpoints(KEY)
+def test_a_folder_in_place_of_a_record_is_named(store: Store) -> None:
+    path_of(store).mkdir()
+    assert_computed_again(store)
+    with pytest.raises(StoreError, match="must take a record"):
+        store.write(body())
+    assert litter(store) == []
 
 
 # Keys
