@@ -24,6 +24,7 @@ from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.plot import plot
 from posenc_compare.cli.rank import rank
+from posenc_compare.cli.recommend import recommend
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
@@ -151,6 +152,7 @@ for command in (
     measure,
     cost,
     rank,
+    recommend,
     table,
     plot,
     report,
