@@ -62,7 +62,7 @@ def test_columns_are_chosen_and_latex_has_the_differences() -> None:
 
 def test_few_seeds_have_no_p_and_it_is_said() -> None:
     curves, _ = tables(made(5))
-    assert curves.lines[1] == "no p, for 6 seeds are needed: alibi, nope"
+    assert curves.lines[1] == "no p, for 6 seeds are needed"
     assert "p " not in curves.body[0][1]
     one, _ = tables(made(1))
     assert one.body[0][1].endswith(", 1/1")

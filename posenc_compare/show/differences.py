@@ -179,7 +179,8 @@ def _baseline_table(
     lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
     common = {k: max(column[k].n for column in cells) for k in sorted(labels)}
     if few := [label for label, count in common.items() if 0 < count < FEWEST]:
-        lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
+        some = "" if max(common.values()) < FEWEST else f": {', '.join(few)}"
+        lines.append(f"no p, for {FEWEST} seeds are needed{some}")
     return Table(
         f"{title}: difference from {baseline}",
         ["scheme", *(column.name for column in columns)],
