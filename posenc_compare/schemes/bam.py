@@ -5,7 +5,7 @@ whose width and exponent are trained, per head.
 
 Formula: `bias[h, i, j] = -exp(a_h) * (|j - i - m_h| + 1e-5) ** b_h`.
 Source: Bianchessi et al. 2025, arXiv:2505.22842; numbers follow the authors' released
-code, one set for all layers. The paper was not opened.
+code, one set for all layers.
 Start: exponents 1 and the slopes of ALiBi, which is ALiBi but for a constant. The
 exponent 0 is no position at all.
 Direction: the code takes both sides; m, where the bias is largest, is `exp(l) -

@@ -7,7 +7,7 @@ Formula: the first c ids stay, those after them become `p + skip`; c is uniform 
 `1 ... (n + 1) // 2` and the skip in `0 ... target - n`, for a text of n ids.
 Source: Zhu et al. 2023, arXiv:2309.10400; draws follow the authors' released code
 (src/train_pose.py), which may also leave out text where the ids skip; here the text is
-whole. The paper was not opened.
+whole.
 Convention: each sequence has draws of its own. Tests have ids as they are. Whether it
 is training is the module's own mode (`train()`, `eval()`). Without a generator, nothing
 is drawn.

@@ -7,7 +7,7 @@ Formula: `z = W3 (silu(Wg x) * Wc x)`; pair m of head h rotates by
 `z_h * base ** (-2 m / d)`.
 Source: Li et al. 2025, arXiv:2512.14391, from the authors' released code
 (SakanaAI/repo, mode swigluex_multihead), whose hidden layer is an eighth of the model
-and whose base is that of OLMo 2; the paper was not opened.
+and whose base is that of OLMo 2.
 Layers: the released models keep RoPE in the first layers, `mix` here. The id of a token
 is never read, so by itself it tells apart what tokens say, and no order.
 Layout: half pairs channel i with i + d/2, as in the code.

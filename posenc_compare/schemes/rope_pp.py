@@ -8,7 +8,7 @@ Formula: head h of the first half is RoPE's; head h + H/2 has the logit
 `Im(sum q_m conj(k_m) exp(i (p - r) f_m)) / sqrt(d)` of the same query and key. Of an
 odd number of heads the middle one is RoPE's alone.
 Source: Liu et al. 2025, arXiv:2512.07525, as RoPE++_EH, from the authors' released
-code (modeling_llama_rope_pp.py); the paper was not opened.
+code (modeling_llama_rope_pp.py).
 Order: real heads come first, then the imaginary ones; released, each imaginary head
 follows its real one.
 Parameters: released, half of the projections of queries, keys and values are left out.

@@ -16,6 +16,7 @@ from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
+from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute
 from posenc_compare.run.plan import plan
 from posenc_compare.schemes import Variant
@@ -556,9 +557,8 @@ def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:
     setting = Training(
         length=8, longest=1, test_bytes=64, steps=1, width=16, corpus=str(path)
     )
-    (cell,) = plan(
-        [Variant("nope")], ["extrapolation"], ProbeSetting(), [setting], (0,), 1
-    )
+    settings = Settings(ProbeSetting(), (setting,), (0,))
+    (cell,) = plan([Variant("nope")], ["extrapolation"], settings, 1)
     for change in (lambda: path.write_bytes(b"ac" * 2000), path.unlink):
         change()
         load_corpus.cache_clear()
