@@ -27,7 +27,7 @@ from posenc_compare.registry import PLOTS  # noqa: E402
 from posenc_compare.run.compute import compute  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 from posenc_compare.settings.checkpoint import Checkpoint  # noqa: E402
-from posenc_compare.show.means import means_of  # noqa: E402
+from posenc_compare.show.frame import means_of  # noqa: E402
 from posenc_compare.show.tables import display_tables  # noqa: E402
 from posenc_compare.train.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.train.progress import Progress  # noqa: E402
@@ -93,7 +93,7 @@ def rows(made: list[Record]) -> dict[Any, float | None]:
     """Return the numbers of the run, by quantity, case and length."""
     return {
         (mean.quantity, mean.case, None if math.isnan(mean.x) else mean.x): mean.mean
-        for mean in means_of(made)
+        for mean in means_of(made).itertuples()
     }
 
 

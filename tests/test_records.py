@@ -25,8 +25,8 @@ from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.show.format import as_markdown, number
+from posenc_compare.show.frame import long_table, summary
 from posenc_compare.show.latex import as_latex
-from posenc_compare.show.numbers import long_table, summary
 from posenc_compare.show.tables import display_tables
 from posenc_compare.train.progress import Progress
 

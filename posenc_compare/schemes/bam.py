@@ -15,8 +15,7 @@ exp(-l)` of a number l that starts at 0 and is trained only with `location`.
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
 
 LEAST = 1e-5  # keeps the gradient of the exponent finite where the distance is 0

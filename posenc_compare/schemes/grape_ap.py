@@ -25,9 +25,15 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, WholeBias
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    PairBias,
+    Scheme,
+    WholeBias,
+    register,
+)
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import rotate, rotation_table
 from posenc_compare.schemes.shared.slopes import slopes

@@ -26,9 +26,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Facts, Geometry, register
 from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
 
 

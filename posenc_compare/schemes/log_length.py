@@ -27,9 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
-from posenc_compare.schemes.contract import check_axes
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Call, Geometry, PairBias, check_axes, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import (
     in_bits,
     interval,

@@ -5,8 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.floors import one_floor
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import (
     array_rows,
     in_bits,
@@ -17,6 +16,7 @@ from posenc_compare.show.plots.frames import (
 from posenc_compare.show.plots.lines import Lines, by_family
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks
+from posenc_compare.show.ranking import one_floor
 from posenc_compare.show.setting import short_setting
 
 BITS, FLOORS = "bits_per_byte", "floor_bits_per_byte"

@@ -8,8 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame
-from posenc_compare.show.numbers import long_table
+from posenc_compare.show.frame import Frame, long_table
 from posenc_compare.show.plots.style import Look, by_publication, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width

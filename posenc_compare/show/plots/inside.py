@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import arrays_of, rows_of, usable
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot

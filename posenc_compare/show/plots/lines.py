@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import interval
 from posenc_compare.show.plots.panels import (
     legend_below,

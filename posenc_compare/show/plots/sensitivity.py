@@ -5,7 +5,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import in_bits
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot

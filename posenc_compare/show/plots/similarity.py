@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import array_rows, merge_equal, usable
 from posenc_compare.show.plots.lines import Lines, by_family
 from posenc_compare.show.plots.plot import register_plot

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import rows_of, scored, training_length
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
