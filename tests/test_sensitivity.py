@@ -123,7 +123,7 @@ def test_a_setting_that_does_not_change_is_refused_in_one_line(
         ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
         ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
         ("--columns 8 --format csv", "format must be table, md or tex with --columns"),
-        ("--columns 17", "no table has a column '17'; did you mean 16?"),
+        ("--columns total", "no table has a column 'total'; there are 8, 16"),
         ("--by steps --columns 10", "columns must be empty with --by, got '10'"),
         ("--by steps --measures nope", "no record is of measure 'nope'"),
     ],
