@@ -19,8 +19,10 @@ from posenc_compare.settings.table import Work
 if TYPE_CHECKING:
     from posenc_compare.records.cells import Cell
     from posenc_compare.records.record import Record
+    from posenc_compare.records.store import Store
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
+CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
 ALLOWED = {"preset", *Work.__dataclass_fields__}
 
 
@@ -100,7 +102,9 @@ def _rank(
     tables = [place_table([*others, *own], label) for label in labels]
     card = scorecard(own)
     show_parts([*filter(None, [card]), *tables], format)
-    for line in _differing(known, own):
+    if lines := _differing(known, own):
+        lines.append(_control(known, chosen, store))
+    for line in lines:
         say(line)
     return int(bool(bad or results.failed))
 
@@ -141,6 +145,38 @@ def _check(label: str, plugins: list[str]) -> int:
             say(f"{label}: check {outcome.check.code} failed: {outcome.detail}")
     say(f"{label}: {states['passed']} checks passed, {states['failed']} failed")
     return states["failed"]
+
+
+def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:
+    """Compute cells of the reference here and return how far their scores are off."""
+    from posenc_compare.run.comparison import plan_comparison
+
+    wanted = {**chosen, "seeds": "0-0", "plugins": []}
+    comparison = plan_comparison(",".join(CONTROLS), "extrapolation", **wanted)
+    with progress() as listen:
+        comparison.compute(store, listen)
+    there = _scores(record for record in known if record.spec.seed == 0)
+    here = _scores(comparison.results(store, say, arrays=False).records)
+    both = there.keys() & here.keys()
+    if not both:
+        return f"reference cells ({', '.join(CONTROLS)}, seed 0): none to compare"
+    off = max(abs(here[place] - there[place]) for place in both)
+    labels = sorted({label for label, _ in both})
+    return (
+        f"reference cells computed here ({', '.join(labels)}, seed 0): scores differ "
+        f"by {off:.2g} bits per byte or less"
+    )
+
+
+def _scores(records: "Iterable[Record]") -> dict[tuple[str, float | None], float]:
+    """Return bits per byte by scheme and test length."""
+    return {
+        (record.label, row.x): row.value
+        for record in records
+        if record.measure == "extrapolation" and record.status == "ok"
+        for row in record.rows
+        if row.quantity == "bits_per_byte" and not row.case and row.value is not None
+    }
 
 
 def _differing(known: "list[Record]", own: "list[Record]") -> list[str]:

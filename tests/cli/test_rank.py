@@ -102,3 +102,22 @@ def test_a_place_is_shown_as_a_table(posenc) -> None:
     done = posenc("rank", "rope", "--format", "json")
     assert done.returncode == 2
     assert "format must be table, md or tex, got json" in done.stderr
+
+
+@pytest.mark.parametrize("off", [0.0, 0.25])
+def test_another_machine_computes_cells_of_the_reference(
+    ranked: Any, monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    scores, changes = command._scores, iter([off])  # of the reference, which is first
+
+    def changed(records: Any) -> dict[tuple[str, float | None], float]:
+        by = next(changes, 0.0)
+        return {place: score + by for place, score in scores(records).items()}
+
+    monkeypatch.setattr(command, "_differing", lambda known, own: ["torch differs"])
+    monkeypatch.setattr(command, "_scores", changed)
+    name = f"other_{off:g}"
+    code, _, err = ranked(DISGUISED.replace("disguised", name))
+    assert code == 0
+    assert "reference cells computed here (alibi, nope, rope, seed 0)" in err
+    assert f"scores differ by {off:.2g} bits per byte or less" in err
