@@ -257,7 +257,7 @@ OTHERS = {
         "__init__: TemporaryFile",
         "__init__: write",
     },
-    "show/plots/style.py": {"render: savefig"},
+    "show/plots/style.py": {"render: open", "render: savefig"},
     "run/comparison.py": {
         "compare: mkdtemp",
         "compare: rmtree",
