@@ -21,6 +21,10 @@ class ConfigError(PosencError):
         super().__init__(message)
         self.field = field
 
+    def of(self, scheme: str) -> "ConfigError":
+        """Return the error of an option with the scheme's name; others as they are."""
+        return ConfigError(f"{scheme}: {self}") if self.field else self
+
 
 class CorpusError(ConfigError):
     """A corpus cannot be read, is too small, or differs from the planned one."""

@@ -10,34 +10,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-Pair = tuple[Callable[[], Any], Callable[[Any], Any]]
-
-# Switches of torch for the precision of float32, from general to particular.
-PRECISIONS = (
-    "",
-    "mkldnn",
-    "mkldnn.matmul",
-    "mkldnn.conv",
-    "mkldnn.rnn",
-    "cuda.matmul",
-    "cudnn",
-    "cudnn.conv",
-    "cudnn.rnn",
-)
-
-
-def _torch_numbers() -> bytes:
-    return torch.get_rng_state().numpy().tobytes()
-
-
-def _set_torch_numbers(state: bytes) -> None:
-    torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
 
 def _numpy_numbers() -> tuple[object, ...]:
@@ -50,124 +26,43 @@ def _set_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 
 
-def _folder() -> Path | None:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:  # the folder was removed
-        return None
-
-
-def _set_folder(folder: Path | None) -> None:
-    with suppress(OSError):
-        os.chdir(folder or "/")
-
-
-def _attention_kernels() -> tuple[bool, ...]:
-    cuda = torch.backends.cuda
-    return (
-        cuda.flash_sdp_enabled(),
-        cuda.mem_efficient_sdp_enabled(),
-        cuda.math_sdp_enabled(),
-        cuda.cudnn_sdp_enabled(),
-    )
-
-
-def _set_attention_kernels(enabled: tuple[bool, ...]) -> None:
-    cuda = torch.backends.cuda
-    cuda.enable_flash_sdp(enabled[0])
-    cuda.enable_mem_efficient_sdp(enabled[1])
-    cuda.enable_math_sdp(enabled[2])
-    cuda.enable_cudnn_sdp(enabled[3])
-
-
-def _autocast() -> tuple[bool, torch.dtype, bool]:
-    return (
-        torch.is_autocast_enabled("cpu"),
-        torch.get_autocast_dtype("cpu"),
-        torch.is_autocast_cache_enabled(),
-    )
-
-
-def _set_autocast(state: tuple[bool, torch.dtype, bool]) -> None:
-    torch.set_autocast_enabled("cpu", state[0])
-    torch.set_autocast_dtype("cpu", state[1])
-    torch.set_autocast_cache_enabled(state[2])
-
-
 def _set_warnings(filters: list[object]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]
     warnings.simplefilter("ignore", append=True)  # invalidates Python's cache
     warnings.filters[:] = filters  # type: ignore[index]
 
 
-def _onednn() -> bool:
-    return bool(torch.backends.mkldnn.enabled)
-
-
-def _set_onednn(enabled: bool) -> None:
-    torch.backends.mkldnn.set_flags(enabled)
-
-
-def _backends() -> list[Any]:
-    """Return the owners of these switches; None for one that this torch lacks."""
-    found = []
-    for name in PRECISIONS:
-        backend: Any = torch.backends
-        for part in filter(None, name.split(".")):
-            backend = getattr(backend, part, None)
-        found.append(backend)
-    return found
-
-
-def _precisions() -> list[object]:
-    return [getattr(backend, "fp32_precision", None) for backend in _backends()]
-
-
-def _set_precisions(values: list[object]) -> None:
-    for backend, value in zip(_backends(), values, strict=True):
-        if getattr(backend, "fp32_precision", None) != value:
-            backend.fp32_precision = value
-
-
-def _has_children() -> bool:
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
 def _set_search_path(folders: list[str]) -> None:
     sys.path[:] = folders
 
 
-STATE: dict[str, Pair] = {
-    "random numbers of torch": (_torch_numbers, _set_torch_numbers),
+STATE: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "random numbers of torch": (
+        lambda: torch.get_rng_state().tolist(),
+        lambda state: torch.set_rng_state(torch.ByteTensor(state)),
+    ),
     "random numbers of Python": (random.getstate, random.setstate),
     "random numbers of NumPy": (_numpy_numbers, np.random.set_state),
     "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "default device": (torch.get_default_device, torch.set_default_device),
     "threads of torch": (torch.get_num_threads, torch.set_num_threads),
-    "matrix products": (
+    "precision of float32": (
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     ),
-    "precision of float32": (_precisions, _set_precisions),
-    "attention kernels": (_attention_kernels, _set_attention_kernels),
-    "autocast": (_autocast, _set_autocast),
-    "oneDNN": (_onednn, _set_onednn),
+    "autocast": (
+        lambda: torch.is_autocast_enabled("cpu"),
+        lambda enabled: torch.set_autocast_enabled("cpu", enabled),
+    ),
     "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
     "deterministic mode": (
         torch.are_deterministic_algorithms_enabled,
         torch.use_deterministic_algorithms,
     ),
     "filters of warnings": (lambda: list(warnings.filters), _set_warnings),
-    "working folder": (_folder, _set_folder),
     "environment": (lambda: dict(os.environ), _set_environment),
     "search path": (lambda: list(sys.path), _set_search_path),
-    # These cannot be restored:
-    "threads": (threading.active_count, lambda count: None),
-    "child processes": (_has_children, lambda some: None),
+    "threads": (threading.active_count, lambda count: None),  # these stay
 }
 """The parts of the global state, each with a function to read and one to set it."""
 
@@ -192,16 +87,11 @@ def changes(before: dict[str, object], *but: str) -> list[str]:
 
 @contextmanager
 def preserve_state() -> Iterator[None]:
-    """Restore the global state on exit so that checks stay independent."""
+    """Restore the global state on exit, where possible, so that checks do not mix."""
     before = process_state()
     try:
         yield
     finally:
-        restore(before)
-
-
-def restore(before: dict[str, object]) -> None:
-    """Restore the parts that differ from `before`, where that is possible."""
-    for name in changes(before):
-        with suppress(Exception):  # `changes` still has what could not be set
-            STATE[name][1](before[name])
+        for name in changes(before):
+            with suppress(Exception):  # `changes` still has what could not be set
+                STATE[name][1](before[name])

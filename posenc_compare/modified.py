@@ -3,8 +3,8 @@
 Keys hold no hash of the code that the package shares; that code is known by `NUMBERS`.
 So an edit of it, in a clone or in an installed copy, must make a difference. The files
 are compared with the commit that is checked out, or with the RECORD of the wheel. Where
-there is neither, nothing is added. Layout, comments, docstrings, error messages, names
-and places of files make no difference.
+there is neither, nothing is added. Layout, comments, docstrings, error messages and
+places of files make no difference.
 """
 
 import ast
@@ -17,23 +17,28 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from posenc_compare.own_code import (
-    Form,
-    defines,
-    form,
-    is_registered,
-    is_silent,
-    nameless,
-)
+from posenc_compare.own_code import form, is_registered, is_silent, nameless
 from posenc_compare.sources import OURS, remembered, tree_of
 
 PACKAGE = Path(__file__).parent
-ROUNDS = 3  # of replacing a name by the hash of what it stands for
-
 Texts = dict[Path, bytes]
 Code = Counter[str]  # hashes of statements
+
+
+@dataclass(frozen=True)
+class Side:
+    """The statements of edited files as they were, or as they are, by their hashes.
+
+    Attributes:
+        own: of each file that declares a scheme, a measure or a task.
+        shared: of all other files.
+    """
+
+    own: dict[Path, Code]
+    shared: Code
 
 
 def own_edits(files: Iterable[Path]) -> str:
@@ -43,34 +48,16 @@ def own_edits(files: Iterable[Path]) -> str:
         files: in which such a thing and what it leads to are defined.
     """
     before, after = _edits()
-    edited = sum((after.code.get(file, Code()) for file in files), Code())
-    return _hash(edited.keys() - sum(before.code.values(), Code()).keys())
+    edited = {one for file in files for one in after.own.get(file, Code())}
+    return _hash(edited - before.shared.keys() - {*chain(*before.own.values())})
 
 
 @remembered
 def shared_edits() -> str:
     """Return the hash of what was edited in shared files; "" for nothing."""
-    before, after = (side.shared() for side in _edits())
-    gone = {f"without {one}" for one in (before - after).elements()}
-    return _hash(gone | {*(after - before).elements()})
-
-
-@dataclass(frozen=True)
-class Side:
-    """The edited files as they were, or as they are.
-
-    Attributes:
-        code: hashes of the statements of each file.
-        registers: files that declare a scheme, a measure or a task.
-    """
-
-    code: dict[Path, Code]
-    registers: frozenset[Path]
-
-    def shared(self) -> Code:
-        """Return the hashes of all statements in other files."""
-        shared = (code for p, code in self.code.items() if p not in self.registers)
-        return sum(shared, Code())
+    before, after = _edits()
+    gone = {f"without {one}" for one in (before.shared - after.shared).elements()}
+    return _hash(gone | {*(after.shared - before.shared).elements()})
 
 
 @remembered
@@ -129,35 +116,23 @@ def _texts(paths: Iterable[Path]) -> Texts:
 
 
 def _side(texts: Texts) -> Side:
-    trees = {path: tree_of(text) for path, text in texts.items()}
-    bodies = {
-        path: [statement for statement in tree.body if not is_silent(statement)]
-        for path, tree in trees.items()
-    }
-    named: dict[str, list[ast.stmt]] = {}
-    for body in bodies.values():
-        for statement in body:
-            for name in defines(statement):
-                named.setdefault(name, []).append(statement)
-    words = dict.fromkeys(named, "")
-    for _ in range(ROUNDS):
-        words = {n: _hash(_hashes(some, words)) for n, some in named.items()}
-    return Side(
-        {path: Code(_hashes(body, words)) for path, body in bodies.items()},
-        frozenset(
-            path for path, tree in trees.items() if any(map(is_registered, tree.body))
-        ),
-    )
+    own, shared = {}, Code()
+    for path, text in texts.items():
+        body = [one for one in tree_of(text).body if not is_silent(one)]
+        hashes = [
+            hashlib.sha256(json.dumps(form(nameless(one), _as_written)).encode())
+            for one in body
+        ]
+        code = Code(one.hexdigest() for one in hashes)
+        if any(map(is_registered, body)):
+            own[path] = code
+        else:
+            shared += code
+    return Side(own, shared)
 
 
-def _hashes(statements: list[ast.stmt], words: dict[str, str]) -> list[str]:
-    """Return the hash of each statement, with names by what they stand for."""
-
-    def word(node: ast.expr) -> Form:
-        return words.get(node.id) if isinstance(node, ast.Name) else None
-
-    forms = (form(nameless(statement), word) for statement in statements)
-    return [hashlib.sha256(json.dumps(one).encode()).hexdigest() for one in forms]
+def _as_written(_: ast.expr) -> None:
+    """Stand for no name by anything else."""
 
 
 def _hash(hashes: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import copy
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ class Module:
         imports: module and name that a name stands for; no name for a module.
         imported: names of modules, and of what may be one.
         effects: all other statements, which run whatever is used of the file.
+        is_built_in: whether it belongs to this package.
     """
 
     def __init__(self, name: str, path: Path) -> None:
@@ -59,24 +60,30 @@ class Module:
         self.imports: dict[str, list[tuple[str, str]]] = {}
         self.imported: list[str] = []
         self.effects: list[ast.stmt] = []
+        self.is_built_in = name.split(".")[0] == OURS
         tree = tree_of(read(path))
         for statement in tree.body:
-            if names := defines(statement):
-                for one in names:
-                    self.definitions.setdefault(one, []).append(statement)
-            elif not is_silent(statement):
+            names = defines(statement)
+            for one in names:
+                self.definitions.setdefault(one, []).append(statement)
+            if not names and not is_silent(statement):
                 self.effects.append(statement)
         for node in ast.walk(tree):
-            for bound, module, attribute in _bindings(node, self.package):
-                self.imports.setdefault(bound, []).append((module, attribute))
-                self.imported += (module, f"{module}.{attribute}")
-            if isinstance(node, ast.Import):
-                self.imported += (alias.name for alias in node.names)
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    self._bind(node, alias)
+                if isinstance(node, ast.Import):
+                    self.imported += (alias.name for alias in node.names)
 
-    @property
-    def is_built_in(self) -> bool:
-        """Return whether it belongs to this package."""
-        return self.name.split(".")[0] == OURS
+    def _bind(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> None:
+        """Keep what an import binds: the name, its module, and its name in there."""
+        bound, module, name = alias.asname or alias.name, alias.name, ""
+        if isinstance(node, ast.ImportFrom):
+            module, name = imported_from(node, self.package), alias.name
+        elif not alias.asname:
+            bound = module = alias.name.partition(".")[0]
+        self.imports.setdefault(bound, []).append((module, name))
+        self.imported += (module, f"{module}.{name}")
 
 
 def is_silent(statement: ast.stmt) -> bool:
@@ -102,19 +109,6 @@ def defines(statement: ast.stmt) -> list[str]:
             return []
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     return names if len(names) == len(targets) else []
-
-
-def _bindings(node: ast.AST, package: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what an import binds: the name, its module, and its name in there."""
-    match node:
-        case ast.Import(names=names):
-            for alias in names:
-                top = alias.name.partition(".")[0]
-                yield alias.asname or top, alias.name if alias.asname else top, ""
-        case ast.ImportFrom(names=names):
-            for alias in names:
-                full = imported_from(node, package)
-                yield alias.asname or alias.name, full, alias.name
 
 
 class Reader:
@@ -238,12 +232,11 @@ class Reader:
             return None
         if top == OURS:
             return _module(name, path) if registers(path) else None
-        beside = self.beside and self.beside / top
-        own = beside and file_of(top) in (
-            beside.with_suffix(".py"),
-            beside / "__init__.py",
-        )
-        return _module(name, path) if own or top == self.top else None
+        own = top == self.top
+        if self.beside:
+            place = self.beside / top
+            own |= file_of(top) in (place.with_suffix(".py"), place / "__init__.py")
+        return _module(name, path) if own else None
 
 
 class OwnCode(NamedTuple):
@@ -304,38 +297,36 @@ def form(node: object, word: Words) -> Form:
         word: returns what stands for a name, a dotted name or a text; None for what is
             written.
     """
+    if isinstance(node, list):
+        kept = [n for n in node if not isinstance(n, ast.Import | ast.ImportFrom)]
+        return [form(one, word) for one in kept]
+    if not isinstance(node, ast.AST):
+        return repr(node)
     match node:
-        case list():
-            kept = [n for n in node if not isinstance(n, ast.Import | ast.ImportFrom)]
-            return [form(one, word) for one in kept]
         case ast.Raise(exc=ast.Call(func=raised)):
             return ["Raise", form(raised, word)]
-        case ast.AST():
-            pass
-        case _:
-            return repr(node)
-    if isinstance(node, ast.Name | ast.Attribute | ast.Constant):
-        found = word(node)
-        if found is not None:
-            return [type(node).__name__, found]
+        case ast.Name() | ast.Attribute() | ast.Constant():
+            if (found := word(node)) is not None:
+                return [type(node).__name__, found]
     parts: dict[str, Form] = {}
     for name, value in ast.iter_fields(node):
         counted = _counted(node, name, value)
-        if name not in SILENT and counted is not None and counted != []:
+        if counted is not None and counted != []:
             parts[name] = form(counted, word)
     return [type(node).__name__, parts]
 
 
 def _counted(node: ast.AST, name: str, value: object) -> object:
     """Return a field of a node without what does not count."""
-    definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    if definition and name == "body" and ast.get_docstring(node) is not None:  # type: ignore[arg-type]
-        return node.body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+    if name in SILENT or (name == "annotation" and isinstance(node, ast.arg)):
+        return None
     match node:
-        case ast.arg() if name == "annotation":
-            return None
-        case ast.Call(func=ast.Name(id="Quantity")) if name == "keywords":
-            return [word for word in node.keywords if word.arg not in SHOWN]
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            if name == "body" and ast.get_docstring(node) is not None:
+                return node.body[1:] or [ast.Pass()]
+        case ast.Call(func=ast.Name(id="Quantity"), keywords=words):
+            if name == "keywords":
+                return [word for word in words if word.arg not in SHOWN]
     return value
 
 

@@ -16,22 +16,20 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import CodeType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from posenc_compare.errors import ConfigError, PluginError, PosencError
 from posenc_compare.sources import PLUGIN, file_of, forget, parse, read
 from posenc_compare.validate import check_text, hint
 
-T = TypeVar("T")
-
-WORDLESS = re.compile(r"\W")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+LISTED = "(`posenc-compare list` shows all"
 _ORIGINS: list[str] = []  # of the plugins that are being imported
 _EXECUTED: dict[str, bytes] = {}  # text of each plugin file, by its module
 
@@ -65,17 +63,16 @@ class Entry:
     path: Path | None
 
 
-class Registry(Generic[T]):
+class Registry:
     """Things of one kind by name: built in, installed as plugins, or given as files.
 
     Args:
         kind: what one thing is called in messages, such as `"scheme"`.
         package: package whose modules each declare built-in things.
-        decorator: name of the decorator that declares one.
-        group: entry-point group of installed plugins.
-        groups: words that `select` accepts beside names; each stands for the
-            entries that have one of these values for this fact.
-        types: of facts, by their names.
+        plugins: entry-point group of installed plugins.
+        fact: by which things are grouped.
+        groups: words that `select` accepts beside names; each stands for the entries
+            whose fact has one of these values.
 
     Attributes:
         broken: for each installed plugin that cannot be used, the reason.
@@ -85,21 +82,19 @@ class Registry(Generic[T]):
         self,
         kind: str,
         package: str,
-        decorator: str,
-        group: str = "",
-        groups: dict[str, tuple[str, tuple[object, ...]]] | None = None,
-        types: dict[str, type] | None = None,
+        *,
+        plugins: str = "",
+        fact: str = "",
+        groups: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.kind = kind
-        self.package = package
-        self.decorator = decorator
-        self.group = group
-        self.groups = groups or {}
-        self.types = types or {}
+        self.package = f"posenc_compare.{package}"
+        self.group = plugins and f"posenc_compare.{plugins}"
+        self.fact = fact
+        self.groups = dict(groups or {})
         self.broken: dict[str, str] = {}
         self._known: dict[str, Entry] = {}
-        self._folder = Path(__file__).parent.joinpath(*package.split(".")[1:])
-        self._listed = False
+        self._folder = Path(__file__).parent.joinpath(*package.split("."))
 
     def entries(self) -> dict[str, Entry]:
         """Return every known entry by name, sorted; the first call imports all.
@@ -114,12 +109,9 @@ class Registry(Generic[T]):
 
     def built_in(self) -> list[Entry]:
         """Return the entries of this package, sorted by name."""
-        if not self._listed:
-            for path in sorted(self._folder.glob("[!_]*.py")):
-                importlib.import_module(f"{self.package}.{path.stem}")
-            self._listed = True
-        own = (entry for entry in self._known.values() if self.owns(entry.module))
-        return sorted(own, key=lambda entry: entry.name)
+        for path in sorted(self._folder.glob("[!_]*.py")):
+            importlib.import_module(f"{self.package}.{path.stem}")
+        return [e for _, e in sorted(self._known.items()) if self.owns(e.module)]
 
     def owns(self, module: str) -> bool:
         """Return whether a module lies in the package of built-in things."""
@@ -146,11 +138,11 @@ class Registry(Generic[T]):
             )
         raise ConfigError(
             f"unknown {self.kind} {name[:80]!r}{hint(name, self.entries())} "
-            f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)",
+            f"{LISTED}; `--plugin FILE` adds those of a file)",
             field=f"{self.kind}s",
         )
 
-    def get(self, name: str) -> T:
+    def get(self, name: str) -> Any:
         """Return the thing called `name`.
 
         Raises:
@@ -158,7 +150,7 @@ class Registry(Generic[T]):
         """
         return self.entry(name).item
 
-    def add(self, name: str, item: T, made: Any, facts: dict[str, object]) -> None:
+    def add(self, name: str, item: Any, made: Any, facts: dict[str, object]) -> None:
         """File `item` under `name`; decorators call it.
 
         Args:
@@ -168,13 +160,13 @@ class Registry(Generic[T]):
             facts: arguments of the decorator.
 
         Raises:
-            ConfigError: if the name or a fact is not valid, or the name is taken.
+            ConfigError: if the name or its group is not valid, or the name is taken.
         """
         module = made.__module__
         own = self.owns(module)
         origin = module if own or not _ORIGINS else _ORIGINS[-1]
         self._check_name(name, origin)
-        self._check_facts(name, origin, facts)
+        self._check_group(name, origin, facts)
         if not own:
             self._import_built_in(name)
         known = self._known.get(name)
@@ -198,24 +190,19 @@ class Registry(Generic[T]):
         A pattern is a name, a glob, a group such as a family, or `all`; what is
         registered as extra has to be named.
         """
-        if pattern == "all":
-            return [n for n, e in self.entries().items() if not e.facts.get("extra")]
-        if pattern in self.groups:
-            fact, values = self.groups[pattern]
-            return [
-                n
-                for n, e in self.entries().items()
-                if e.facts.get(fact) in values and not e.facts.get("extra")
-            ]
-        if any(sign in pattern for sign in "*?["):
-            if names := fnmatch.filter(self.entries(), pattern):
-                return names
-            raise ConfigError(
-                f"no {self.kind} matches {pattern[:80]!r} "
-                f"(`posenc-compare list` shows all)",
-                field=f"{self.kind}s",
-            )
-        return [self.entry(pattern).name]
+        if pattern == "all" or pattern in self.groups:
+            found = [e for e in self.entries().values() if not e.facts.get("extra")]
+            if pattern != "all":
+                values = self.groups[pattern]
+                found = [e for e in found if e.facts.get(self.fact) in values]
+            return [entry.name for entry in found]
+        if not any(sign in pattern for sign in "*?["):
+            return [self.entry(pattern).name]
+        if names := fnmatch.filter(self.entries(), pattern):
+            return names
+        raise ConfigError(
+            f"no {self.kind} matches {pattern[:80]!r} {LISTED})", f"{self.kind}s"
+        )
 
     def select_all(self, patterns: str) -> list[str]:
         """Return the names that comma-separated patterns stand for, each once."""
@@ -264,7 +251,7 @@ class Registry(Generic[T]):
                 point.load()
             if point.name not in self._known:
                 raise ConfigError(
-                    f"{point.module} must declare {point.name!r} with @{self.decorator}"
+                    f"{point.module} must declare {point.name!r} as a {self.kind}"
                 )
         except DuplicateError:
             raise
@@ -283,25 +270,16 @@ class Registry(Generic[T]):
                 f"as all and {' and '.join(self.groups)} do"
             )
 
-    def _check_facts(self, name: str, origin: str, facts: dict[str, object]) -> None:
-        """Refuse a value of another type, or one that no group of entries has."""
-        for fact in facts.keys() & self.types.keys():
-            if type(facts[fact]) is not self.types[fact]:
-                raise ConfigError(
-                    f"{self.kind} {name!r} of {origin}: {fact} must be "
-                    f"{self.types[fact].__name__}, got {facts[fact]!r:.80}"
-                )
-        known: dict[str, dict[object, None]] = {}
-        for fact, values in self.groups.values():
-            known.setdefault(fact, {}).update(dict.fromkeys(values))
-        for fact in facts.keys() & known.keys():
-            if facts[fact] not in known[fact]:
-                *others, last = (str(value) for value in known[fact])
-                raise ConfigError(
-                    f"{self.kind} {name!r} of {origin}: {fact} must be "
-                    f"{', '.join(others)} or {last}, got {facts[fact]!r}"
-                    f"{hint(str(facts[fact]), [*others, last])}"
-                )
+    def _check_group(self, name: str, origin: str, facts: dict[str, object]) -> None:
+        """Refuse a value that no group of entries has."""
+        known = list(dict.fromkeys(v for group in self.groups.values() for v in group))
+        if self.fact in facts and facts[self.fact] not in known:
+            *others, last = known
+            raise ConfigError(
+                f"{self.kind} {name!r} of {origin}: {self.fact} must be "
+                f"{', '.join(others)} or {last}, got {facts[self.fact]!r:.80}"
+                f"{hint(str(facts[self.fact]), known)}"
+            )
 
     def _twice(self, known: Entry, origin: str) -> DuplicateError:
         return DuplicateError(
@@ -315,79 +293,48 @@ def _origin_of(point: EntryPoint) -> str:
 
 
 SCORES = ("bits_per_byte", "accuracy")
-TASK_SIZES = {"length": int, "steps": int, "batch": int, "learning_rate": float}
+TASK_SIZES = ("length", "steps", "batch", "learning_rate")
 FAMILIES = ("none", "absolute", "rotary", "bias", "contextual")
 RELATIVE = ("rotary", "bias", "contextual")
 
-SCHEMES: Registry[Any] = Registry(
-    kind="scheme",
-    package="posenc_compare.schemes",
-    decorator="register",
-    group="posenc_compare.schemes",
-    groups={
-        **{family: ("family", (family,)) for family in FAMILIES},
-        "relative": ("family", RELATIVE),
-    },
-    types={"family": str, "source": str, "axes": int},
+SCHEMES = Registry(
+    "scheme",
+    "schemes",
+    plugins="schemes",
+    fact="family",
+    groups={**{family: (family,) for family in FAMILIES}, "relative": RELATIVE},
 )
 """Classes of schemes."""
 
-MEASURES: Registry[Any] = Registry(
-    kind="measure",
-    package="posenc_compare.measures",
-    decorator="register_measure",
-    group="posenc_compare.measures",
+MEASURES = Registry(
+    "measure",
+    "measures",
+    plugins="measures",
+    fact="setting",
     groups={
-        "trained": ("setting", ("training",)),
-        "untrained": ("setting", (None, "probe")),
-        "checkpoints": ("setting", ("checkpoint",)),
-    },
-    types={
-        "version": int,
-        "setting": str,
-        "once": bool,
-        "exclusive": bool,
-        "extra": bool,
+        "trained": ("training",),
+        "untrained": ("probe",),
+        "checkpoints": ("checkpoint",),
     },
 )
 """Measures with their facts."""
 
-TASKS: Registry[Any] = Registry(
-    kind="task",
-    package="posenc_compare.tasks",
-    decorator="register_task",
-    group="posenc_compare.tasks",
-    groups={score: ("score", (score,)) for score in SCORES},
-    types={
-        "vocabulary": int,
-        "score": str,
-        "chance": float,
-        "corpus": bool,
-        "needs_file": bool,
-        "axes": int,
-        **TASK_SIZES,
-    },
+TASKS = Registry(
+    "task",
+    "tasks",
+    plugins="tasks",
+    fact="score",
+    groups={score: (score,) for score in SCORES},
 )
 """Classes of tasks, which networks are trained on."""
 
-SETTINGS: Registry[Any] = Registry(
-    kind="kind of setting",
-    package="posenc_compare.settings",
-    decorator="register_setting",
-    types={"order": int, "heading": str},
-)
+SETTINGS = Registry("kind of setting", "settings")
 """Classes of settings by kind; plugins take those that are here."""
 
-PLOTS: Registry[Any] = Registry(
-    kind="plot",
-    package="posenc_compare.show.plots",
-    decorator="register_plot",
-    group="posenc_compare.plots",
-    types={"caption": str, "order": int},
-)
+PLOTS = Registry("plot", "show.plots", plugins="plots")
 """Functions that draw plots."""
 
-REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, MEASURES, TASKS, PLOTS)
+REGISTRIES = (SCHEMES, MEASURES, TASKS, PLOTS)
 
 
 def add_plugin(source: str) -> list[str]:
@@ -407,28 +354,27 @@ def add_plugin(source: str) -> list[str]:
         parse(Path(source))  # says what is wrong with it as it was given
         path = Path(source).resolve()
         place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-        module = f"{PLUGIN}{place}_{re.sub(WORDLESS, '_', path.stem)}"
-        if _EXECUTED.get(module) != read(path):
-            for registry in REGISTRIES:
-                registry.drop(module)
-        if not _declared_by(module, source):
+        module = f"{PLUGIN}{place}_" + re.sub(r"\W", "_", path.stem)
+        if _EXECUTED.get(module) != read(path) or not _declared_by(module, source):
+            _drop(module)
             sys.modules.pop(module, None)
             load(module, path, source)
             _EXECUTED[module] = read(path)
-    else:
-        if (found := file_of(source)) is None:
-            raise ConfigError(
-                f"plugin {source!r}: must be a .py file or an importable module, and "
-                f"is neither"
-            )
-        load(source, found, source)
+    elif found := file_of(source):
         module = source
-    if not (names := _declared_by(module, source)):
-        ways = [f"a {r.kind} with @{r.decorator}('name', ...)" for r in REGISTRIES]
+        load(module, found, source)
+    else:
         raise ConfigError(
-            f"plugin {source}: must declare {' or '.join(ways)}, and declares none"
+            f"plugin {source!r}: must be a .py file or an importable module, and is "
+            f"neither"
         )
-    return names
+    if names := _declared_by(module, source):
+        return names
+    kinds = " or ".join(f"a {registry.kind}" for registry in REGISTRIES)
+    raise ConfigError(
+        f"plugin {source}: must declare {kinds}, and declares none; "
+        f"`@posenc_compare.register(...)` above a class would work"
+    )
 
 
 def load(module: str, path: Path, origin: str) -> None:
@@ -440,7 +386,7 @@ def load(module: str, path: Path, origin: str) -> None:
         origin: what messages and records call it.
 
     Raises:
-        ConfigError: if a name or a fact is not valid, or a name is taken.
+        ConfigError: if a name or a group is not valid, or a name is taken.
         PluginError: if it cannot be imported.
     """
     with _importing(module, origin):
@@ -473,8 +419,7 @@ def _importing(module: str, origin: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        for registry in REGISTRIES:
-            registry.drop(module)
+        _drop(module)
         if isinstance(error, PosencError | KeyboardInterrupt):
             raise
         raise PluginError(
@@ -485,7 +430,13 @@ def _importing(module: str, origin: str) -> Iterator[None]:
         _ORIGINS.pop()
 
 
+def _drop(module: str) -> None:
+    for registry in REGISTRIES:
+        registry.drop(module)
+
+
 def _declared_by(module: str, origin: str) -> list[str]:
+    """Return the names that a plugin has declared."""
     return [
         name
         for registry in REGISTRIES

@@ -12,8 +12,7 @@ import ast
 import functools
 import inspect
 import sys
-import textwrap
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -21,9 +20,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.own_code import own_code
 from posenc_compare.registry import SCHEMES
-from posenc_compare.validate import check_text, hint, number
+from posenc_compare.validate import check_choice, check_text, hint, number
 
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+KINDS = (bool, int, float, str)
 DEEP = 8  # brackets inside one another
 Kind = type | UnionType  # of an option, as annotated; a `Literal` too
 Known = tuple[Kind, object]  # the kind of an option, and its default
@@ -79,31 +79,35 @@ class Variant:
         while waiting:
             variant = waiting.pop()
             found.add(variant.name)
+            names = _built_by(variant.name)
             for key, (kind, default) in _readable_options(variant.name).items():
                 value = variant.options.get(key, default)
-                if kind is Variant:
-                    waiting += _inside(value)
-                elif kind is str:
-                    inside = value.partition(":")[0]
-                    if inside not in found and inside in SCHEMES:
-                        waiting.append(Variant(inside))
-            waiting += map(Variant, _built_in(variant.name) - found)
+                if kind is str:
+                    names.add(value.partition(":")[0])
+                elif kind is Variant:
+                    with suppress(ConfigError):  # a default may stand for no scheme
+                        waiting.append(labelled(value))
+            waiting += [Variant(name) for name in names - found if name in SCHEMES]
         return sorted(found)
 
     def build(self, geometry: object) -> Any:
         """Return a new `Scheme` for a `Geometry`.
 
-        Its parameters come from torch's global generator.
+        The constructor is given every option, so that what `describe` shows is what is
+        built. Parameters come from torch's global generator.
+
+        Raises:
+            ConfigError: if the scheme refuses an option or a size.
         """
-        known = option_types(self.name) if self.options else {}
         given = {
-            key: labelled(value) if known[key][0] is Variant else value
-            for key, value in self.options.items()
+            key: labelled(value) if kind is Variant else value
+            for key, (kind, default) in _readable_options(self.name).items()
+            for value in [self.options.get(key, default)]
         }
-        return SCHEMES.get(self.name)(geometry, **given)
-
-
-KINDS = (bool, int, float, str)
+        try:
+            return SCHEMES.get(self.name)(geometry, **given)
+        except ConfigError as error:
+            raise error.of(self.name) from error
 
 
 def labelled(label: str) -> Variant:
@@ -114,14 +118,6 @@ def labelled(label: str) -> Variant:
     """
     name, _, written = label.strip().partition(":")
     return Variant(SCHEMES.entry(name).name, _read_options(name, written))
-
-
-def _inside(label: str) -> Iterator[Variant]:
-    """Yield the variant of a label, unless a default stands for no scheme."""
-    try:
-        yield labelled(label)
-    except ConfigError:
-        return
 
 
 def option_types(name: str) -> dict[str, Known]:
@@ -136,26 +132,19 @@ def option_types(name: str) -> dict[str, Known]:
 
 @functools.cache
 def _options_of(scheme: Any) -> dict[str, Known]:
-    """Read the constructor of a class, and that of a parent as far as it is passed on.
-
-    A constructor with `**options` is taken to pass them on to the next, but for what it
-    passes on by name: that is its own choice, and no option.
-    """
+    """Read the constructor of a class; one with `**options` takes its parent's, too."""
     options: dict[str, Known] = {}
-    chosen: set[str] = set()
     for parent in scheme.__mro__:
         if (constructor := vars(parent).get("__init__")) is None:
             continue
-        types, rest = _types_of(scheme.name, constructor), ""
-        for option in inspect.signature(constructor).parameters.values():
-            if option.kind is option.VAR_KEYWORD:
-                rest = option.name
-            elif option.kind is option.KEYWORD_ONLY and option.name not in chosen:
+        types = _types_of(scheme.name, constructor)
+        taken = inspect.signature(constructor).parameters.values()
+        for option in taken:
+            if option.kind is option.KEYWORD_ONLY:
                 found = _option(scheme.name, option, types.get(option.name))
                 options.setdefault(option.name, found)
-        if not rest:
+        if not any(option.kind is option.VAR_KEYWORD for option in taken):
             break
-        chosen |= _passed_on(scheme.name, constructor, rest)
     return options
 
 
@@ -182,41 +171,15 @@ def _option(name: str, option: inspect.Parameter, kind: Any) -> Known:
     )
 
 
-def _passed_on(name: str, constructor: Any, rest: str) -> set[str]:
-    """Return what a constructor passes to another by name, beside the rest of options.
-
-    Raises:
-        PluginError: if it does anything else with the rest than to pass it on.
-    """
-    lines, first = inspect.getsourcelines(constructor)
-    nodes = list(ast.walk(ast.parse(textwrap.dedent("".join(lines)))))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    words = [word for call in calls for word in call.keywords]
-    whole = {id(word.value) for word in words if word.arg is None}
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id == rest and id(node) not in whole:
-            raise PluginError(
-                f"{name}: its constructor must pass **{rest} on as they came, and does "
-                f"more in line {node.lineno + first - 1}; an option of its own with a "
-                f"default, passed on by name, would work"
-            )
+def _built_by(name: str) -> set[str]:
+    """Return the schemes that the code of a scheme builds by their names."""
     return {
-        word.arg
-        for call in calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
-        for word in call.keywords
-        if word.arg
+        n for part in own_code(SCHEMES.entry(name)).statements for n in _names(part)
     }
 
 
-def _built_in(name: str) -> set[str]:
-    """Return the schemes that the code of a scheme builds by their names."""
-    code = own_code(SCHEMES.entry(name)).statements
-    return {built for part in code for built in _builds(part) if built in SCHEMES}
-
-
 @functools.lru_cache(maxsize=1024)
-def _builds(tree: ast.stmt) -> set[str]:
+def _names(tree: ast.stmt) -> set[str]:
     """Return the first arguments of `Variant` and `create`, but in defaults."""
     nodes = list(ast.walk(tree))
     signatures = [node for node in nodes if isinstance(node, ast.arguments)]
@@ -333,21 +296,15 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
     kind = known[key][0]
     if kind is Variant:
         return _fitted_inside(name, key, value)
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        fits = any(type(value) is type(c) and value == c for c in choices)
-        wanted = " or ".join(map(str, choices))
-    elif kind is float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        # Neither NaN, nor infinite, nor a whole number that no float comes near.
+    if kind is bool or get_origin(kind) is Literal:
+        check_choice(f"{name}: {key}", value, get_args(kind) or (True, False))
+        return value
+    fits, wanted = isinstance(value, kind), "text"
+    if kind is not str:
+        fits = isinstance(value, int | kind) and not isinstance(value, bool)
+        wanted = "a whole number" if kind is int else "a finite number"
+    if kind is float:  # NaN, infinity and whole numbers beyond all floats do not fit
         fits = fits and abs(value) <= sys.float_info.max
-        wanted = "a finite number"
-    elif kind is int:
-        fits = isinstance(value, int) and not isinstance(value, bool)
-        wanted = "a whole number"
-    else:
-        fits = isinstance(value, kind)
-        wanted = "true or false" if kind is bool else "text"
     if not fits:
         raise ConfigError(f"{name}: {key} must be {wanted}, got {str(value)[:80]!r}")
     return value + 0.0 if kind is float else value  # -0.0 is 0.0 too
@@ -355,18 +312,13 @@ def _fitted(name: str, key: str, value: Any, known: dict[str, Known]) -> object:
 
 def _fitted_inside(name: str, key: str, value: object) -> str:
     """Return the label of the scheme that an option stands for."""
-    label = _plain(value)
+    label = value.label if isinstance(value, Variant) else value
     if not isinstance(label, str) or not label:
         raise ConfigError(f"{name}: {key} must be a scheme, got {str(value)[:80]!r}")
     try:
         return labelled(label).label
     except ConfigError as error:
         raise type(error)(f"{name}: {key}: {error}") from error
-
-
-def _plain(value: object) -> object:
-    """Return a value as records keep it: a scheme by its label."""
-    return value.label if isinstance(value, Variant) else value
 
 
 def _write(value: object, kind: Kind) -> str:

@@ -17,7 +17,7 @@ from posenc_compare.attention import Mask, Path, attention, attention_logits, re
 from posenc_compare.attention.backends import BACKENDS, strided
 from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Call, Geometry, Scheme, create
-from posenc_compare.schemes.call import PairBias, picked
+from posenc_compare.schemes.scheme import PairBias, picked
 
 BATCH, HEADS, WIDTH = 2, 3, 8
 SIZES = [(40, 40), (7, 40), (1, 40), (1, 1)]

@@ -23,6 +23,7 @@ SUPPORT = Path(__file__).parent / "support"
 SIZES: dict[str, Any] = {"length": 16, "width": 16, "heads": 2, "batch": 2}
 SIZES |= {"test_bytes": 64, "longest": 2}
 SHORT, LONG = {**SIZES, "steps": 40}, {**SIZES, "steps": 1500}
+OPTIONS = {"engine", "out", "seeds", "corpus", "threads"}  # the others are settings
 needs_ray = pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="needs the extra `ray`"
 )
@@ -50,7 +51,7 @@ class Nodes:
             with contextlib.suppress(OSError):
                 stat = (place / "stat").read_text()
                 parents[int(place.name)] = int(stat.rpartition(")")[2].split()[1])
-                if b"engine.worker import main" in (place / "cmdline").read_bytes():
+                if b"run.worker import main" in (place / "cmdline").read_bytes():
                     ours.append(int(place.name))
         return [
             pid
@@ -102,7 +103,10 @@ def corpus(tmp_path: Path) -> str:
 
 def options(address: str, folder: Path, sizes: dict[str, Any]) -> list[str]:
     given = {"engine": "ray", "address": address, "out": folder, **sizes}
-    return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    return [
+        f"--{name}={value}" if name in OPTIONS else f"--set={name}={value}"
+        for name, value in given.items()
+    ]
 
 
 def started(*words: object) -> subprocess.Popen[str]:

@@ -89,13 +89,3 @@ def test_a_cell_with_two_records_has_both_compared(
         [],
         ["1 numbers, by up to 9.9e-01 relative (gain  None)"],
     ]
-
-
-def test_records_made_most_alike_are_compared() -> None:
-    one = [record(threads=1), record(threads=2), record(threads=4)]
-    other = [record(threads=4, torch="3.0"), record(threads=2, torch="3.0")]
-    found = list(paired(one, other))
-    threads = [tuple(r.spec.threads if r else None for r in pair) for pair in found]
-    assert sorted(threads[:2]) == [(2, 2), (4, 4)]
-    assert threads[2:] == [(1, None)]
-    assert list(paired(other, one))[2:] == [(None, one[0])]

@@ -9,6 +9,7 @@ from pathlib import Path
 import posenc_compare
 from posenc_compare.registry import MEASURES, SCHEMES
 
+FIRST_PAGES = ("README.md", "docs/start.md")
 INSTALL = "python3.11 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e"
 
 
@@ -28,16 +29,28 @@ def test_ci_runs_the_test_command_word_for_word(root: Path) -> None:
     assert commands(root)[1] in lines
 
 
-def test_readme_python_runs(root: Path, tmp_path: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8")
+def test_python_of_the_first_pages_runs(root: Path, tmp_path: Path) -> None:
+    text = "".join((root / page).read_text("utf-8") for page in FIRST_PAGES)
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert blocks
+    assert len(blocks) > 3
     (own,) = (block for block in blocks if "@register" in block)
     (tmp_path / "my_scheme.py").write_text(own)
     for i, block in enumerate(blocks):
         path = tmp_path / f"block{i}.py"
         path.write_text(block)
         subprocess.run([sys.executable, path], check=True, cwd=root)
+
+
+def test_readme_shows_what_its_example_prints(root: Path, posenc) -> None:
+    text = (root / "README.md").read_text("utf-8")
+    example = r"```\nposenc-compare (show .+)\n```\n\n```text\n(.*?)```"
+    ((command, shown),) = re.findall(example, text, flags=re.DOTALL)
+    printed = posenc(*command.split()).stdout.splitlines()
+    assert [line.rstrip() for line in printed if line.strip()] == shown.splitlines()
+
+
+def test_readme_is_short(root: Path) -> None:
+    assert len((root / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
 def test_links_in_documents_lead_somewhere(root: Path) -> None:
@@ -78,12 +91,11 @@ def test_constraints_pin_what_numbers_come_from(root: Path) -> None:
     assert pinned == ["torch==2.13.0", "scipy==1.17.1"]
 
 
-def test_readme_names_every_built_in_scheme_and_measure(root: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8")
-    entries = {**SCHEMES.entries(), **MEASURES.entries()}
-    for name, entry in entries.items():
-        if entry.module.startswith("posenc_compare."):
-            assert f"`{name}`" in text, name
+def test_first_pages_name_every_built_in_scheme_and_measure(root: Path) -> None:
+    for page, registry in zip(FIRST_PAGES, (SCHEMES, MEASURES), strict=True):
+        text = (root / page).read_text("utf-8")
+        for entry in registry.built_in():
+            assert f"`{entry.name}`" in text, (page, entry.name)
 
 
 def test_version_is_in_changelog_and_citation(root: Path) -> None:

@@ -29,6 +29,7 @@ from posenc_compare.reproduce.orders import (
     order_table,
     outcomes,
 )
+from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute
 from posenc_compare.run.estimate import seconds_of
 from posenc_compare.run.plan import in_shard, plan
@@ -50,7 +51,8 @@ CELL = Cell(Variant("rope"), "shift_error", PROBE, threads=1)
 def test_a_measure_of_one_seed_has_the_first_that_is_asked_for(
     seeds: Sequence[int],
 ) -> None:
-    asked = [Variant("rope")], ["portrait", "shift_error"], PROBE, (), seeds, 1
+    settings = Settings(PROBE, (), tuple(seeds))
+    asked = [Variant("rope")], ["portrait", "shift_error"], settings, 1
     cells = plan(*asked, many=1 + len(seeds))
     found = [(cell.measure, cell.setting.seed) for cell in cells]
     wanted = [("portrait", seeds[0]), *(("shift_error", seed) for seed in seeds)]

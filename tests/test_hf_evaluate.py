@@ -27,7 +27,7 @@ from posenc_compare.registry import PLOTS  # noqa: E402
 from posenc_compare.run.compute import compute  # noqa: E402
 from posenc_compare.schemes import create  # noqa: E402
 from posenc_compare.settings.checkpoint import Checkpoint  # noqa: E402
-from posenc_compare.show.means import means_of  # noqa: E402
+from posenc_compare.show.frame import means_of  # noqa: E402
 from posenc_compare.show.tables import display_tables  # noqa: E402
 from posenc_compare.train.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.train.progress import Progress  # noqa: E402
@@ -93,7 +93,7 @@ def rows(made: list[Record]) -> dict[Any, float | None]:
     """Return the numbers of the run, by quantity, case and length."""
     return {
         (mean.quantity, mean.case, None if math.isnan(mean.x) else mean.x): mean.mean
-        for mean in means_of(made)
+        for mean in means_of(made).itertuples()
     }
 
 
@@ -190,7 +190,7 @@ def test_a_plot_shows_factors_of_each_length_and_of_the_longest(
     figure = PLOTS.get("checkpoint")(longer)
     assert isinstance(figure, Figure)
     each, longest = figure.axes
-    assert each.get_title(loc="right") == "factor of each length"
+    assert each.get_title(loc="left") == "factor of each length"
     lines = {str(line.get_label()): line for line in each.lines}
     held = {str(line.get_label()): line for line in longest.lines}
     points = [len(np.asarray(line.get_xdata())) for line in each.lines[:2]]

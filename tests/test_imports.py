@@ -242,7 +242,7 @@ def test_statistics_stand_alone() -> None:
 
 
 def test_a_scheme_does_not_import_another() -> None:
-    shared = {"call", "contract", "facts", "scheme", "wrapper"}
+    shared = {"contract", "scheme", "wrapper"}
     for module in FILES:
         if module.startswith("posenc_compare.schemes."):
             others = {

@@ -1,13 +1,11 @@
 """What tables say of the order of schemes, and how sure they are of a mean."""
 
 import html
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Command
-from support.records import curve, record, row, stored
+from support.records import curve, record, row
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.labels import label_settings
@@ -15,6 +13,7 @@ from posenc_compare.records.load import sound
 from posenc_compare.run.compute import rounded
 from posenc_compare.show.format import Cell, Table, as_markdown
 from posenc_compare.show.latex import as_latex
+from posenc_compare.show.report import report_html
 from posenc_compare.show.results import Tables
 from posenc_compare.show.tables import display_tables
 from posenc_compare.stats.documents import crossed_half_width
@@ -45,19 +44,6 @@ def labels(found: Table) -> list[object]:
     return [first for first, *_ in found.rows]
 
 
-def test_groups_stand_beneath_the_table_for_every_length() -> None:
-    found = table(
-        trained("b", [1.0, 5.0]) + trained("a", [1.0, 3.0]) + trained("c", [9.0, 1.0])
-    )
-    assert labels(found) == ["c", "a", "b"]
-    first, second = found.lines
-    assert first in [
-        "8: {a, b} < c (n = 6; 2 of 3 pairs differ)",
-        "8: {b, a} < c (n = 6; 2 of 3 pairs differ)",
-    ]
-    assert second == "16: c < a < b (n = 6; 3 of 3 pairs differ)"
-
-
 def test_few_seeds_rank_nothing() -> None:
     records = [
         one
@@ -73,42 +59,6 @@ def test_few_seeds_rank_nothing() -> None:
     uneven = table(trained("a", [9.0], 6) + trained("b", [1.0], 3))
     assert labels(uneven) == ["a", "b"]
     assert uneven.lines == ("no order: 3 seeds, 6 are needed",)
-
-
-def test_seeds_that_failed_are_missing() -> None:
-    records = trained("a", [1.0], 8) + trained("b", [2.0], 8) + trained("few", [9.0], 5)
-    records[0] |= {"status": "failed", "rows": []}
-    found = table(records)
-    assert found.lines == (
-        "8: a < b (n = 7; 1 of 1 pairs differ; without few: fewer than 6 seeds)",
-    )
-
-
-@pytest.mark.parametrize("seeds", [3, 6])
-def test_of_rows_alike_the_scheme_published_first_is_shown(seeds: int) -> None:
-    rope = trained("rope", [1.0, 2.0], seeds, source="Su et al. 2021, arXiv:2104.09864")
-    mix = [
-        {**one, **{name: two[name] for name in ("key", "spec", "label")}}
-        for one, two in zip(rope, trained("mix", [0.0], seeds), strict=True)
-    ]
-    for one in mix:
-        one["source"] = "Yang et al. 2025, arXiv:2501.18795"
-        one["rows"] = [{**r, "value": r["value"] + 1e-9} for r in one["rows"]]
-    unlike = trained("alibi", [1.0, 2.0], seeds, source="no primary source")
-    found = table(mix + rope + unlike)
-    assert sorted(map(str, labels(found))) == ["alibi", "rope"]
-    assert found.lines[-1] == "mix: the same as rope"
-    mix[0]["rows"][0]["value"] += 0.01
-    assert "mix" in labels(table(mix + rope + unlike))
-
-
-def test_scores_at_the_end_of_a_scale_are_no_sign_of_likeness() -> None:
-    records = [
-        curve(label, [1.0, 1.0], seed=seed) for label in "ab" for seed in range(6)
-    ]
-    found = table(records)
-    assert labels(found) == ["a", "b"]
-    assert not any("same" in line for line in found.lines)
 
 
 def test_rounding_has_no_spread() -> None:
@@ -256,46 +206,16 @@ def test_tables_keep_no_array_that_plots_alone_need() -> None:
 
 
 def test_lines_are_in_every_format() -> None:
-    found = [table(trained("a<b", [1.0]) + trained("c_d", [2.0]))]
+    made = trained("a<b", [1.0]) + trained("c_d", [2.0])
+    found = [table(made)]
     (line,) = found[0].lines
     assert line.startswith("8: a<b < c_d")
     assert "\n\n8: a&lt;b &lt; c_d (n = 6" in as_markdown(found)
     latex = r"8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
     assert latex in as_latex(found)
     assert f"\n\n{line}" in repr(Tables(found))
-
-
-def test_commands_and_the_report_say_what_stands_beneath_a_table(
-    posenc: Command, tmp_path: Path
-) -> None:
-    folder = stored(tmp_path / "run", trained("a", [1.0]) + trained("b", [2.0]))
-    said = "8: a < b (n = 6; 1 of 1 pairs differ)"
-    assert said in posenc("table", folder).stdout.splitlines()
-    assert r"8: a \ensuremath{<} b" in posenc("table", folder, "--format", "tex").stdout
-    assert posenc("report", folder).returncode == 0
-    page = (folder / "report.html").read_text()
-    assert f'<p class="note">{html.escape(said)}</p>' in page
-
-
-def test_readings_alike_are_named_once() -> None:
-    records = []
-    for one in trained("rope", [3.0, 4.0], 2):
-        one["quantities"]["read"] = {
-            **one["quantities"]["gain"],
-            **{"name": "read", "headline": {"cases_of": "gain"}},
-        }
-        one["rows"] += [
-            row(value, quantity="read", case=case, x=x)
-            for x, value in ((8, 3.5), (16, 4.5))
-            for case in ("ntk", "ntk_dynamic", "ntk_other")
-        ]
-        records.append(one)
-    _, read = display_tables(label_settings(sound(records), print))
-    assert labels(read) == ["rope + ntk", "rope, as trained"]
-    assert read.lines == (
-        "no order: 2 seeds, 6 are needed",
-        "rope + ntk_dynamic, rope + ntk_other: the same as rope + ntk",
-    )
+    page = report_html(label_settings(sound(made), print), "title")
+    assert f'<p class="note">{html.escape(line)}</p>' in page
 
 
 def test_the_best_group_is_bold_in_every_format() -> None:
@@ -327,19 +247,6 @@ def test_chosen_columns_decide_order_and_lines() -> None:
     assert display_tables(records, "1?, 8")[0].head == whole.head
     with pytest.raises(ConfigError, match="no table has a column '9'; there are 8, 16"):
         display_tables(records, "8,9")
-
-
-def test_the_table_command_shows_chosen_columns(
-    posenc: Command, tmp_path: Path
-) -> None:
-    folder = stored(tmp_path / "run", trained("a", [1.0, 2.0]))
-    text = posenc("table", folder, "--columns", "16", "--format", "md").stdout
-    assert "| scheme   | 16" in text
-    done = posenc("table", folder, "--columns", "17")
-    assert done.returncode == 2
-    assert "no table has a column '17'" in done.stderr
-    done = posenc("table", folder, "--columns", "16", "--format", "csv")
-    assert "format must be table, md or tex with --columns, got csv" in done.stderr
 
 
 def test_nothing_is_bold_where_no_order_is_claimed() -> None:

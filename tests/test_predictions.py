@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Command
-from scipy import stats
 from support.records import curve, fact, record, row, stored
 
 from posenc_compare.records.labels import label_settings
@@ -66,29 +65,6 @@ NAN = "the rounding"  # nothing but rounding: it has no correlation
 
 def by_name(records: list[dict[str, Any]]) -> pd.DataFrame:
     return predictions(read(records)).set_index(["outcome", "quantity"])
-
-
-def test_measures_and_controls_are_correlated_with_every_outcome() -> None:
-    found = by_name(made())
-    last, gap, start = "bits at 32", "bits at 32 minus at 8", "bits at 8"
-    measures, controls = ("the rounding", "the size"), ("is absolute", start)
-    assert list(found.index) == [
-        *((last, name) for name in (*measures, *controls)),
-        *((gap, name) for name in (*measures, *controls)),
-        *((start, name) for name in (*measures, "is absolute")),
-    ]
-    one = found.loc[(gap, "the size")]
-    assert (one["n"], one["rho"], one["control"]) == (12, pytest.approx(1), False)
-    assert one["p_holm"] == one["p"] == pytest.approx(1e-4)  # the other has no p
-    expected = stats.spearmanr([*SIZE.values()], [*START.values()])[0]
-    assert found.loc[(start, "the size"), "rho"] == pytest.approx(expected)
-    ends = [START[label] + GAP[label] for label in LABELS]
-    absolute = [FAMILY[label] == "absolute" for label in LABELS]
-    control = found.loc[(last, "is absolute")]
-    assert control["rho"] == pytest.approx(stats.spearmanr(absolute, ends)[0])
-    assert control["control"]
-    assert np.isnan(control["p_holm"])
-    assert np.isnan(found.loc[(gap, "the rounding"), "rho"])
 
 
 def test_schemes_that_cannot_be_told_apart_count_once() -> None:

@@ -17,6 +17,7 @@ from posenc_compare.records.load import load_records
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
+from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute, rounded
 from posenc_compare.run.plan import missing, plan
 from posenc_compare.schemes import Variant
@@ -24,8 +25,8 @@ from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.show.format import as_markdown, number
+from posenc_compare.show.frame import long_table, summary
 from posenc_compare.show.latex import as_latex
-from posenc_compare.show.numbers import long_table, summary
 from posenc_compare.show.tables import display_tables
 from posenc_compare.train.progress import Progress
 
@@ -320,9 +321,8 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
         length=8, longest=2, test_bytes=64, corpus=str(path), width=16, heads=2
     )
     variants = [Variant("rope"), Variant("nope")]
-    cells = plan(
-        variants, ["smoothness", "extrapolation"], PROBE, [training], (0, 1), 1
-    )
+    settings = Settings(PROBE, (training,), (0, 1))
+    cells = plan(variants, ["smoothness", "extrapolation"], settings, 1)
     assert len(cells) == 8
     assert [cell.setting.seed for cell in cells] == [0] * 4 + [1] * 4
     path.write_bytes(b"abc")
@@ -330,27 +330,18 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
 
     load_corpus.cache_clear()
     with pytest.raises(ConfigError, match="must hold out"):
-        plan(variants, ["extrapolation"], PROBE, [training], (0,), 1)
+        plan(variants, ["extrapolation"], settings, 1)
 
 
 def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
     variants = [Variant("rope"), Variant("nope")]
-    cells = plan(
-        variants, ["portrait", "smoothness"], PROBE, [Training()], (0, 1, 2), 1, many=8
-    )
+    settings = Settings(PROBE, (Training(),), (0, 1, 2))
+    cells = plan(variants, ["portrait", "smoothness"], settings, 1, many=8)
     planned = [(cell.measure, cell.setting.seed) for cell in cells]
     ranking = [("smoothness", seed) for seed in (0, 0, 1, 1, 2, 2)]
     assert sorted(planned) == [("portrait", 0)] * 2 + ranking
     with pytest.raises(ConfigError, match="at most 7 cells, got 8"):
-        plan(
-            variants,
-            ["portrait", "smoothness"],
-            PROBE,
-            [Training()],
-            (0, 1, 2),
-            1,
-            many=7,
-        )
+        plan(variants, ["portrait", "smoothness"], settings, 1, many=7)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 import posenc_compare.schemes
-from posenc_compare.check import built_in
-from posenc_compare.errors import ConfigError, PluginError, PosencError
+from posenc_compare.errors import ConfigError, PluginError
 from posenc_compare.registry import (
     FAMILIES,
     MEASURES,
-    NAME,
     SCHEMES,
     Registry,
     add_plugin,
@@ -66,9 +64,7 @@ class Other(Scheme):
 
 
 @pytest.fixture
-def registry(
-    monkeypatch: pytest.MonkeyPatch, forgetful: None
-) -> Iterator[Registry[Any]]:
+def registry(monkeypatch: pytest.MonkeyPatch, forgetful: None) -> Iterator[Registry]:
     """Return the registry of schemes, with entry points of these tests alone.
 
     What other tests have registered in this process is hidden.
@@ -100,33 +96,20 @@ def install(folder: Path, entry_points: dict[str, str], name: str = "demo") -> N
 
 
 def test_built_in_entries_and_their_facts() -> None:
-    entries = {entry.name: entry for entry in SCHEMES.built_in()}
-    assert list(entries) == list(BUILT_IN)
+    entries = SCHEMES.built_in()
+    assert [entry.name for entry in entries] == list(BUILT_IN)
     assert KNOWN.items() <= BUILT_IN.items()
-    assert {name: entry.facts["family"] for name, entry in entries.items()} == BUILT_IN
-    rope = entries["rope"]
-    assert rope.module == rope.origin == "posenc_compare.schemes.rope"
-    assert rope.summary.startswith("Rotate queries and keys by their position.")
-    assert rope.facts == {
-        "family": "rotary",
-        "source": "Su et al. 2021, arXiv:2104.09864",
-    }
-    assert rope.path is not None
-    assert rope.path.name == "rope.py"
-    assert entries["rope_2d"].facts["axes"] == 2
-
-
-def test_facts_are_those_of_the_class() -> None:
-    for name in built_in():
-        entry, scheme = SCHEMES.entry(name), SCHEMES.get(name)
-        assert scheme.name == name
-        assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]
+    for entry in entries:
+        scheme = SCHEMES.get(entry.name)
         axes = {} if scheme.facts.axes == 1 else {"axes": scheme.facts.axes}
-        assert entry.facts == {
-            "family": scheme.family,
-            "source": scheme.source,
-            **axes,
-        }
+        source = {"source": scheme.source}
+        assert entry.facts == {"family": BUILT_IN[entry.name], **source, **axes}
+        assert (scheme.name, scheme.family) == (entry.name, BUILT_IN[entry.name])
+        assert entry.module == entry.origin == scheme.__module__
+        assert entry.summary == (scheme.__doc__ or "").partition("\n")[0]
+        assert entry.path == FOLDER / f"{entry.name}.py"
+    assert "Su et al. 2021" in SCHEMES.entry("rope").facts["source"]
+    assert SCHEMES.entry("rope_2d").facts["axes"] == 2
 
 
 def test_a_scheme_is_imported_when_it_is_asked_for_and_all_when_listed() -> None:
@@ -176,22 +159,13 @@ def test_a_name_like_no_other_suggests_none_and_is_cut() -> None:
         SCHEMES.entry("z" * 500)
 
 
-@pytest.mark.parametrize("name", ["", "A", "rope!", "../x", "a b", "_x", "x" * 65, "é"])
-def test_invalid_names_are_refused(name: str, registry: Registry[Any]) -> None:
-    with pytest.raises(ConfigError, match=r"a name must be 1 to 64 of the characters"):
-        registry.add(name, Nope, Nope, {})
-    assert name not in registry
-
-
 @pytest.mark.parametrize("name", ["a", "0", "t5.bias", "a.b-c_d", "x" * 64])
-def test_valid_names_are_accepted(name: str, registry: Registry[Any]) -> None:
-    assert NAME.fullmatch(name)
+def test_valid_names_are_accepted(name: str, registry: Registry) -> None:
     registry.add(name, Nope, Nope, {"family": "none"})
     assert registry.get(name) is Nope
-    assert registry.entry(name).summary == (Nope.__doc__ or "").partition("\n")[0]
 
 
-def test_unknown_family(registry: Registry[Any]) -> None:
+def test_unknown_family(registry: Registry) -> None:
     for family in ("relative", "nonsense"):
         with pytest.raises(
             ConfigError,
@@ -202,44 +176,23 @@ def test_unknown_family(registry: Registry[Any]) -> None:
     assert "mine" not in registry
 
 
-def test_a_misspelt_family_of_a_plugin(tmp_path: Path, registry: Registry[Any]) -> None:
-    source = write(tmp_path / "odd.py", PLUGIN.replace('"rotary"', '"rotery"'))
-    with pytest.raises(ConfigError, match=r"got 'rotery'; did you mean rotary\?"):
-        add_plugin(source)
-    assert "mine" not in registry  # though it stands above
-
-
 # --- duplicates -------------------------------------------------------------------
 
 
-def test_a_plugin_cannot_take_a_built_in_name(
-    tmp_path: Path, registry: Registry[Any]
-) -> None:
-    source = write(tmp_path / "thief.py", PLUGIN.replace('"mine"', '"rope"'))
-    with pytest.raises(
-        ConfigError,
-        match=rf"scheme 'rope' is declared twice, by posenc_compare\.schemes\.rope and "
-        rf"by {source}; rename one of them",
-    ):
-        add_plugin(source)
-    assert registry.entry("rope").module == "posenc_compare.schemes.rope"
-
-
-def test_two_plugins_cannot_share_a_name(
-    tmp_path: Path, registry: Registry[Any]
-) -> None:
+def test_a_name_is_of_one_plugin(tmp_path: Path, registry: Registry) -> None:
     one = write(tmp_path / "one.py", PLUGIN)
-    other = write(tmp_path / "other.py", PLUGIN)
     add_plugin(one)
-    with pytest.raises(
-        ConfigError, match=f"scheme 'mine' is declared twice, by {one} and by {other}"
-    ):
-        add_plugin(other)
-    assert registry.entry("mine").origin == one
+    built_in = "posenc_compare.schemes.rope"
+    for name, owner in (("mine", one), ("rope", built_in)):
+        other = write(tmp_path / f"{name}.py", PLUGIN.replace('"mine"', f'"{name}"'))
+        said = f"scheme '{name}' is declared twice, by {owner} and by {other}; rename"
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            add_plugin(other)
+        assert registry.entry(name).origin == owner
 
 
 def test_an_installed_plugin_cannot_take_a_built_in_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry[Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry
 ) -> None:
     install(tmp_path, {"rope": "installed_thief:Mine"})
     write(tmp_path / "installed_thief.py", PLUGIN.replace('"mine"', '"rope"'))
@@ -258,7 +211,7 @@ def test_an_installed_plugin_cannot_take_a_built_in_name(
             ask()
 
 
-def test_two_modules_cannot_file_one_name(registry: Registry[Any]) -> None:
+def test_two_modules_cannot_file_one_name(registry: Registry) -> None:
     def made(module: str, name: str = "Mine") -> type[Scheme]:
         return type(name, (Scheme,), {"__module__": module})
 
@@ -273,7 +226,7 @@ def test_two_modules_cannot_file_one_name(registry: Registry[Any]) -> None:
 
 
 def test_a_file_cannot_declare_one_name_twice(
-    tmp_path: Path, registry: Registry[Any]
+    tmp_path: Path, registry: Registry
 ) -> None:
     text = PLUGIN.replace("mine.other-2", "mine")
     source = write(tmp_path / "double.py", text)
@@ -285,7 +238,7 @@ def test_a_file_cannot_declare_one_name_twice(
 # --- plugins ----------------------------------------------------------------------
 
 
-def test_plugin_file(tmp_path: Path, registry: Registry[Any]) -> None:
+def test_plugin_file(tmp_path: Path, registry: Registry) -> None:
     source = write(tmp_path / "my scheme.py", PLUGIN)
     assert add_plugin(source) == ["mine", "mine.other-2"]
     entry = registry.entry("mine")
@@ -305,7 +258,7 @@ def test_plugin_file(tmp_path: Path, registry: Registry[Any]) -> None:
 
 
 def test_a_plugin_may_compute_names_and_facts(
-    tmp_path: Path, registry: Registry[Any]
+    tmp_path: Path, registry: Registry
 ) -> None:
     text = """
 from posenc_compare.schemes import Scheme, register
@@ -323,7 +276,7 @@ for name in "ab":
 
 
 def test_plugin_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry[Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry
 ) -> None:
     package = tmp_path / "installed_package"
     (package / "deep").mkdir(parents=True)
@@ -338,7 +291,7 @@ def test_plugin_module(
 
 
 def test_installed_plugin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry[Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry
 ) -> None:
     install(tmp_path, {"mine": "installed_one:Mine"})
     write(tmp_path / "installed_one.py", PLUGIN)
@@ -351,7 +304,7 @@ def test_installed_plugin(
 
 
 def test_broken_installed_plugins_are_told_and_others_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry[Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry
 ) -> None:
     points = {
         "gone": "installed_gone:Gone",
@@ -399,7 +352,7 @@ def test_broken_installed_plugins_are_told_and_others_work(
     ],
 )
 def test_a_plugin_that_fails_to_import_says_so_in_one_line(
-    line: str, reason: str, tmp_path: Path, registry: Registry[Any]
+    line: str, reason: str, tmp_path: Path, registry: Registry
 ) -> None:
     source = write(tmp_path / "bad.py", f"{PLUGIN}\n{line}\n")
     good = write(tmp_path / "good.py", PLUGIN.replace("mine", "fine"))
@@ -418,7 +371,7 @@ def test_a_plugin_that_fails_to_import_says_so_in_one_line(
 
 
 def test_our_own_errors_pass_through_a_plugin(
-    tmp_path: Path, registry: Registry[Any]
+    tmp_path: Path, registry: Registry
 ) -> None:
     raising = "\nfrom posenc_compare.errors import ConfigError\nraise ConfigError('no')"
     with pytest.raises(ConfigError, match=r"^no$"):
@@ -432,23 +385,12 @@ def test_our_own_errors_pass_through_a_plugin(
         ("no_such_module_here", r"must be a \.py file or an importable module"),
         ("no_such_module_here.part", r"must be a \.py file or an importable module"),
         ("json.no_such_part", r"must be a \.py file or an importable module"),
-        ("json", r"must declare a scheme with @register\('name', \.\.\.\)"),
+        ("json", r"must declare a scheme or a measure or a task or a plot, and decl"),
     ],
 )
 def test_a_source_that_is_no_plugin(source: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         add_plugin(source)
-
-
-@pytest.mark.parametrize("text", ["class (", "\0", "x = 1\n", ""])
-def test_a_file_that_is_no_plugin(
-    text: str, tmp_path: Path, registry: Registry[Any]
-) -> None:
-    source = write(tmp_path / "text.py", text)
-    before = set(registry.entries())
-    with pytest.raises(PosencError, match=r"text\.py"):
-        add_plugin(source)
-    assert set(registry.entries()) == before
 
 
 NAMED = '''
@@ -468,23 +410,6 @@ from posenc_compare.show.plots.plot import register_plot
 def goes_first(records):
     """Draw nothing."""
 '''
-
-
-@pytest.mark.parametrize(
-    ("fact", "said"),
-    [
-        ("exclusive=True, setting=['probe']", "setting must be str, got "),
-        ("exclusive=True, version='2'", "version must be int, got '2'"),
-        ("exclusive=True, once=1", "once must be bool, got 1"),
-    ],
-)
-def test_facts_have_their_types(
-    fact: str, said: str, tmp_path: Path, registered: Any
-) -> None:
-    path = write(tmp_path / "named.py", NAMED.replace("FACT)", f"{fact})"))
-    with pytest.raises(ConfigError, match=rf"'named_facts' .*{said}") as caught:
-        registered(path)
-    assert "\n" not in str(caught.value)
 
 
 def test_facts_are_those_of_the_measure(tmp_path: Path, registered: Any) -> None:
@@ -521,26 +446,21 @@ def test_plots_stand_in_the_order_they_state(
     ],
 )
 def test_select(
-    pattern: str, wanted: Callable[[str], bool], registry: Registry[Any]
+    pattern: str, wanted: Callable[[str], bool], registry: Registry
 ) -> None:
     names = [name for name in BUILT_IN if wanted(name)]
     assert names
     assert registry.select(pattern) == names
 
 
-def test_a_family_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SCHEMES.groups, "lone", ("family", ("nobody's",)))
-    assert SCHEMES.select("lone") == []
-
-
-def test_a_plugin_joins_its_family(tmp_path: Path, registry: Registry[Any]) -> None:
+def test_a_plugin_joins_its_family(tmp_path: Path, registry: Registry) -> None:
     add_plugin(write(tmp_path / "mine.py", PLUGIN))
     own = [name for name, family in BUILT_IN.items() if family == "bias"]
     assert registry.select("bias") == sorted([*own, "mine"])
     assert registry.select("mine*") == ["mine", "mine.other-2"]
 
 
-def test_select_all(registry: Registry[Any]) -> None:
+def test_select_all(registry: Registry) -> None:
     bias = [name for name, family in BUILT_IN.items() if family == "bias"]
     rest = [name for name in BUILT_IN if name[0] == "r" and name not in ["rope", *bias]]
     names = registry.select_all(" rope, bias ,rope,, r*")
@@ -560,7 +480,7 @@ def test_measures_are_trained_or_untrained() -> None:
         MEASURES.get("rope")
 
 
-def test_select_nothing(registry: Registry[Any]) -> None:
+def test_select_nothing(registry: Registry) -> None:
     with pytest.raises(ConfigError, match=r"no scheme matches 'zz\*'"):
         registry.select("zz*")
     with pytest.raises(ConfigError, match=r"unknown scheme 'rotery'"):

@@ -1,5 +1,6 @@
 """Who computes beside whom: the policy of the scheduler, without processes."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.fresh import search_path
 from posenc_compare.measures.measure import (
     Quantity,
     Result,
@@ -17,13 +19,9 @@ from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run import workers
 from posenc_compare.run.scheduler import Scheduler
-from posenc_compare.run.workers import (
-    Limits,
-    Pool,
-    Start,
-    Worker,
-)
+from posenc_compare.run.workers import Pool, Worker
 from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.table import Work
 from posenc_compare.variants import Variant
 
 SECONDS = Quantity("pass", "seconds", "lower", "no time", repeatable=False)
@@ -45,7 +43,7 @@ def timed(forgetful: None) -> str:
 class Sink:
     """A worker that takes every request and never answers."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, work: Work, path: list[str]) -> None:
         pass
 
     def send(self, request: dict[str, Any]) -> None:
@@ -66,8 +64,8 @@ def test_a_measure_that_times_runs_alone(
     ]
     store = Store(tmp_path / "run")
     store.create()
-    todo = {cell.key(): cell for cell in cells}
-    run = Scheduler(todo, store, Pool(3), Limits(workers=3))
+    work = Work(workers=3)
+    run = Scheduler(cells, store, Pool(work), work)
     seen = []
     while run._assign():
         jobs = [job for job in run.workers.values() if job]
@@ -95,9 +93,11 @@ def test_workers_keep_freed_memory_unless_the_user_says_otherwise(
     monkeypatch.delenv(name, raising=False)
     if own:
         monkeypatch.setenv(name, own)
-    worker = Worker(Start(Limits(1)))
+    worker = Worker(Work(), search_path())
+    place = f"/proc/{worker.process.pid}/environ"
     try:
-        environ = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
+        while not (environ := Path(place).read_bytes()):  # it is about to begin
+            time.sleep(0.01)
     finally:
         worker.close()
     found = dict(pair.split(b"=", 1) for pair in environ.split(b"\0") if pair)

@@ -7,8 +7,8 @@ from support.records import curve, fact, record, row
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import sound
+from posenc_compare.show.differences import place_table
 from posenc_compare.show.format import Cell
-from posenc_compare.show.place import place_table
 from posenc_compare.show.scorecard import HEAD, scorecard
 
 SPREAD = (-0.02, -0.01, 0.0, 0.0, 0.01, 0.02)  # half width of the mean: 0.0148

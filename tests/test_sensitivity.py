@@ -6,16 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import HOSTILE, curve, fact, record, row, stored
+from support.records import HOSTILE, curve, fact, row, stored
 
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_by, sound
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.columns import Chosen
-from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.seconds import seconds_tables
+from posenc_compare.show.format import Table
 from posenc_compare.show.sensitivity import sensitivity_tables
-from posenc_compare.show.tables import display_tables
 
 # Means at the training length by steps: a and b change places, c is always last.
 MEANS = {"a": {10: 2.0, 40: 1.9}, "b": {10: 2.5, 40: 1.5}, "c": {10: 4.0, 40: 3.5}}
@@ -88,29 +85,6 @@ def test_nothing_undecided_is_said_and_few_seeds_claim_nothing(tmp_path: Path) -
     assert few == ("no order: 5 seeds, 6 are needed",)
 
 
-def test_of_many_values_the_best_of_each_scheme_is_shown(tmp_path: Path) -> None:
-    bits = {
-        "a": {1e-3: 2.0, 2e-3: 1.5, 4e-3: 1.8},
-        "b": {1e-3: 2.2, 2e-3: 1.6, 4e-3: 1.4},
-    }
-    records = [
-        trained(label, seed, value + multiple / 100, learning_rate=rate, scheme_rate=s)
-        for label, of in bits.items()
-        for rate, value in of.items()
-        for s, multiple in ((0.0, 0.0), (3.0, 1.0 if label == "b" else -1.0))
-        for seed in range(2)
-        if label == "b" or s == 0.0
-    ]
-    folder = stored(tmp_path / "run", records)
-    table = tables(folder, "learning_rate,scheme_rate")["bits at 8"]
-    assert "by learning_rate,scheme_rate" in table.title
-    assert table.head == ["scheme", "0.002, 0", "own best", "at", "place"]
-    assert [cells[0] for cells in table.rows] == ["a", "b"]
-    assert [cells[3] for cells in table.rows] == ["0.002, 0", "0.004, 0"]
-    assert [cells[4] for cells in table.rows] == ["1 to 2 *", "2 to 1 *"]
-    assert table.lines[0].startswith("best on average over schemes: 0.002, 0; *")
-
-
 def test_headlines_that_rank_are_shown_and_others_not(tmp_path: Path) -> None:
     records = made()
     for one in records:
@@ -148,6 +122,8 @@ def test_a_setting_that_does_not_change_is_refused_in_one_line(
         ("--by steps --format json", "`table DIR --format json` writes every number"),
         ("--by steps --predict", "must have one of --baseline, --by, --predict, got"),
         ("--by steps --baseline a", "got --baseline and --by; --baseline alone would"),
+        ("--columns 8 --format csv", "format must be table, md or tex with --columns"),
+        ("--columns 17", "no table has a column '17'; did you mean 16?"),
         ("--by steps --columns 10", "columns must be empty with --by, got '10'"),
         ("--by steps --measures nope", "no record is of measure 'nope'"),
     ],
@@ -211,50 +187,6 @@ def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
         "a [steps=10]",
         "a [steps=40]",
     ]
-
-
-def costed(label: str, seconds: float, losses: list[float]) -> list[dict[str, Any]]:
-    """Return a record of what a step costs, and six of trainings."""
-    cost = record(label, "cost", corpus_sha256="1", length=8)
-    cost["quantities"] = {"step_seconds": {**fact(["", None]), "name": "step_seconds"}}
-    cost["rows"] = [row(seconds, quantity="step_seconds")]
-    found = [cost]
-    for seed in range(6):
-        one = trained(label, seed, 2.0)
-        one["quantities"]["training_bits"] = {**fact(), "name": "training_bits"}
-        bits = [loss + 0.001 * seed for loss in losses]
-        one["rows"].append(row(bits[-1], quantity="training_bits"))
-        one["arrays"] = {"training_bits": bits}
-        found.append(one)
-    return found
-
-
-def test_trainings_are_compared_after_the_same_time() -> None:
-    quick = costed("quick", 0.5, [4.0, 3.0, 2.0, 1.5])
-    slow = costed("slow", 1.0, [3.9, 2.5, 1.4, 1.0])
-    records = label_settings(sound(quick + slow), print)
-    (table,) = seconds_tables(records, Chosen())
-    assert table.head[2:] == ["steps in 2 s", "after all steps", "after 2 s"]
-    rows = {str(cells[0]): cells for cells in table.rows}
-    assert (rows["quick"][2], rows["slow"][2]) == ("4", "2")
-    after = rows["slow"][4]
-    assert isinstance(after, Cell)
-    assert after.mean == pytest.approx(2.5 + 0.0025)
-    assert table.lines[0].startswith("after all steps: slow < quick")
-    assert table.lines[1].startswith("after 2 s: quick < slow")
-    (part,) = display_tables(records, "after 2 s, steps in *")
-    assert part.head == ["scheme", "steps in 2 s", "after 2 s"]
-    assert part.lines[0].startswith("after 2 s: quick < slow")
-    assert seconds_tables(label_settings(sound(quick), print), Chosen()) == []
-
-
-def test_a_scheme_that_has_not_done_a_step_has_no_number() -> None:
-    records = costed("quick", 0.1, [4.0, 3.0]) + costed("slow", 1.0, [3.9, 2.5])
-    (table,) = seconds_tables(label_settings(sound(records), print), Chosen())
-    rows = {str(cells[0]): cells for cells in table.rows}
-    after = rows["slow"][4]
-    assert isinstance(after, Cell)
-    assert (rows["slow"][2], after.mean, after.note) == ("0", None, "no step is done")
 
 
 def test_a_hostile_name_is_drawn_as_text() -> None:
@@ -323,13 +255,15 @@ def test_without_a_value_that_all_schemes_have_no_places_are_compared(
 ) -> None:
     rates = {"a": (1e-3, 2e-3, 3e-3), "b": (4e-3, 5e-3, 6e-3)}
     records = [
-        trained(label, 0, 2.0 - rate, learning_rate=rate)
+        trained(label, 0, 2.0 - rate, learning_rate=rate, steps=10)
         for label, some in rates.items()
         for rate in some
     ]
-    table = tables(stored(tmp_path / "run", records), "learning_rate")["bits at 8"]
+    table = tables(stored(tmp_path / "run", records), "learning_rate,steps")[
+        "bits at 8"
+    ]
     assert table.head == ["scheme", "own best", "at"]
-    assert table.body == [["a", "1.997", "0.003"], ["b", "1.994", "0.006"]]
+    assert table.body == [["a", "1.997", "0.003, 10"], ["b", "1.994", "0.006, 10"]]
     assert table.lines[0].startswith("no value has all schemes")
 
 
@@ -337,7 +271,7 @@ def test_seeds_are_those_of_the_schemes_shown(tmp_path: Path) -> None:
     records = [trained("a", 0, 2.0, steps=steps) for steps in (10, 40)]
     records += [trained("b", seed, 2.0, steps=10) for seed in range(6)]
     table = tables(stored(tmp_path / "run", records))["bits at 8"]
-    assert table.title == "bits at 8 by steps (1 seed)"
+    assert table.title == "bits at 8 by steps (1 seed; 2 of 2 cells ok)"
 
 
 def test_a_value_under_which_all_failed_hides_no_score(tmp_path: Path) -> None:
@@ -364,21 +298,3 @@ def test_budgets_of_two_processors_are_compared(
     records[-1]["provenance"]["arithmetic"] = "X"  # a seed of one mean, which is none
     table = tables(stored(tmp_path / "mixed", records))["bits at 8"]
     assert [cells[0] for cells in table.rows] == ["a", "b"]
-
-
-def test_times_of_two_processors_are_not_compared() -> None:
-    records = [*costed("slow", 2.0, [3.0] * 8), *costed("quick", 1.0, [3.0] * 8)]
-    for one in records:
-        one["provenance"]["arithmetic"] = "X"
-        for quantity in one["quantities"].values():
-            quantity["repeatable"] = quantity["name"] != "step_seconds"
-    told = label_settings(sound(records), print)
-    assert seconds_tables(told, Chosen())
-    assert {one.label for one in told} == {"slow", "quick"}
-    records[0]["provenance"]["arithmetic"] = "Y"  # the cost of one of them
-    told = label_settings(sound(records), print)
-    assert {one.label for one in told if one.measure == "cost"} == {
-        "slow [cpu=Y]",
-        "quick [cpu=X]",
-    }
-    assert not seconds_tables(told, Chosen())

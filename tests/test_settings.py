@@ -120,6 +120,6 @@ def test_a_command_takes_its_own_settings_alone(
 
 def test_run_has_few_options_in_groups(posenc) -> None:
     lines = posenc("run", "--help").stdout.splitlines()
-    assert sum(line.startswith("  -") for line in lines) <= OPTIONS
-    titles = [line for line in lines if line.endswith(":") and line[0] != " "]
-    assert titles == ["Comparison:", "Settings:", "Output:", "Execution:", "Options:"]
+    assert 20 < sum(line.startswith("│ --") for line in lines) <= OPTIONS
+    titles = [line.split()[1] for line in lines if line.startswith("╭")]
+    assert titles == ["Options", "Comparison", "Settings", "Output", "Execution"]

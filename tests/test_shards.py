@@ -49,8 +49,8 @@ def busy(jobs: int, *, help: bool, lost: int, draw: random.Random) -> tuple[floa
     cost = {key: draw.lognormvariate(0, 0.7) for key in every}
     ideal, orders = sum(cost.values()) / jobs, []
     for shard in shards:
-        others = shuffled(every) if help else {}
-        orders.append([*{**shuffled(shard), **others}])
+        cells = [*shuffled(shard.values()), *shuffled(every.values() if help else ())]
+        orders.append([*dict.fromkeys(cell.key() for cell in cells)])
     done: dict[str, float] = {}  # when a record is there
     clocks = [(0.0, job) for job in range(jobs)]
     while clocks:

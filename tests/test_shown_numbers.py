@@ -532,7 +532,7 @@ def test_each_scheme_has_its_best_of_many_values(show: Show, higher: bool) -> No
     for one in lone:
         one["quantities"]["bits_per_byte"]["better"] = "higher" if higher else "lower"
     (table,) = show(made, "--by", "steps")
-    assert "over 2 seeds)" in table.title
+    assert "over 2 seeds;" in table.title
     assert table.head == ["1", "own best", "at", "place"]
     spread = f"± {half([0, 0.02]):.3f}"
     assert list(table.rows.items()) == [
@@ -562,7 +562,7 @@ def test_a_change_is_of_common_seeds_and_means_are_of_all(show: Show) -> None:
     made += bits(stepped("a", [9.0], first=4, status="failed", steps=10))
     (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == [
-        cell([9, 1, 2, 4]),
+        f"{cell([9, 1, 2, 4])} (n = 4)",  # of five
         f"{cell([2, 2.5, 5.5])} (n = 3)",
         f"{cell([1, 0.5, 1.5])} (n = 3)",
     ]
@@ -718,52 +718,15 @@ def test_a_long_case_is_found_again_by_every_command(show: Show) -> None:
         one["rows"] = [row(2.0 + steps / 10, case=case)]
         made.append(one)
     facts(made, headline=[case, None])
+    (table,) = show(made[::2])
+    assert table.rows == {"a": ["3.000"], "b": ["3.000"]}
     (table,) = show(made[::2], "--baseline", "a")
     assert table.rows == {"b": ["0.000, 0/1"]}
     (table,) = show(made, "--by", "steps")
     assert table.rows["a"] == ["3.000", "6.000", "3.000"]
 
 
-# Rows alike, tasks, and training by the clock.
-
-
-def test_rows_are_alike_in_all_points_cases_and_seeds(show: Show) -> None:
-    made = trained("a", [1.0, 2.0], [3.0, 4.0])
-    same = trained("same", [1.0, 2.0], [3.0, 4.0])
-    late = trained("later", [1.0, 2.0], [3.0, 4.0], first=1)
-    other = trained("other", [1.001, 2.0], [3.0, 4.0])
-    read = trained("read", [1.0, 2.0], [3.0, 4.0])
-    for one in made + same + late + other + read:
-        own = 5.0 if one["label"] != "read" else 6.0
-        one["rows"] += [row(own, quantity="read", case=c, x=8) for c in ("c", "d")]
-        one["rows"][-1]["value"] = 7.0
-    every = facts(
-        made + same + late + other + read,
-        "read",
-        headline={"cases_of": None},
-        x="test length",
-    )
-    curves = show(every, "--columns", "16")[0]
-    assert [*curves.rows] == ["a", "later", "other", "read"]
-    assert curves.lines[-1] == "same: the same as a"
-
-
-def test_a_row_of_equal_times_stands_for_no_scheme_of_other_numbers(
-    show: Show,
-) -> None:
-    made = []
-    for label, seconds, memory in (("a", 3, 7), ("b", 1, 5), ("c", 3, 5)):
-        for seed in range(2):
-            one = record(label, "cost", corpus_sha256="1", seed=seed)
-            one["rows"] = [
-                row(float(seconds + seed), quantity="seconds"),
-                row(float(memory + seed), quantity="memory"),
-            ]
-            made.append(one)
-    facts(made, "seconds", headline=["", None], repeatable=False)
-    facts(made, "memory", headline=["", None])
-    (table,) = show(made, "--columns", "seconds")
-    assert [*table.rows] == [*"abc"]
+# Tasks, and training by the clock.
 
 
 def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
@@ -784,39 +747,69 @@ def test_ranks_have_the_interval_of_all_seeds_and_text_is_the_first_task(
     }
 
 
-@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44), (2, 2.2)])
+def timed(seconds: Mapping[str, float | None], *losses: list[float]) -> Made:
+    """Return what a step of schemes costs, and trainings with losses for each seed."""
+    made = []
+    for label, value in seconds.items():
+        cost = record(label, "cost", corpus_sha256="1", length=8)
+        cost["rows"] = [row(value, quantity="step_seconds")]
+        made += facts([cost], "step_seconds", repeatable=False)
+        for seed, own in enumerate(losses):
+            (one,) = trained(label, [1.0], first=seed)
+            one["arrays"] = {"training_bits": own}
+            one["rows"].append(row(own[-1] + seed, quantity="training_bits"))
+            made += facts([one], "training_bits")
+    return made
+
+
+@pytest.mark.parametrize(("short", "limit"), [(60, 66), (40, 44)])
 def test_bits_after_equal_seconds_are_of_the_last_tenth(
     show: Show, short: int, limit: float
 ) -> None:
-    made = []
-    for label, seconds in (("quick", 1.1), ("slow", 2.15), ("lost", None)):
-        cost = record(label, "cost", corpus_sha256="1", length=8)
-        cost["rows"] = [row(seconds, quantity="step_seconds")]
-        made += facts([cost], "step_seconds")
-        for seed in range(3):
-            (one,) = trained(label, [1.0], first=seed)
-            steps = short if (label, seed) == ("quick", 1) else 60
-            losses = [9 - step / 10 + seed / 4 for step in range(1, steps + 1)]
-            one["arrays"] = {"training_bits": losses}
-            one["rows"].append(row(losses[-1] + seed, quantity="training_bits"))
-            made += facts([one], "training_bits")
+    losses = [
+        [9 - step / 10 + seed / 4 for step in range(1, steps + 1)]
+        for seed, steps in enumerate((60, short, 60))
+    ]
+    made = timed({"quick": 1.1}, *losses)
+    long = [[9 - step / 10 + seed / 4 for step in range(1, 61)] for seed in range(3)]
+    made += timed({"slow": 2.15, "lost": None}, *long)
     table = show(made)[-1]
     done = short // 2
     assert {*table.rows} == {"quick", "slow"}
-    assert table.head == [
-        "seconds a step",
-        f"steps in {limit} s",
-        "after all steps",
-        f"after {limit} s",
-    ]
-    last = np.arange(done - max(1, done // 10), done) + 1
-    assert table.rows["slow"][1:] == [
+    name = f"{limit} s"
+    assert table.head == [f"steps in {name}", "after all steps", f"after {name}"]
+    last = np.arange(done - done // 10, done) + 1
+    assert table.rows["slow"] == [
         str(done),
         cell([3 + 1.25 * seed for seed in range(3)]),
         cell([np.mean(9 - last / 10) + seed / 4 for seed in range(3)]),
     ]
-    assert table.rows["quick"][1] == str(short)
+    assert table.rows["quick"][0] == str(short)
     assert table.lines == ["no order: 3 seeds, 6 are needed"]
+    (part,) = show(made, "--columns", f"after {name}, steps in *")
+    assert part.head == [f"steps in {name}", f"after {name}"]
+
+
+def test_the_order_after_equal_seconds_may_be_another(show: Show) -> None:
+    seeds = np.arange(6) / 1000
+    quick, slow = (
+        [[float(v + lift) for v in losses] for lift in seeds]
+        for losses in ([4.0, 3.0, 2.0, 1.5], [3.9, 2.5, 1.4, 1.0])
+    )
+    made = timed({"quick": 0.5}, *quick) + timed({"slow": 1.0}, *slow)
+    table = show(made)[-1]
+    assert [line.split(" (")[0] for line in table.lines] == [
+        "after all steps: slow < quick",
+        "after 2 s: quick < slow",
+    ]
+    assert table.rows["slow"][2] == cell(2.5 + seeds)
+    made = timed({"quick": 0.1}, *quick) + timed({"slow": 1.0}, *slow)
+    assert show(made)[-1].rows["slow"][2] == "no step is done"
+    for one in made:
+        one["provenance"]["arithmetic"] = "Y" if "cost" in str(one["spec"]) else "X"
+    assert "equal seconds" in show(made)[-1].title
+    made[0]["provenance"]["arithmetic"] = "X"  # the cost of one of them
+    assert "equal seconds" not in show(made)[-1].title
 
 
 # Texts of numbers.

@@ -45,7 +45,7 @@ SETTINGS = [ProbeSetting(), Training()]
 @pytest.mark.parametrize(
     ("schemes", "said"),
     [
-        ("rope:base=-5", "rope:base=-5.0: base must be greater than 0, got -5.0"),
+        ("rope:base=-5", "rope:base=-5.0: rope: base must be greater than 0, got -5.0"),
         ("nope,randomized:scheme=(rope:base=-3)", "base must be greater than 0"),
         ("sandwich:base=0", "base must be greater than 0, got 0"),
     ],

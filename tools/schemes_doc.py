@@ -4,8 +4,8 @@
 
 Of every built-in scheme it writes link, paper, family, doors, number of parameters and
 passed checks. What only a person knows stays: the formula behind the number, which
-options change what is compared, identities, oracle, definition. A scheme without a row
-gets one at the end.
+options change what is compared, identities, oracle, what it was checked against. A
+scheme without a row gets one at the end.
 
 Of every scheme with a default that depends on the training length, a second table has
 the number of the paper and its multiples. There, the source is what stays.
@@ -38,7 +38,7 @@ def row(name: str, written: list[str]) -> str:
         written: cells of its present line.
     """
     scheme = create(name)
-    _, paper, _, _, parameters, options, identities, oracle, _, definition = written
+    _, paper, _, _, parameters, options, identities, oracle, _, checked = written
     if found := ARXIV.findall(scheme.source):
         links = [f"[{scheme.source.partition(', arXiv')[0]}][{found[0]}]"]
         paper = ", ".join(links + [f"[{key}][{key}]" for key in found[1:]])
@@ -56,7 +56,7 @@ def row(name: str, written: list[str]) -> str:
         identities,
         oracle,
         checks(scheme),
-        definition,
+        checked,
     ]
     return f"| {' | '.join(cells)} |\n"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from posenc_compare.cli.describe import dependence, parameters
+from posenc_compare.cli.describe import facts_of
 from posenc_compare.references import ARXIV, cited
 from posenc_compare.registry import MEASURES, PLOTS, SCHEMES, TASKS, Entry, Registry
-from posenc_compare.schemes import DOORS, Geometry
+from posenc_compare.schemes import Geometry
 from posenc_compare.settings.presets import default_text
 from posenc_compare.settings.table import TABLE, type_text
 from posenc_compare.show.ranking import by_family
@@ -68,7 +68,7 @@ def _pages(docs: Path) -> dict[str, str]:
     return pages
 
 
-def _built_in(registry: Registry[Any]) -> list[Entry]:
+def _built_in(registry: Registry) -> list[Entry]:
     """Return the entries of this package; schemes by family."""
     known = registry.entries().values()
     own = [e for e in known if e.module.startswith("posenc_compare.")]
@@ -86,7 +86,7 @@ def _table(head: list[str], body: list[list[object]]) -> str:
     return tabulate(cells, head, "pipe", disable_numparse=True)
 
 
-def _index(registry: Registry[Any], entries: list[Entry]) -> str:
+def _index(registry: Registry, entries: list[Entry]) -> str:
     """Return the page that lists all entries of a registry, schemes by family."""
     parts = [f"# {registry.kind.capitalize()}s", COMMANDS[registry.kind]]
     for family, members in itertools.groupby(entries, lambda e: e.facts.get("family")):
@@ -95,7 +95,7 @@ def _index(registry: Registry[Any], entries: list[Entry]) -> str:
     return "\n\n".join([*parts, _contents(entry.name for entry in entries)])
 
 
-def _line(entry: Entry, registry: Registry[Any]) -> str:
+def _line(entry: Entry, registry: Registry) -> str:
     """Return what a list says of an entry."""
     formula = _formula(entry) if registry is SCHEMES else ""
     below = f"\\\n  {formula}" if formula else ""
@@ -137,15 +137,10 @@ def _scheme(entry: Entry, root: Path) -> str:
     scheme = SCHEMES.get(entry.name)
     built = scheme(Geometry())
     title, header = _texts(entry, scheme)
-    doors = [door for door in DOORS if built.acts_at(door)]
     formula = _formula(entry)
     facts = {
         "family": built.family,
-        "acts at": ", ".join(f"`{door}`" for door in doors) or "no door",
-        "depends on": dependence(built, doors),
-        "axes of a position": built.facts.axes,
-        "causal only": "yes" if built.facts.causal_only else "no",
-        "parameters": parameters(built),
+        **facts_of(built),
         **built.facts.known_faults,
     }
     papers = cited(f"{built.source} {header} {scheme.__doc__}")

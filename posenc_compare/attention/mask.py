@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import whole_numbers
+from posenc_compare.schemes.scheme import whole_numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """What is true of a whole forward pass, computed once and shared by its layers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 import torch
@@ -8,8 +8,7 @@ from torch import Tensor
 
 from posenc_compare.attention.mask import Mask, check_mask
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Call, Table, once, whole_numbers
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Call, Scheme, Table, once, whole_numbers
 from posenc_compare.schemes.shared.rotation import Rotation
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.sources import OURS
@@ -65,7 +64,7 @@ class Plan:
         self.crosses = crosses
         self.shared: Table = {}
 
-    def once(self, make: Callable[[], T], *about: object) -> T:
+    def once(self, make: Callable[[], T], *about: Hashable) -> T:
         """Return `make()`, computed once in the pass for all that it is about."""
         return once(self.shared, about, make)
 

@@ -10,17 +10,17 @@ from torch.utils.checkpoint import checkpoint
 
 from posenc_compare.attention.plan import Plan, repeated
 from posenc_compare.errors import DoorError, ShapeError
-from posenc_compare.schemes.call import (
+from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
+from posenc_compare.schemes.scheme import (
     Call,
     PairBias,
+    Scheme,
     Table,
     WholeBias,
     all_pairs,
     index_grid,
     once,
 )
-from posenc_compare.schemes.contract import ask, ask_offsets, ask_scale, check_returned
-from posenc_compare.schemes.scheme import Scheme
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
 WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row

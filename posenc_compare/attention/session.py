@@ -33,9 +33,8 @@ from posenc_compare.attention.plan import (
 )
 from posenc_compare.attention.request import Request
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Call, whole_numbers
 from posenc_compare.schemes.contract import ask, ask_draw, ask_positions, ask_state
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Call, Scheme, whole_numbers
 from posenc_compare.transfer import sent
 
 Choice = Path | Literal["auto"]

@@ -1,26 +1,21 @@
 """Registration of checks, running one, and describing its outcome."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from posenc_compare.check.harness import Subject
 from posenc_compare.global_state import preserve_state
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Facts, Scheme
 
 EXACT = 1e-10  # absolute error in float64, for values of order one
 LONGEST = 230  # characters of a cause in a message
-CURES = {  # by what torch says
-    "same dtype": "`posenc_compare.schemes.shared.layers.apply_wide` applies a layer "
-    "in the wider dtype"
-}
 
-Run = Callable[[Subject, Any], None]
+Run = Callable[..., None]
 
 
 class ContractError(AssertionError):
@@ -33,13 +28,22 @@ def expect(condition: object, expected: str, got: object) -> None:
         raise ContractError(f"expected {expected}, got {got}")
 
 
+def expect_equal(got: object, wanted: object, what: str) -> None:
+    """Raise `ContractError` unless two values are equal."""
+    expect(got == wanted, f"{what}: {_words(wanted)}", _words(got))
+
+
+def expect_finite(values: Tensor, what: str = "finite outputs") -> None:
+    """Raise `ContractError` unless all values are finite."""
+    expect(values.isfinite().all(), what, "others")
+
+
 def expect_close(got: Tensor, wanted: Tensor, bound: float, what: str) -> None:
     """Raise `ContractError` unless two tensors agree within an absolute bound.
 
     Every value must be finite, or -inf in both.
     """
-    shape = tuple(wanted.shape)
-    expect(tuple(got.shape) == shape, f"{what} of {shape}", tuple(got.shape))
+    expect_equal(got.shape, wanted.shape, f"shape of {what}")
     for values in (got, wanted):
         for wrong, name in ((values.isnan(), "NaN"), (values.isposinf(), "inf")):
             expect(not wrong.any(), f"{what} without {name}", name)
@@ -55,17 +59,16 @@ class Check:
     Attributes:
         code: C01 to C24.
         title: the requirement.
-        run: `(subject, rung)`; raises an error if the requirement is not met.
-        ladder: inputs (rungs) from the smallest up.
-        say: describes a rung in words.
+        run: takes a subject and an input; raises an error if the requirement is not
+            met.
+        inputs: arguments of `run`, from the smallest input up.
         not_for: returns the reason why a scheme is exempt by its facts, or "".
     """
 
     code: str
     title: str
     run: Run
-    ladder: tuple[Any, ...]
-    say: Callable[[Any], str]
+    inputs: Sequence[dict[str, Any]]
     not_for: Callable[[Facts], str]
 
 
@@ -96,32 +99,28 @@ FILED: dict[str, Check] = {}
 """Registered checks by code."""
 
 
-def dtype_name(dtype: torch.dtype) -> str:
-    """Return the name of a dtype for messages, such as `float32`."""
-    return str(dtype).removeprefix("torch.")
-
-
-def count(number: int, thing: str = "token") -> str:
-    """Return a count in words.
-
-    Example:
-        >>> count(1), count(7, "position")
-        ('1 token', '7 positions')
-    """
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def check(
     code: str,
     title: str,
-    *ladder: object,
-    say: Callable[..., str] = count,
+    *,
     not_for: Callable[[Facts], str] = lambda facts: "",
+    **inputs: Sequence[object],
 ) -> Callable[[Run], Run]:
-    """Register a check under its code; by default a rung is a number of tokens."""
+    """Register a check under its code, for all combinations of its arguments.
+
+    Args:
+        code: C01 to C24.
+        title: the requirement.
+        not_for: returns the reason why a scheme is exempt by its facts, or "".
+        **inputs: values of each argument of the check, from the smallest up.
+    """
+    every = [
+        dict(zip(inputs, values, strict=True))
+        for values in itertools.product(*inputs.values())
+    ]
 
     def file(run: Run) -> Run:
-        FILED[code] = Check(code, title, run, ladder or (None,), say, not_for)
+        FILED[code] = Check(code, title, run, every, not_for)
         return run
 
     return file
@@ -129,26 +128,32 @@ def check(
 
 def run_check(subject: Subject, code: str) -> Outcome:
     """Run a check on growing inputs, up to the first that fails."""
+    found = FILED[code]
     with preserve_state():
-        return _run(subject, FILED[code])
-
-
-def _run(subject: Subject, found: Check) -> Outcome:
-    if reason := found.not_for(subject.declared):
-        return Outcome(found, "not applicable", reason)
-    known = subject.declared.known_faults.get(found.code, "")
-    for rung in found.ladder:
-        try:
-            found.run(subject, rung)
-        except Exception as fault:
-            cause = explain(fault, subject.scheme)
-            where = "" if rung is None else found.say(rung)
-            if known:
-                return Outcome(found, "expected to fail", f"{known}: {cause}", where)
-            return Outcome(found, "failed", cause, where)
+        if reason := found.not_for(subject.declared):
+            return Outcome(found, "not applicable", reason)
+        known = subject.declared.known_faults.get(code, "")
+        for given in found.inputs:
+            try:
+                found.run(subject, **given)
+            except Exception as fault:
+                cause = explain(fault, subject.scheme)
+                where = ", ".join(f"{key} {_words(x)}" for key, x in given.items())
+                if known:
+                    return Outcome(
+                        found, "expected to fail", f"{known}: {cause}", where
+                    )
+                return Outcome(found, "failed", cause, where)
     if known:
         return Outcome(found, "failed", f"expected to fail ({known}), and passes")
     return Outcome(found, "passed")
+
+
+def _words(value: object) -> str:
+    """Return a value as messages have it: a dtype by its name, a shape as a tuple."""
+    if isinstance(value, tuple):
+        return str((*value,))
+    return str(value).removeprefix("torch.")
 
 
 def explain(fault: Exception, scheme: type[Scheme]) -> str:
@@ -158,8 +163,7 @@ def explain(fault: Exception, scheme: type[Scheme]) -> str:
         said = f"{type(fault).__name__}{place(fault, scheme)}: {said}"
     if len(said) > LONGEST:
         said = said[:LONGEST].rpartition(" ")[0] + " ..."
-    cures = [cure for sign, cure in CURES.items() if sign in str(fault)]
-    return "; ".join([said, *cures])
+    return said
 
 
 def place(fault: Exception, scheme: type[Scheme]) -> str:

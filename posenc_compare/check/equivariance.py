@@ -7,13 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.attention import Mask, Session
-from posenc_compare.check.checks import (
-    EXACT,
-    check,
-    count,
-    expect,
-    expect_close,
-)
+from posenc_compare.check.checks import EXACT, check, expect, expect_close
 from posenc_compare.check.harness import DIM, Layer, Subject, normal, tokens
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.schemes.scheme import DOORS, Scheme
@@ -26,7 +20,7 @@ APART = LONG // FAR[-1]  # times as far, and still within that
 MANY_HEADS = 5
 
 
-@check("C13", "treats the rows of a batch independently", 1, 2, 9)
+@check("C13", "treats the rows of a batch independently", length=(1, 2, 9))
 def _batch_rows_are_independent(subject: Subject, length: int) -> None:
     positions, segments = subject.rows(length)
     for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
@@ -44,8 +38,7 @@ def _batch_rows_are_independent(subject: Subject, length: int) -> None:
 @check(
     "C14",
     "treats the heads independently",
-    2,
-    5,
+    length=(2, 5),
     not_for=lambda facts: "mixes heads" if facts.mixes_heads else "",
 )
 def _heads_are_independent(subject: Subject, length: int) -> None:
@@ -71,13 +64,10 @@ def _heads_are_independent(subject: Subject, length: int) -> None:
 @check(
     "C18",
     "gives a prefix the same outputs as the whole sequence",
-    *((length, 65) for length in (1, 2, 3, 7, 64)),
-    (129, 600),
-    (300, 600),
-    say=lambda rung: f"{count(rung[0])} of {rung[1]}",
+    length=(1, 2, 3, 7, 64, 129, 300),
 )
-def _prefix_has_the_same_outputs(subject: Subject, rung: tuple[int, int]) -> None:
-    length, total = rung
+def _prefix_has_the_same_outputs(subject: Subject, length: int) -> None:
+    total = 65 if length < 65 else 600
     layer = Layer(subject.build(600))
     x, positions = tokens(total, batch=1), subject.positions(total, length=600)
     with torch.no_grad():
@@ -86,7 +76,7 @@ def _prefix_has_the_same_outputs(subject: Subject, rung: tuple[int, int]) -> Non
     expect_close(got, whole[:, :, :length], 1e-11, "output of a prefix")
 
 
-@check("C19", "uses the given positions, not the indices", 1, 2, 7, 40)
+@check("C19", "uses the given positions, not the indices", length=(1, 2, 7, 40))
 def _given_positions_are_used(subject: Subject, length: int) -> None:
     layer = Layer(subject.build(4096))
     x = tokens(length)
@@ -113,17 +103,13 @@ def _depends_on_tokens_between(scheme: Scheme) -> bool:
 @check(
     "C20",
     "gives the same outputs with a cache as in one pass",
-    *((steps, noise) for steps in ([1, 1], [3, 4, 4], [1] * 11) for noise in (0, 1)),
-    ([490, 1, 9], 1),  # rows of one block
-    ([590, 1, 9], 1),  # and of two
-    say=lambda rung: (
-        f"{' + '.join(map(str, rung[0]))} tokens, parameters moved by {rung[1]}"
-    ),
+    # The last two are rows of one block, and of two.
+    steps=([1, 1], [3, 4, 4], [1] * 11, [490, 1, 9], [590, 1, 9]),
+    noise=(0, 1),
 )
 def _cached_decoding_equals_one_pass(
-    subject: Subject, rung: tuple[list[int], float]
+    subject: Subject, steps: list[int], noise: float
 ) -> None:
-    steps, noise = rung
     length = sum(steps)
     layer, batch = Layer(subject.build(600, noise=noise)), 3 if length < 500 else 1
     x, (positions, segments) = tokens(length, batch=batch), subject.rows(length, batch)
@@ -137,14 +123,7 @@ def _cached_decoding_equals_one_pass(
         expect_close(got, whole, EXACT, "decoding of packed documents")
 
 
-@check(
-    "C21",
-    "depends on positions and tokens as it declares",
-    2,
-    9,
-    300,
-    say=lambda reach: count(reach) if reach < 10 else f"10 tokens up to {reach} apart",
-)
+@check("C21", "depends on positions and tokens as it declares", reach=(2, 9, 300))
 def _declared_relations_hold(subject: Subject, reach: int) -> None:
     steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
     scheme = subject.build(LONG, model_dim=MANY_HEADS * DIM, heads=MANY_HEADS)

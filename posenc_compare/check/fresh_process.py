@@ -9,56 +9,34 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TypedDict
+from typing import Any
 
 from posenc_compare.check.checks import ContractError, expect
 from posenc_compare.check.harness import Layer, Subject, tokens
 from posenc_compare.fresh import python, search_path
 from posenc_compare.global_state import changes, preserve_state, process_state
 from posenc_compare.registry import SCHEMES, add_plugin
-from posenc_compare.schemes.call import Lengths
+from posenc_compare.schemes.scheme import Lengths
 from posenc_compare.variants import parse_variants
 
 ACTS = {"subprocess.Popen", "os.fork", "os.system", "socket.connect", "socket.bind"}
 SCRIPT = """
 import contextlib, json, sys
-request = json.loads(sys.argv[1])
-sys.path[:] = request["path"]
+*asked, sys.path[:] = json.loads(sys.argv[1])
 from posenc_compare.check.fresh_process import look_from_inside
 with contextlib.redirect_stdout(sys.stderr):  # a scheme may print
-    found = look_from_inside(request)
+    found = look_from_inside(*asked)
 print(json.dumps(found))
 """
 TIMEOUT = 120.0  # seconds that the process may take
 
+Found = dict[str, Any]
+"""What a fresh process saw of one scheme.
 
-class Request(TypedDict):
-    """What a fresh process is asked to import and to build."""
-
-    path: list[str]
-    plugin: str
-    labels: list[str]
-    lengths: Lengths
-
-
-class Found(TypedDict):
-    """What a fresh process saw of one scheme.
-
-    Attributes:
-        seconds: that the import took.
-        acts: audited events of the import.
-        threads: after the import.
-        imported: parts of the global state that the import changed.
-        built: those that the first build changed.
-        digest: of the outputs; "" if they cannot be computed.
-    """
-
-    seconds: float
-    acts: list[str]
-    threads: int
-    imported: list[str]
-    built: list[str]
-    digest: str
+`seconds` that the import took, audited `acts` of the import, `threads` after it, parts
+of the global state that the import (`imported`) and the first build (`built`) changed,
+and the `digest` of the outputs, which is empty if they cannot be computed.
+"""
 
 
 def elsewhere(subject: Subject) -> Found:
@@ -77,12 +55,10 @@ def _elsewhere(
     plugin: str, labels: tuple[str, ...], lengths: Lengths
 ) -> dict[str, Found]:
     """Return the findings of one fresh process by label."""
-    request = Request(
-        path=search_path(), plugin=plugin, labels=[*labels], lengths=lengths
-    )
+    asked = json.dumps([plugin, labels, lengths, search_path()])
     try:
         done = subprocess.run(
-            python(SCRIPT, json.dumps(request)),
+            python(SCRIPT, asked),
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -92,9 +68,8 @@ def _elsewhere(
     except subprocess.TimeoutExpired as error:
         said = f"a process that ends within {TIMEOUT:g} s"
         raise ContractError(f"expected {said}, got none") from error
-    last = ["nothing", *done.stderr.split("\n")]
-    said = next(line for line in reversed(last) if line.strip())
-    expect(done.returncode == 0, "a process that ends well", said)
+    last = done.stderr.strip().rpartition("\n")[2]
+    expect(done.returncode == 0, "a process that ends well", last or "nothing")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -103,7 +78,9 @@ def built_in() -> list[str]:
     return [entry.name for entry in SCHEMES.built_in()]
 
 
-def look_from_inside(request: Request) -> dict[str, Found]:
+def look_from_inside(
+    plugin: str, labels: list[str], lengths: Lengths
+) -> dict[str, Found]:
     """Import and build schemes in this process; `elsewhere` calls it in a fresh one."""
     acts: list[str] = []
 
@@ -114,24 +91,22 @@ def look_from_inside(request: Request) -> dict[str, Found]:
 
     sys.addaudithook(watch)
     found: dict[str, Found] = {}
-    for label in request["labels"]:
+    for label in labels:
         with preserve_state():
-            before = process_state()
+            before, start = process_state(), time.monotonic()
             acts.clear()
-            start = time.monotonic()
-            if request["plugin"]:
-                add_plugin(request["plugin"])
+            if plugin:
+                add_plugin(plugin)
             SCHEMES.get(label.partition(":")[0])
-            facts = Found(
-                seconds=time.monotonic() - start,
-                acts=list(acts),
-                threads=threading.active_count(),
-                imported=changes(before),
-                built=[],
-                digest="",
-            )
+            facts: Found = {
+                "seconds": time.monotonic() - start,
+                "acts": list(acts),
+                "threads": threading.active_count(),
+                "imported": changes(before),
+                "digest": "",
+            }
             (variant,) = parse_variants(label)
-            subject = Subject(variant, lengths=request["lengths"])
+            subject = Subject(variant, lengths=lengths)
             before = process_state()
             with suppress(Exception):  # other checks report failures
                 subject.build()

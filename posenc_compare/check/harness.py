@@ -11,9 +11,7 @@ from posenc_compare.attention import CAUSAL, Mask, Session, attention
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import preserve_state
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.call import Geometry, Lengths
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Facts, Geometry, Lengths, Scheme
 from posenc_compare.variants import Variant
 
 HEADS, DIM = 2, 8

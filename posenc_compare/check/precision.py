@@ -1,6 +1,6 @@
 """Checks of gradients and rounding: C15 to C17."""
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,13 +8,7 @@ from torch.autograd.gradcheck import GradcheckError
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc_compare.attention import Session
-from posenc_compare.check.checks import (
-    ContractError,
-    check,
-    dtype_name,
-    expect,
-    expect_close,
-)
+from posenc_compare.check.checks import ContractError, check, expect, expect_close
 from posenc_compare.check.harness import DIM, WIDTH, Layer, Subject, tokens
 
 LONG = 16_384  # positions; bfloat16 rounds many of them to the same number
@@ -32,20 +26,16 @@ class Halves(TorchDispatchMode):
         self.seen: list[str] = []
 
     def __torch_dispatch__(
-        self,
-        func: Callable[..., object],
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
+        self, func: Any, types: object, args: Any = (), kwargs: Any = None
     ) -> object:
         out = func(*args, **(kwargs or {}))
         for got in out if isinstance(out, tuple | list) else (out,):
             if isinstance(got, Tensor) and got.dtype in (torch.bfloat16, torch.float16):
-                self.seen.append(f"{func.__name__} in {dtype_name(got.dtype)}")
+                self.seen.append(f"{func.__name__} in {got.dtype}")
         return out
 
 
-@check("C15", "has gradients that equal finite differences", 3)
+@check("C15", "has gradients that equal finite differences", length=(3,))
 def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
     scheme = subject.build()
     layer, positions = Layer(scheme), subject.positions(length)
@@ -62,7 +52,7 @@ def _gradients_equal_finite_differences(subject: Subject, length: int) -> None:
         raise ContractError(f"expected equal gradients, got {first}") from error
 
 
-@check("C16", "is accurate to rounding in float32", 1, 3, 24, 100)
+@check("C16", "is accurate to rounding in float32", length=(1, 3, 24, 100))
 def _float32_is_accurate(subject: Subject, length: int) -> None:
     x, positions = tokens(length).float().double(), subject.positions(length)
     exact = subject.build(noise=0.1)
@@ -74,13 +64,7 @@ def _float32_is_accurate(subject: Subject, length: int) -> None:
     expect_close(got, wanted, 2e-5 + 8 * length * 2.0**-24, "output in float32")
 
 
-@check(
-    "C17",
-    "keeps positions exact in half precision",
-    300,
-    15_950,
-    say=lambda start: f"3 tokens from position {start}",
-)
+@check("C17", "keeps positions exact in half precision", start=(300, 15_950))
 def _half_precision_keeps_positions_exact(subject: Subject, start: int) -> None:
     # bfloat16 rounds 15962 and 15966 to the same number. Arithmetic on positions in
     # bfloat16 would give both the same code.
@@ -113,5 +97,5 @@ def _expect_no_half_precision(layer: Layer, positions: Tensor) -> None:
         with Halves() as halves:
             layer(x, positions)
             layer.logits(x, positions)
-        expected = f"no half precision in a call in {dtype_name(dtype)}"
+        expected = f"no half precision in a call in {dtype}"
         expect(not halves.seen, expected, ", ".join(dict.fromkeys(halves.seen)))

@@ -11,24 +11,17 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Session, attention, attention_logits
 from posenc_compare.check.checks import EXACT, check, expect, expect_close
 from posenc_compare.check.fresh_process import digest, elsewhere
-from posenc_compare.check.harness import (
-    HEADS,
-    WIDTH,
-    Layer,
-    Subject,
-    normal,
-    tokens,
-)
+from posenc_compare.check.harness import HEADS, WIDTH, Layer, Subject, normal, tokens
 from posenc_compare.errors import UndefinedPositionError
 from posenc_compare.global_state import changes, process_state
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Geometry
 
 IMPORT = 2.0  # seconds that importing the scheme may take
 BUILT = 64  # length of the scheme that is called with later positions
 
 
 @check("C09", "is deterministic, also in another process")
-def _results_are_deterministic(subject: Subject, _: None) -> None:
+def _results_are_deterministic(subject: Subject) -> None:
     first, second = digest(subject), digest(subject)
     expect(first == second, "the same bits", "different ones")
     x, positions = tokens(9), subject.positions(9, length=BUILT)
@@ -54,7 +47,7 @@ def _results_are_deterministic(subject: Subject, _: None) -> None:
 
 
 @check("C10", "leaves the global state of the process unchanged")
-def _global_state_is_unchanged(subject: Subject, _: None) -> None:
+def _global_state_is_unchanged(subject: Subject) -> None:
     # Advance every generator, so that seeding one again changes its state.
     for draw in (torch.rand, random.randbytes, np.random.bytes):
         draw(1)
@@ -93,20 +86,8 @@ def _build_plainly(subject: Subject) -> None:
     subject.variant.build(geometry)
 
 
-@check(
-    "C11",
-    "does not modify its inputs",
-    (0, False),
-    (0, True),
-    (4, False),
-    (4, True),
-    say=lambda rung: (
-        ("3 tokens after 4" if rung[0] else "7 tokens")
-        + (" in two segments" if rung[1] else "")
-    ),
-)
-def _inputs_are_not_modified(subject: Subject, rung: tuple[int, bool]) -> None:
-    past, packed = rung
+@check("C11", "does not modify its inputs", past=(0, 4), packed=(False, True))
+def _inputs_are_not_modified(subject: Subject, past: int, packed: bool) -> None:
     # With gradients torch itself refuses many changes in place.
     scheme = subject.build().requires_grad_(False)
     layer = Layer(scheme)
@@ -148,7 +129,7 @@ def _unchanged(given: dict[str, Tensor | None]) -> Iterator[None]:
 
 
 @check("C12", "is independent of the memory layout of its inputs")
-def _memory_layout_has_no_effect(subject: Subject, _: None) -> None:
+def _memory_layout_has_no_effect(subject: Subject) -> None:
     layer = Layer(subject.build())
     wide = normal(9, 2, 2 * WIDTH)
     x = wide.transpose(0, 1)[..., ::2]
@@ -159,7 +140,7 @@ def _memory_layout_has_no_effect(subject: Subject, _: None) -> None:
 
 
 @check("C24", "is imported quickly and without side effects")
-def _import_has_no_side_effects(subject: Subject, _: None) -> None:
+def _import_has_no_side_effects(subject: Subject) -> None:
     facts = elsewhere(subject)
     expect(facts["seconds"] <= IMPORT, f"at most {IMPORT:g} s", facts["seconds"])
     expect(not facts["acts"], "no file, process or connection", facts["acts"])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from posenc_compare import __version__
 from posenc_compare.cli.check import check
@@ -24,6 +24,7 @@ from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.plot import plot
 from posenc_compare.cli.rank import rank
+from posenc_compare.cli.recommend import recommend
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.rerun import rerun
@@ -35,23 +36,6 @@ from posenc_compare.cli.table import table
 from posenc_compare.errors import PosencError, StoreError
 from posenc_compare.settings.table import TABLE
 from posenc_compare.validate import hint, near
-
-
-class Command(TyperCommand):
-    """A command with its options in groups."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options of each group under its title."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            argument = param.param_type_name == "argument"
-            title = "Arguments" if argument else "Options"
-            title = getattr(param, "rich_help_panel", None) or title
-            if record := param.get_help_record(ctx):
-                groups.setdefault(title, []).append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 class Commands(TyperGroup):
@@ -72,7 +56,7 @@ app = typer.Typer(
     help="Compare positional schemes for transformers behind one attention hook.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="markdown",
 )
 
 
@@ -151,6 +135,7 @@ for command in (
     measure,
     cost,
     rank,
+    recommend,
     table,
     plot,
     report,
@@ -164,5 +149,5 @@ for command in (
     reproduce,
     env,
 ):
-    app.command(command.__name__.strip("_"), cls=Command)(command)
+    app.command(command.__name__.strip("_"))(command)
 app.add_typer(hf, name="hf")

@@ -17,6 +17,7 @@ from posenc_compare.variants import parse_variants
 if TYPE_CHECKING:
     from posenc_compare.check import Outcome
 
+FILE = re.compile(r"([^,]+\.py)(?::([^:]*)(:.*)?)?")  # and a class, and its options
 STATES = ("passed", "failed", "expected to fail", "not applicable")
 
 
@@ -39,15 +40,9 @@ def check(
     """Check schemes against what every scheme must do."""
     from posenc_compare.check import CHECKS, Subject, run_check
 
-    text, plugins, names = scheme, plugin or [], list[str]()
-    given = re.fullmatch(r"([^,]+\.py)(?::([^:]*)(:.*)?)?", text)
-    if given:
-        names = [name for name in add_plugin(given[1]) if name in SCHEMES]
-        names = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
-        plugins = [*plugins, given[1]]
-        text = ",".join(names)
-    if given and given[2] is not None:
-        text = _name_of(given[2], names) + (given[3] or "")
+    plugins, text = plugin or [], scheme
+    if given := FILE.fullmatch(scheme):
+        plugins, text = [*plugins, given[1]], _schemes_in(*given.groups())
     head, as_table = ["check", "what it checks", "outcome", "detail"], format == "table"
     bad, rows = 0, []
     for variant in parse_variants(text):
@@ -59,12 +54,9 @@ def check(
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
         line = f"{variant.label}: {len(outcomes)} declared: {said}"
         found = [outcome for outcome in outcomes if outcome.state != "passed"]
-        if as_table:
-            tell(line)
-            if found:
-                show("", head, _alike(found))
-        else:
-            say(line)
+        (tell if as_table else say)(line)
+        if found and as_table:
+            show("", head, _alike(found))
         rows += [[variant.label, *_row(outcome)] for outcome in found]
         bad += counts["failed"]
     if not as_table:
@@ -74,33 +66,38 @@ def check(
     return int(bool(bad))
 
 
+def _schemes_in(file: str, asked: str | None, options: str | None) -> str:
+    """Return the schemes of a file, or the one that is asked for, with its options.
+
+    Raises:
+        ConfigError: if the file declares no such class or scheme.
+    """
+    names: dict[str, str] = {}
+    for name in add_plugin(file):
+        if name in SCHEMES and not SCHEMES.owns((entry := SCHEMES.entry(name)).module):
+            names |= {name: name, entry.definition: name}
+    if asked is None:
+        return ",".join(dict.fromkeys(names.values()))
+    if asked not in names:
+        raise ConfigError(
+            f"no scheme {asked[:80]!r} in that file{hint(asked, names)}; it declares "
+            f"{', '.join(names)}"
+        )
+    return names[asked] + (options or "")
+
+
 def _row(outcome: "Outcome") -> list[str]:
     return [outcome.check.code, outcome.check.title, outcome.state, outcome.detail]
 
 
 def _alike(outcomes: "Iterable[Outcome]") -> list[list[str]]:
-    """Return a row for each thing found; the first check that found it tells it.
-
-    Two are the same thing if they differ in numbers alone, as sizes of the input.
-    """
+    """Return a row for each cause, with the codes of all checks that found it."""
     rows: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
+        # Causes that differ in numbers alone, as in sizes of the input, are one.
         cause = outcome.state, re.sub(r"\d+,?", "", outcome.cause)
         if cause in rows:
             rows[cause][0] += f" {outcome.check.code}"
         else:
             rows[cause] = _row(outcome)
     return list(rows.values())
-
-
-def _name_of(asked: str, schemes: list[str]) -> str:
-    """Return the registered name of the class of a scheme, or the name itself."""
-    names: dict[str, str] = {}
-    for name in schemes:
-        names |= {name: name, SCHEMES.entry(name).definition: name}
-    if asked not in names:
-        raise ConfigError(
-            f"no scheme {asked[:80]!r} in that file{hint(asked, names)}; it declares "
-            f"{', '.join(names)}"
-        )
-    return names[asked]

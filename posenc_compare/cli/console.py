@@ -54,7 +54,7 @@ def show(
     if format == "json":
         _print_json([dict(zip(head, row, strict=True)) for row in body])
     elif format == "csv":
-        from posenc_compare.show.numbers import csv_text
+        from posenc_compare.show.format import csv_text
 
         print(csv_text(head, body), end="")
     elif format == "md":
@@ -89,7 +89,7 @@ def show_parts(parts: "Iterable[Table]", format: str) -> None:
 
 def show_numbers(frame: "DataFrame", format: str) -> None:
     """Print every number of a table as JSON or CSV; a missing one is null or empty."""
-    from posenc_compare.show.numbers import as_csv
+    from posenc_compare.show.format import as_csv
 
     if format == "csv":
         print(as_csv(frame), end="")

@@ -11,7 +11,7 @@ from posenc_compare.cli.options import Plugins
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.references import cited
-from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Registry
+from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Entry, Registry
 from posenc_compare.settings.presets import default_text
 from posenc_compare.settings.table import GROUPS, TABLE, type_text
 from posenc_compare.validate import hint
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
 
 LENGTHS = 64, 128, 512  # of training, of the presets
+YES_NO = {True: "yes", False: "no"}
 
 
 def describe(
@@ -40,12 +41,7 @@ def describe(
             f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)"
         )
     for registry in found:
-        if registry is SCHEMES:
-            _describe_scheme(name)
-        elif registry is MEASURES:
-            _describe_measure(name)
-        else:
-            _describe_other(name, registry)
+        _describe(registry.entry(name), registry)
 
 
 def kind_text(kind: object) -> str:
@@ -54,6 +50,20 @@ def kind_text(kind: object) -> str:
         return "scheme"
     choices = getattr(kind, "__args__", None)
     return " | ".join(map(str, choices)) if choices else getattr(kind, "__name__", "")
+
+
+def facts_of(scheme: "Scheme") -> dict[str, str]:
+    """Return what a built scheme does and holds, in words by heading."""
+    from posenc_compare.schemes import DOORS
+
+    doors = [door for door in DOORS if scheme.acts_at(door)]
+    return {
+        "acts at": ", ".join(doors) or "no door",
+        "depends on": _dependence(scheme) if doors else "nothing",
+        "axes of a position": str(scheme.facts.axes),
+        "causal only": YES_NO[scheme.facts.causal_only],
+        "parameters": _parameters(scheme),
+    }
 
 
 def _describe_settings() -> None:
@@ -70,30 +80,46 @@ def _describe_settings() -> None:
                 tell(f"      {line}")
 
 
-def _describe_scheme(name: str) -> None:
-    scheme = SCHEMES.get(name)
-    module = inspect.getmodule(scheme)
-    texts = [inspect.getdoc(part) or "" for part in (module, scheme)]
-    _tell_all(f"{name} ({scheme.family})", *texts)
-    options = option_types(name)
-    if options:
-        body = [
-            [key, kind_text(kind), default] for key, (kind, default) in options.items()
-        ]
+def _describe(entry: Entry, registry: Registry) -> None:
+    """Print the docstrings of a thing and its module, and what is known of it."""
+    thing = entry.item
+    documented = thing.compute if registry is MEASURES else thing
+    parts = (inspect.getmodule(documented), documented)
+    texts = [inspect.getdoc(part) or "" for part in parts]
+    kind = registry.kind
+    if registry is SCHEMES:
+        kind = thing.family
+    elif registry is MEASURES:
+        kind = f"measure, {thing.setting}"
+    for text in filter(None, [f"{entry.name} ({kind})", *texts]):
+        for line in [*text.split("\n"), ""]:
+            tell(line)
+    facts = entry.facts
+    if registry is SCHEMES:
+        _describe_scheme(thing)
+        told = thing.source in " ".join(" ".join(texts).split())
+        facts = {} if told else {"source": thing.source}
+    elif registry is MEASURES:
+        facts = {}
+        body = [[q.name, q.unit, q.better, q.zero] for q in thing.quantities.values()]
+        if body:
+            show("Quantities", ["quantity", "unit", "better", "0 means"], body)
+    for fact, value in {**facts, "comes from": entry.origin}.items():
+        value = YES_NO[value] if isinstance(value, bool) else value
+        tell(f"{fact.replace('_', ' ').capitalize()}: {value}")
+    if registry is SCHEMES:
+        for paper in cited(" ".join([thing.source, *texts])):
+            print()
+            print(paper)
+
+
+def _describe_scheme(scheme: "type[Scheme]") -> None:
+    """Print options, and what a scheme with its default options and sizes does."""
+    from posenc_compare.schemes import Geometry
+
+    if options := option_types(scheme.name):
+        body = [[k, kind_text(kind), default] for k, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)
-    _describe_instance(scheme)
-    if scheme.source and scheme.source not in " ".join(" ".join(texts).split()):
-        tell(f"Source: {scheme.source}")
-    tell(f"Comes from: {SCHEMES.entry(name).origin}")
-    for entry in cited(" ".join([scheme.source, *texts])):
-        print()
-        print(entry)
-
-
-def _describe_instance(scheme: "type[Scheme]") -> None:
-    """Print what a scheme with its default options and sizes does and holds."""
-    from posenc_compare.schemes import DOORS, Geometry
-
     try:
         built = scheme(Geometry())
         at = [scheme.defaults_at(length) for length in LENGTHS]
@@ -101,34 +127,18 @@ def _describe_instance(scheme: "type[Scheme]") -> None:
         tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")
         return
     if scheme.published:
-        _show_defaults(scheme, at)
-    doors = [door for door in DOORS if built.acts_at(door)]
-    tell(f"Acts at: {', '.join(doors) or 'no door'}")
-    tell(f"Depends on: {dependence(built, doors)}")
-    tell(f"Axes of a position: {built.facts.axes}")
-    tell(f"Causal only: {'yes' if built.facts.causal_only else 'no'}")
-    tell(f"Parameters: {parameters(built)}")
+        head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
+        body = [
+            [option, of.positions, of.trained_at, *(known[option] for known in at)]
+            for option, of in scheme.published.items()
+        ]
+        show("Defaults by training length, with lengths=scaled", head, body)
+    for heading, text in facts_of(built).items():
+        tell(f"{heading.capitalize()}: {text}")
 
 
-def _show_defaults(scheme: "type[Scheme]", at: list[dict[str, int]]) -> None:
-    """Print the defaults that depend on the training length.
-
-    Args:
-        scheme: with `published` options.
-        at: what they are at each of `LENGTHS`.
-    """
-    head = ["option", "published", "trained at", *(f"at {n}" for n in LENGTHS)]
-    body = [
-        [option, of.positions, of.trained_at, *(defaults[option] for defaults in at)]
-        for option, of in scheme.published.items()
-    ]
-    show("Defaults by training length, with lengths=scaled", head, body)
-
-
-def dependence(scheme: "Scheme", doors: list[str]) -> str:
+def _dependence(scheme: "Scheme") -> str:
     """Return what the scheme looks at to tell where tokens stand."""
-    if not doors:
-        return "nothing"
     if scheme.facts.by_order:
         parts = ["the order of the tokens, not their position ids"]
     elif scheme.facts.relative:
@@ -142,45 +152,17 @@ def dependence(scheme: "Scheme", doors: list[str]) -> str:
     return "; ".join(parts)
 
 
-def parameters(scheme: "Scheme") -> str:
+def _parameters(scheme: "Scheme") -> str:
     """Return how many numbers the scheme holds, and who shares them."""
-    sizes = [(p.numel(), p.requires_grad) for p in scheme.parameters()]
-    if not sizes:
-        return "none"
-    trained = sum(size for size, trains in sizes if trains)
-    frozen = sum(size for size, trains in sizes if not trains)
-    parts = [f"{trained} trained"] * (trained > 0) + [f"{frozen} fixed"] * (frozen > 0)
+    counts = {"trained": 0, "fixed": 0}
+    for p in scheme.parameters():
+        counts["trained" if p.requires_grad else "fixed"] += p.numel()
+    parts = [f"{count} {state}" for state, count in counts.items() if count]
     where = "in each layer" if scheme.facts.per_layer else "for all layers together"
+    sizes = scheme.geometry
+    if not parts:
+        return "none"
     return (
-        f"{' and '.join(parts)} {where}, with model_dim {scheme.geometry.model_dim}, "
-        f"{scheme.geometry.heads} heads, length {scheme.geometry.length}"
+        f"{' and '.join(parts)} {where}, with model_dim {sizes.model_dim}, "
+        f"{sizes.heads} heads, length {sizes.length}"
     )
-
-
-def _describe_measure(name: str) -> None:
-    measure = MEASURES.get(name)
-    module = inspect.getmodule(measure.compute)
-    texts = [inspect.getdoc(part) or "" for part in (module, measure.compute)]
-    _tell_all(f"{name} (measure, {measure.setting})", *texts)
-    body = [[q.name, q.unit, q.better, q.zero] for q in measure.quantities.values()]
-    if body:
-        show("Quantities", ["quantity", "unit", "better", "0 means"], body)
-
-
-def _describe_other(name: str, registry: Registry[object]) -> None:
-    """Print what a task or a plot is, with the facts that it is registered with."""
-    thing = registry.get(name)
-    texts = [inspect.getdoc(part) or "" for part in (inspect.getmodule(thing), thing)]
-    _tell_all(f"{name} ({registry.kind})", *texts)
-    entry = registry.entry(name)
-    for fact, value in entry.facts.items():
-        value = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-        tell(f"{fact.replace('_', ' ').capitalize()}: {value}")
-    tell(f"Comes from: {entry.origin}")
-
-
-def _tell_all(*texts: str) -> None:
-    """Print texts of several lines, each with an empty line behind."""
-    for text in filter(None, texts):
-        for line in [*text.split("\n"), ""]:
-            tell(line)

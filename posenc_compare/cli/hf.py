@@ -14,8 +14,19 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
-HEAD = ["layers", "type", "for", "pairs", "slow", "times", "scores times"]
-HEAD += ["off by", "logits off by", "rope here", "why not"]
+COLUMNS = {  # each with its attribute, and the form of its numbers
+    "layers": ("layers", ""),
+    "type": ("rope_type", ""),
+    "for": ("length", ""),
+    "pairs": ("pairs", ""),
+    "slow": ("slow", ""),
+    "times": ("attention_factor", ".4g"),
+    "scores times": ("scale", ".4g"),
+    "off by": ("apart", ".1e"),
+    "logits off by": ("off", ".1e"),
+    "rope here": ("label", ""),
+    "why not": ("reason", ""),
+}
 
 
 @app.command()
@@ -64,26 +75,16 @@ def describe(model: Model, format: Formats = Format.table) -> int:
 
     _, found = rotary_in(local_place(model, DESCRIBED))
 
-    def number(value: float | None, form: str) -> object:
-        if format in NUMBERS:
+    exact = format in NUMBERS
+
+    def text(value: object, form: str) -> object:
+        if exact or not form:
             return value
         return "n/a" if value is None else f"{value:{form}}"
 
     body = [
-        [
-            one.layers,
-            one.rope_type,
-            one.length,
-            one.pairs,
-            one.slow,
-            number(one.attention_factor, ".4g"),
-            number(one.scale, ".4g"),
-            number(one.apart, ".1e"),
-            number(one.off, ".1e"),
-            one.label,
-            one.reason,
-        ]
+        [text(getattr(one, name), form) for name, form in COLUMNS.values()]
         for one in found
     ]
-    show(f"rotary positions of {model}", HEAD, body, format)
+    show(f"rotary positions of {model}", [*COLUMNS], body, format)
     return 0

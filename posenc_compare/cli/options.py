@@ -1,5 +1,6 @@
 """The options that several commands share; those of settings come from their table."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from enum import StrEnum
@@ -72,43 +73,38 @@ Plugins = Annotated[
 ]
 
 
-def _own(*flags: str, help: str, panel: str, metavar: str | None = None) -> Any:
-    """Return an option of a command that is no setting."""
-    return typer.Option(
-        *flags, help=help, rich_help_panel=panel, metavar=metavar, show_default=False
-    )
-
-
-SCHEMES = (
-    "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
-    "variants as name:key=value;key=value. [all]"
-)
-MEASURES = (
-    "Comma-separated names of `list`, `trained`, `untrained` or `all`. [all; of "
-    "`measure`: untrained]"
-)
-CONFIG = "TOML file of settings and options; the command line wins over it."
-SET = "Setting of `describe settings`; may be repeated or separated by commas."
-OUT = "Folder for records, tables and plots."
-DRY_RUN = "Show the cells without computing them."
-Text = str | None
-Words = list[str] | None
-OWN: dict[str, Any] = {
-    "schemes": Annotated[Text, _own("--schemes", help=SCHEMES, panel="Comparison")],
-    "measures": Annotated[Text, _own("--measures", help=MEASURES, panel="Comparison")],
-    "config": Annotated[Path | None, _own("--config", help=CONFIG, panel="Settings")],
-    "set": Annotated[
-        Words, _own("--set", help=SET, panel="Settings", metavar="NAME=VALUE")
-    ],
-    "plugins": Plugins,
-    "out": Annotated[Path | None, _own("--out", help=OUT, panel="Output")],
-    "format": Annotated[
-        Format | None, _own("--format", help="Format of stdout.", panel="Output")
-    ],
-    "dry_run": Annotated[bool | None, _own("--dry-run", help=DRY_RUN, panel="Output")],
+OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
+    "schemes": (
+        str,
+        "Comparison",
+        "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
+        "variants as name:key=value;key=value. [all]",
+    ),
+    "measures": (
+        str,
+        "Comparison",
+        "Comma-separated names of `list`, `trained`, `untrained` or `all`. [all; of "
+        "`measure`: untrained]",
+    ),
+    "config": (
+        Path,
+        "Settings",
+        "TOML file of settings and options; the command line wins over it.",
+    ),
+    "set": (
+        list[str],
+        "Settings",
+        "Setting of `describe settings`; may be repeated or separated by commas.",
+    ),
+    "out": (Path, "Output", "Folder for records, tables and plots."),
+    "format": (Format, "Output", "Format of stdout."),
+    "dry_run": (bool, "Output", "Show the cells without computing them."),
 }
+"""Options of commands that are no settings."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 METAVARS = {int: "INTEGER", float: "FLOAT", int | str: "SEEDS", str: "TEXT"}
+METAVARS |= {list[str]: "NAME=VALUE"}
 COMMON = ("config", "set", "plugins", "out", "format", "dry_run")
 WORK = ("device", "workers", "threads", "timeout", "memory", "retry", "overwrite")
 WORK += ("reuse", "shard", "engine", "yes")
@@ -127,7 +123,15 @@ def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
     def give(command: Command) -> Command:
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
-        made = [_option(name, defaults.get(name, "")) for name in names]
+        made = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=_annotation(name, defaults.get(name, "")),
+            )
+            for name in names
+        ]
         made = signature.replace(parameters=[*own, *made])
         command.__signature__ = made  # type: ignore[attr-defined]
         return command
@@ -135,25 +139,33 @@ def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
     return give
 
 
-def _option(name: str, default: str) -> inspect.Parameter:
-    """Return the parameter from which typer makes the option of a setting."""
+def _annotation(name: str, default: str) -> Any:
+    """Return the annotation from which typer makes an option."""
+    if name == "plugins":
+        return Plugins
+    parser: Any = None
     if name in OWN:
-        return _parameter(name, OWN[name])
-    one, default = TABLE[name], default or default_text(name)
-    flag, metavar = one.type is bool, METAVARS.get(one.type)
-    if get_origin(one.type) is Literal:
-        metavar = f"[{'|'.join(get_args(one.type))}]"
+        kind, panel, text = OWN[name]
+    else:
+        one, shown = TABLE[name], default or default_text(name)
+        panel = "Execution" if name in WORK else "Comparison"
+        kind, text = one.type, one.metadata["sentence"]
+        text += f" [{shown}]" if shown else ""
+        if kind is not bool:
+            parser = functools.partial(parse_value, one)
     option = typer.Option(
         f"--{name.replace('_', '-')}",
-        help=one.metadata["sentence"] + (f" [{default}]" if default else ""),
-        rich_help_panel="Execution" if name in WORK else "Comparison",
-        parser=None if flag else lambda text: parse_value(one, text),
-        metavar=metavar,
+        help=text,
+        rich_help_panel=panel,
+        metavar=_metavar(kind),
+        parser=parser,
+        show_default=False,
     )
-    return _parameter(name, Annotated[bool | None if flag else Any, option])
+    return Annotated[Any if parser else kind | None, option]
 
 
-def _parameter(name: str, kind: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
-    )
+def _metavar(kind: Any) -> str | None:
+    """Return what stands for a value in the help."""
+    if get_origin(kind) is Literal:
+        return f"[{'|'.join(get_args(kind))}]"
+    return METAVARS.get(kind)

@@ -81,7 +81,7 @@ def _rank(
     from posenc_compare.records.load import load_records
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import plan_comparison
-    from posenc_compare.show.place import place_table
+    from posenc_compare.show.differences import place_table
     from posenc_compare.show.scorecard import scorecard
 
     known = load_records(reference, lambda line: None, arrays=False)

@@ -32,9 +32,7 @@ def rerun(
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import recompute
-    from posenc_compare.run.machine import check_machine
 
-    check_machine(1)  # before records are read
     shown = _record(key, folder)
     stored = Store(folder).read(shown.key)  # before its text was cleaned
     old = Record.from_json(stored) if stored else shown

@@ -118,7 +118,7 @@ def run_comparison(
         counts["without a record"] = without
         said = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         say(f"of {len(comparison.keys)} cells: {said}")
-        again = bad and not comparison.retry
+        again = bad and not comparison.work.statuses()
         _say_how_to_go_on(" --retry failed,lost" if again else "")
     report_broken()
     return int(bool(bad or without))
@@ -174,8 +174,8 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     title = f"{len(cells)} cells, {len(todo)} to compute"
     show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
     if todo:
-        stores = [store, *map(Store, comparison.reuse)]
-        _say_time(list(todo.values()), stores, comparison.limits.workers or 1)
+        stores = [store, *map(Store, comparison.work.folders())]
+        _say_time(list(todo.values()), stores, comparison.work.workers or 1)
 
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:

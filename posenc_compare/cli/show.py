@@ -4,7 +4,6 @@ import math
 import re
 import shutil
 import sys
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,10 +24,9 @@ from posenc_compare.records.sanitize import one_line
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
-    import numpy as np
+    from matplotlib.figure import Figure
+    from numpy import float64
     from numpy.typing import NDArray
-
-    from posenc_compare.measures.probe import Probe
 
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
@@ -49,32 +47,6 @@ class ShowFormat(StrEnum):
     png = "png"
     svg = "svg"
     pdf = "pdf"
-
-
-@dataclass(frozen=True)
-class Size:
-    """How many codes are asked for, and of what; see the options of `show`."""
-
-    positions: int
-    width: int
-    heads: int
-    length: int
-
-    def probe(self) -> "Probe":
-        """Return the input of measures without training, at this size.
-
-        Raises:
-            ConfigError: if the size cannot be used.
-        """
-        from posenc_compare.measures.probe import Probe
-
-        if self.positions * self.width > MOST:
-            raise ConfigError(
-                f"positions times width must be at most {MOST}, got {self.positions} "
-                f"times {self.width}; `--positions {MOST // self.width}` would work"
-            )
-        heads = self.heads or math.gcd(HEADS, self.width)
-        return Probe(width=self.width, heads=heads, positions=self.positions)
 
 
 def show_(
@@ -107,32 +79,38 @@ def show_(
             f"out must be the file of an image, got the format {format.value}; "
             f"`--format png` would work"
         )
-    code = _coded(name, Size(positions, width, heads, length))
-    if format is ShowFormat.text:
-        _print_map(code)
+    if positions * width > MOST:
+        raise ConfigError(
+            f"positions times width must be at most {MOST}, got {positions} times "
+            f"{width}; `--positions {MOST // width}` would work"
+        )
+    label, of, values = _code_of(name, positions, width, heads, length)
+    if format == "text":
+        out_of = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        for line in text_map(label, of, values, out_of or sys.maxsize):
+            tell(line)
     elif format in IMAGES:
-        _draw(code, format.value, out)
+        from posenc_compare.show.plots.codes import draw_code
+
+        path = out or Path(f"{NAME.sub('-', label)}.{format.value}")
+        _write(draw_code(label, of, values), format.value, path)
     else:
-        _print_numbers(code, format.value)
+        head = [of, *map(str, range(values.shape[1]))]
+        exact = format in NUMBERS
+        body = [
+            [place, *(n if exact else f"{n:.4f}" for n in row)]
+            for place, row in enumerate(values.tolist())
+        ]
+        show(f"{label}: code by {of} and channel", head, body, format)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Codes to be shown.
+def _code_of(
+    name: str, positions: int, width: int, heads: int, length: int
+) -> "tuple[str, str, NDArray[float64]]":
+    """Return the label of a scheme, what has a code, and the codes.
 
-    Attributes:
-        label: of the scheme.
-        of: what has a code: position or distance.
-        values: `(position, channel)`, or a row for each distance.
-    """
-
-    label: str
-    of: str
-    values: "NDArray[np.float64]"
-
-
-def _coded(name: str, size: Size) -> Shown:
-    """Return the codes of a scheme.
+    Returns:
+        Codes `(position, channel)`, or a row for each distance.
 
     Raises:
         ConfigError: if the scheme is unknown, or cannot be used at this size.
@@ -141,32 +119,26 @@ def _coded(name: str, size: Size) -> Shown:
         PluginError: if the scheme fails with another error.
     """
     from posenc_compare.measures.codes import code_of
+    from posenc_compare.measures.probe import Probe
 
-    variant, probe = labelled(name), size.probe()
+    label = (variant := labelled(name)).label
+    heads = heads or math.gcd(HEADS, width)
+    probe = Probe(width=width, heads=heads, positions=positions)
     try:
-        code = code_of(probe.build(variant, size.length), probe)
+        code = code_of(probe.build(variant, length), probe)
     except NoCodeError as error:
-        raise NoCodeError(f"{variant.label}: {error}") from error
+        raise NoCodeError(f"{label}: {error}") from error
     except PosencError:
         raise
     except Exception as error:  # of a plugin
         reason = f"{type(error).__name__}: {one_line(str(error))}"
-        raise PluginError(f"{variant.label}: must have codes, got {reason}") from error
+        raise PluginError(f"{label}: must have codes, got {reason}") from error
     if not code.values.isfinite().all():
-        raise NonFiniteError(f"{variant.label}: codes must be finite, got NaN or inf")
-    values = code.values.double().numpy() + 0.0  # no negative zeros
-    return Shown(variant.label, code.of, values)
+        raise NonFiniteError(f"{label}: codes must be finite, got NaN or inf")
+    return label, code.of, code.values.double().numpy() + 0.0  # no negative zeros
 
 
-def _print_map(code: Shown) -> None:
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    for line in text_map(code.label, code.of, code.values, room):
-        tell(line)
-
-
-def text_map(
-    label: str, of: str, values: "NDArray[np.float64]", room: int
-) -> list[str]:
+def text_map(label: str, of: str, values: "NDArray[float64]", room: int) -> list[str]:
     """Return codes as lines of text, a shade for each value.
 
     Args:
@@ -192,21 +164,10 @@ def text_map(
     return [*lines, f"from {low:.4g} ({SHADES[0]!r}) to {high:.4g} ({SHADES[-1]!r})"]
 
 
-def _print_numbers(code: Shown, format: str) -> None:
-    rows = code.values.tolist()
-    head = [code.of, *map(str, range(len(rows[0])))]
-    written = rows if format in NUMBERS else [[f"{n:.4f}" for n in row] for row in rows]
-    body = [[place, *row] for place, row in enumerate(written)]
-    show(f"{code.label}: code by {code.of} and channel", head, body, format)
-
-
-def _draw(code: Shown, ending: str, out: Path | None) -> None:
+def _write(figure: "Figure", ending: str, path: Path) -> None:
     from posenc_compare.records.files import write_file
-    from posenc_compare.show.plots.codes import draw_code
     from posenc_compare.show.plots.style import SCREEN, render
 
-    figure = draw_code(code.label, code.of, code.values)
-    path = out or Path(f"{NAME.sub('-', code.label)}.{ending}")
     try:
         write_file(path, render(figure, ending, SCREEN))
     except OSError as error:

@@ -57,12 +57,10 @@ def _count(folder: Path, format: str) -> int:
     for record in [r for r in records if r.status in ("failed", "lost")][:LISTED]:
         name = name_of(record)
         say(f"{record.status}: {name} ({record.key}): {record.error}")
-    for what, place in (
-        ("unfinished trainings with checkpoints", store.checkpoints),
-        ("damaged files set aside", store.quarantine),
-    ):
-        count = len(list(place.glob("[!.]*"))) if place.is_dir() else 0
-        if count:
-            say(f"{count} {what} in {place}")
+    unfinished = len(list(store.checkpoints.glob("[!.]*")))
+    if unfinished:
+        say(
+            f"{unfinished} unfinished trainings with checkpoints in {store.checkpoints}"
+        )
     sys.stdout.flush()  # for a pipe that is watched
     return int(bool(sum(counts[m, s] for m, s in counts if s in ("failed", "lost"))))

@@ -59,7 +59,7 @@ def table(
     """Print the tables of runs again, from their records."""
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
-    from posenc_compare.show.baseline import baseline_tables
+    from posenc_compare.show.differences import baseline_tables
     from posenc_compare.show.tables import write_tables
 
     _check(baseline, by, columns, format, predict=predict)
@@ -107,7 +107,7 @@ def _shown(
     records: "list[Record]", columns: str, format: str, *, written: bool = False
 ) -> "tuple[DataFrame | None, list[Table]]":
     """Return the numbers and tables of records, as far as they are shown or written."""
-    from posenc_compare.show.numbers import summary
+    from posenc_compare.show.frame import summary
     from posenc_compare.show.tables import display_tables, without_result
 
     if format not in NUMBERS:

@@ -21,7 +21,7 @@ from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin
 from posenc_compare.run.comparison import Comparison
 from posenc_compare.run.devices import resolve_device
-from posenc_compare.run.machine import limits_of
+from posenc_compare.run.machine import fitted
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.checkpoint import Checkpoint
@@ -79,10 +79,8 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
     ]
     return Comparison(
         cells,
-        limits_of(how, cells),
-        how.statuses(),
+        fitted(how, cells),
         name=f"checkpoint-{place.stem}",
-        work=how,
         remarks=_remarks(rotary, setting, bool(read)),
     )
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.schemes import Scheme
-from posenc_compare.schemes.call import Call
+from posenc_compare.schemes.scheme import Call
 from posenc_compare.schemes.wrapper import Wrapper
 
 AFTER = ("offset_bias", "pair_bias", "scores", "weights")  # would be capped too

@@ -8,7 +8,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import product
 
 from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import Json, canonical
@@ -32,22 +31,18 @@ def paired(
     """Yield each record of two folders once, beside one that answers the same question.
 
     A question may have several records, as of other code or threads. Those of one key
-    are pairs; of the others, those are whose specifications differ least. A record that
-    is left over stands beside None.
+    are pairs, and the others in their order. One that is left over stands beside None.
     """
-    rest: dict[bytes, tuple[dict[str, Record], dict[str, Record]]]
-    rest = defaultdict(lambda: ({}, {}))
-    for side, records in enumerate((one, other)):
-        for record in records:
-            rest[same_cell(record)][side][record.key] = record
-    for left, right in rest.values():
-        # Specifications of one key do not differ.
-        couples = product(left.values(), right.values())
-        for a, b in sorted(couples, key=lambda pair: len(_spec_changes(*pair))):
-            if a.key in left and b.key in right:
-                yield left.pop(a.key), right.pop(b.key)
-        yield from ((a, None) for a in left.values())
-        yield from ((None, b) for b in right.values())
+    left, right = ({record.key: record for record in side} for side in (one, other))
+    for key in left.keys() & right.keys():
+        yield left.pop(key), right.pop(key)
+    rest: dict[bytes, list[Record]] = defaultdict(list)
+    for record in right.values():
+        rest[same_cell(record)].append(record)
+    for record in left.values():
+        same = rest[same_cell(record)]
+        yield record, same.pop(0) if same else None
+    yield from ((None, record) for same in rest.values() for record in same)
 
 
 def result(record: Record) -> bytes:

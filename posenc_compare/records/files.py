@@ -1,8 +1,7 @@
-"""Atomic writing of files, and reading of untrusted files."""
+"""Atomic writing of files."""
 
 import os
 import secrets
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,3 @@ def write_file(path: Path, data: bytes, files: Any = os) -> None:
         files.fsync(folder)
     finally:
         files.close(folder)
-
-
-def read_file(path: Path, limit: int) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes.
-
-    Raises:
-        OSError: if the file cannot be read, or is a link.
-        ValueError: if it is a device or a pipe, or has more bytes.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > limit:
-            raise ValueError(f"not a regular file of at most {limit} bytes")
-        return file.read(facts.st_size)

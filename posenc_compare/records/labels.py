@@ -66,12 +66,6 @@ def label_settings(
             warn(f"records of {what}: labels name each by [{name}=...]")
     if processors := _processors(records):
         warn(f"records of processors that calculate differently: {processors}")
-    other = [r for r in records if r.provenance.facts.get("resumed_elsewhere")]
-    if other:
-        warn(
-            f"{len(other)} records went on from checkpoints that another run had left, "
-            f"as after Ctrl-C: they are worth as much as the folder those lay in"
-        )
     return labelled
 
 

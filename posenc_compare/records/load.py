@@ -116,17 +116,12 @@ def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
     """Return the sound records of a folder, with the labels of their schemes."""
     store = Store(folder)
     records = sound(store.records(), warn, arrays=arrays)
-    for count, what, then in (
-        (store.damaged, "damaged records", "the same run computes them again"),
-        (
-            store.outdated,
-            "records that another version of this package wrote",
-            "run again, or use that version",
-        ),
-    ):
-        if count:
-            some = ", ".join(count[:3]) + ", ..." * (len(count) > 3)
-            warn(f"{len(count)} {what} left out: {some}; {then}")
+    if store.damaged:
+        some = ", ".join(store.damaged[:3]) + ", ..." * (len(store.damaged) > 3)
+        warn(
+            f"{len(store.damaged)} records left out, which are damaged or of another "
+            f"version: {some}; the same run computes them again"
+        )
     if not records:
         raise ConfigError(
             f"{folder}: must hold records of a run (cells/*.json, or packed in "

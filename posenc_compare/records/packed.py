@@ -10,16 +10,12 @@ import lzma
 import re
 from pathlib import Path
 
-from posenc_compare.records.files import read_file
+from posenc_compare.validate import read_regular
 
 NAME = "cells.jsonl.xz"
 PACKED = 1 << 28  # bytes of a packed file
-LONG = 1 << 29  # bytes of all its lines
-LINE = (1 << 24) + 64  # bytes of a record with its key
-SHORT = 1 << 10  # bytes that any line counts for, so that lines are limited too
+LINE = re.compile(rb'(.*),"key":"([0-9a-f]{32})"(,"sha256":"[0-9a-f]{64}"\}\n)')
 SEAL = len(',"sha256":""}\n') + 64  # bytes at the end of a record's text
-KEY = re.compile(rb',"key":"([0-9a-f]{32})"')
-KEYED = len(',"key":""') + 32  # bytes before those
 
 
 def read_packed(path: Path) -> tuple[dict[str, bytes], list[str]]:
@@ -28,33 +24,20 @@ def read_packed(path: Path) -> tuple[dict[str, bytes], list[str]]:
     A damaged line costs itself alone, and a cut file the records behind the cut.
     Whether a text is intact shows where it is read, as that of a file does.
     """
-    try:
-        return _unpacked(read_file(path, PACKED))
-    except FileNotFoundError:
-        return {}, []
-    except (OSError, ValueError):
-        return {}, [NAME]
-
-
-def _unpacked(data: bytes) -> tuple[dict[str, bytes], list[str]]:
     texts: dict[str, bytes] = {}
     damaged: list[str] = []
-    size = number = 0
     try:
+        data = read_regular(path, PACKED)
         with lzma.LZMAFile(io.BytesIO(data)) as file:
-            while line := file.readline(LINE):
-                number += 1
-                size += max(len(line), SHORT)
-                if size > LONG:
-                    raise ValueError(f"more than {LONG} bytes")
-                text, end = line[:-SEAL], line[-SEAL:]
-                found = KEY.fullmatch(text[-KEYED:])
-                key = found[1].decode() if found else ""
-                if not found or key in texts:
-                    damaged.append(f"{NAME} line {number}")
+            for number, line in enumerate(file, 1):
+                found = LINE.fullmatch(line)
+                if found and (key := found[2].decode()) not in texts:
+                    texts[key] = found[1] + found[3]
                 else:
-                    texts[key] = text[:-KEYED] + end
-    except (ValueError, EOFError, MemoryError, lzma.LZMAError):
+                    damaged.append(f"{NAME} line {number}")
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, EOFError, lzma.LZMAError):
         damaged.append(NAME)
     return texts, damaged
 
@@ -63,13 +46,13 @@ def packed(texts: dict[str, bytes]) -> bytes:
     """Return the packed file of some records' texts by key.
 
     Raises:
-        ValueError: if it does not read as the same texts, such as if it is too long.
+        ValueError: if it is too long to be read.
     """
     lines = [
         text[:-SEAL] + f',"key":"{key}"'.encode() + text[-SEAL:]
         for key, text in sorted(texts.items())
     ]
     data = lzma.compress(b"".join(lines), preset=6)
-    if len(data) > PACKED or _unpacked(data) != (texts, []):
-        raise ValueError(f"records of at most {LONG} bytes in all can be packed")
+    if len(data) > PACKED:
+        raise ValueError(f"they take {len(data)} bytes, more than {PACKED}")
     return data

@@ -7,8 +7,7 @@ is. What was timed, or did not come out well, is computed anew.
 from collections.abc import Iterable
 from pathlib import Path
 
-from posenc_compare.errors import ConfigError, StoreError
-from posenc_compare.records.files import write_file
+from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body
@@ -26,7 +25,7 @@ def held_by(keys: Iterable[str], folders: Iterable[Path]) -> dict[str, Store]:
         StoreError: if a folder cannot be read.
     """
     held: dict[str, Store] = {}
-    left = dict.fromkeys(keys)
+    left = list(keys)
     for store in map(Store, folders):
         if not store.packed.exists() and not store.cells.is_dir():
             raise ConfigError(
@@ -50,15 +49,8 @@ def copy_records(held: dict[str, Store], to: Store) -> None:
         StoreError: if one cannot be written.
     """
     for key, store in held.items():
-        found = store.find(key)
-        if found is None:
-            continue  # it was removed a moment ago, and is computed instead
-        try:
-            write_file(to.cells / f"{key}.json", found[0], to.files)
-        except OSError as error:
-            raise StoreError(
-                f"{to.folder}: must take records of {store.folder}, got {error}"
-            ) from error
+        if found := store.find(key):  # or else it was removed a moment ago
+            to.put(key, found[0])
 
 
 def _stays_true(body: Body | None) -> bool:

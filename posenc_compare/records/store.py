@@ -10,14 +10,13 @@ import fcntl
 import hashlib
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import read_file, write_file
+from posenc_compare.records.files import write_file
 from posenc_compare.records.packed import NAME, packed, read_packed
 from posenc_compare.settings.canonical import (
     Body,
@@ -25,14 +24,12 @@ from posenc_compare.settings.canonical import (
     parse_strictly,
     spec_key,
 )
+from posenc_compare.validate import read_regular
 
 SCHEMA = 3
 LIMIT = 1 << 24  # bytes of a record; the arrays of a wide probe take a few million
 RECORD = re.compile(r"[0-9a-f]{32}\.json")
-LITTER = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{16}")  # as `write_file` names it
-PROBE = 1 << 26  # bytes that are tried at most
 MANY = 64  # loose records that the folder of a finished run may hold
-STALE = 86_400  # seconds after which an unfinished file is litter
 
 
 class Store:
@@ -43,29 +40,32 @@ class Store:
         files: module `os`, or what stands in for it.
 
     Attributes:
-        damaged: names of files that `read` found damaged, and of what is damaged in
-            the packed file.
-        outdated: names of files and packed records that another version wrote.
+        damaged: names of what `read` found damaged, or written by another version:
+            files, and records in the packed file.
 
     Raises:
         StoreError: if the folder is a file, or cannot be reached.
     """
 
     def __init__(self, folder: Path, files: Any = os) -> None:
-        try:
-            if folder.exists() and not folder.is_dir():
-                raise StoreError(f"{folder}: must be a folder, and is a file")
-        except OSError as error:
-            raise StoreError(f"{folder}: must be a folder, got {error}") from error
         self.folder = folder
         self.cells = folder / "cells"
         self.checkpoints = folder / "ckpt"
-        self.quarantine = folder / "quarantine"
         self.packed = folder / NAME
         self.files = files
         self.damaged: list[str] = []
-        self.outdated: list[str] = []
         self._lines: tuple[tuple[int, ...], dict[str, bytes]] = ((), {})
+        with self._must("be a folder"):
+            if folder.exists() and not folder.is_dir():
+                raise NotADirectoryError("a file")
+
+    @contextlib.contextmanager
+    def _must(self, what: str) -> Iterator[None]:
+        """Turn errors of the file system into one line that says what must hold."""
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.folder}: must {what}, got {error}") from error
 
     def create(self) -> None:
         """Make the folder and prove that it takes files, before a run begins.
@@ -73,28 +73,17 @@ class Store:
         Raises:
             StoreError: if it does not, or holds something that is no run.
         """
-        try:
+        with self._must("be a folder to write to"):
             held = {path.name for path in self.folder.glob("*")}
             if held and held.isdisjoint({self.cells.name, self.packed.name}):
                 raise StoreError(
                     f"{self.folder}: must be empty or the folder of a run, and holds "
                     f"other files; a new folder would work"
                 )
-            for part in (self.cells, self.checkpoints, self.quarantine):
-                if part.is_symlink():
-                    raise StoreError(f"{part}: must be a folder, and is a link")
             self.cells.mkdir(parents=True, exist_ok=True)
-            # The folder's own clock says what is old, not this machine's.
-            now = self._try_to_write(self.cells, 0)
-            for path in self.cells.glob(".*"):
-                with contextlib.suppress(OSError):  # another run may be faster
-                    old = now - path.lstat().st_mtime > STALE
-                    if old and LITTER.fullmatch(path.name):
-                        path.unlink()
-        except OSError as error:
-            raise StoreError(
-                f"{self.folder}: must be a folder to write to, got {error}"
-            ) from error
+            probe = self.cells / ".probe"
+            write_file(probe, b"", self.files)
+            probe.unlink(missing_ok=True)  # another run may be faster
 
     def write(self, body: Body) -> str:
         """Write a record and return its key. The body holds the cell's `spec`.
@@ -102,48 +91,31 @@ class Store:
         Raises:
             StoreError: if it cannot be written.
         """
-        body = {"schema": SCHEMA, **body}
         key = spec_key(body["spec"])
-        data = sealed(body)
-        try:
-            write_file(self.cells / f"{key}.json", data, self.files)
-        except OSError as error:
-            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
-            kept = "" if gone else "; what was computed before is kept"
-            raise StoreError(
-                f"{self.folder}: must take a record of {len(data)} bytes, got {error}"
-                f"{kept}"
-            ) from error
+        self.put(key, sealed({"schema": SCHEMA, **body}))
         return key
+
+    def put(self, key: str, text: bytes) -> None:
+        """Write the text of a record's file.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        with self._must(f"take a record of {len(text)} bytes"):
+            write_file(self.cells / f"{key}.json", text, self.files)
 
     def fits(self, body: Body) -> bool:
         """Return whether a record is short enough to be read again."""
         return len(sealed({"schema": SCHEMA, **body})) <= LIMIT
 
-    def check(self, size: int = 0) -> None:
-        """Prove that the folder is there, and that checkpoints of a size find room.
+    def check(self) -> None:
+        """Prove that the folder is there.
 
         Raises:
             StoreError: if not.
         """
         if not self.cells.is_dir():
             raise StoreError(f"{self.cells}: must be there, and is gone")
-        try:
-            if size:
-                self.checkpoints.mkdir(exist_ok=True)
-                self._try_to_write(self.checkpoints, min(size, PROBE))
-        except OSError as error:
-            raise StoreError(
-                f"{self.folder}: must take checkpoints, got {error}"
-            ) from error
-
-    def _try_to_write(self, folder: Path, size: int) -> float:
-        """Return when a file of a size was written, which is removed again."""
-        probe = folder / f".probe.{os.getpid()}.{secrets.token_hex(8)}"
-        write_file(probe, bytes(size), self.files)
-        time = probe.stat().st_mtime
-        probe.unlink()
-        return time
 
     def read(self, key: str) -> Body | None:
         """Return the record of that key, or None if there is none that is intact."""
@@ -153,28 +125,22 @@ class Store:
     def find(self, key: str) -> tuple[bytes, Body] | None:
         """Return the text of a key's file, or that in the packed one, and its record.
 
-        A file wins over a line of the packed one, unless it is damaged.
+        A file wins over a line of the packed one.
         """
         name = f"{key}.json"
         try:
-            loose = read_file(self.cells / name, LIMIT)
+            text = read_regular(self.cells / name, LIMIT)
         except FileNotFoundError:
-            loose = None
+            name, text = f"{NAME} {key}", self.lines().get(key)
         except (OSError, ValueError):
-            loose = b""  # it is there, and cannot be read
-        for what, text in ((name, loose), (f"{NAME} {key}", self.lines().get(key))):
-            if text is None:
-                continue
-            try:
-                body = _body(text, key)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                self.damaged.append(what)
-                continue
-            # Version 0.1.0 wrote this schema, with keys of other parts.
-            if body["schema"] == SCHEMA and "numbers" in body["spec"]:
-                return text, {**body, "key": key}
-            self.outdated.append(what)
-        return None
+            text = b""  # it is there, and cannot be read
+        if text is None:
+            return None
+        try:
+            return text, {**_body(text, key), "key": key}
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.damaged.append(name)
+            return None
 
     def lines(self) -> dict[str, bytes]:
         """Return the texts in the packed file by key, read anew if it has changed."""
@@ -184,7 +150,7 @@ class Store:
         except OSError:
             state = ()
         if state != self._lines[0]:
-            texts, damaged = read_packed(self.packed) if state else ({}, [])
+            texts, damaged = read_packed(self.packed)
             self.damaged += damaged
             self._lines = state, texts
         return self._lines[1]
@@ -199,9 +165,7 @@ class Store:
         Raises:
             StoreError: if the folder cannot be read.
         """
-        for key in sorted(self.keys()):
-            if (record := self.read(key)) is not None:
-                yield record
+        return filter(None, map(self.read, sorted(self.keys())))
 
     def keys(self) -> set[str]:
         """Return the keys of all files of records, and of all lines of the packed one.
@@ -209,10 +173,8 @@ class Store:
         Raises:
             StoreError: if the folder cannot be read.
         """
-        try:
+        with self._must("be readable"):
             names = os.listdir(self.cells) if self.cells.is_dir() else []  # noqa: PTH208
-        except OSError as error:
-            raise StoreError(f"{self.folder}: must be readable, got {error}") from error
         loose = {n.removesuffix(".json") for n in names if RECORD.fullmatch(n)}
         return loose | self.lines().keys()
 
@@ -229,26 +191,6 @@ class Store:
         except OSError:  # another run may move what was there
             return True
 
-    def set_aside(self) -> list[str]:
-        """Move damaged and outdated files out of the way and return their names.
-
-        What is damaged in the packed file stays there until it is packed anew.
-        """
-        names = dict.fromkeys(self.damaged + self.outdated)
-        moved = [name for name in names if RECORD.fullmatch(name)]
-        self.damaged, self.outdated = [], []
-        for name in moved:
-            try:
-                self.quarantine.mkdir(exist_ok=True)
-                aside = self.quarantine / f"{name}.{secrets.token_hex(4)}"
-                with contextlib.suppress(FileNotFoundError):  # another run was faster
-                    (self.cells / name).replace(aside)
-            except OSError as error:
-                raise StoreError(
-                    f"{self.folder}: must let damaged files be moved, got {error}"
-                ) from error
-        return moved
-
     def pack_finished(self) -> None:
         """Pack the folder of a finished run, unless it holds few loose records.
 
@@ -262,34 +204,28 @@ class Store:
     def pack(self) -> None:
         """Put all records into the packed file.
 
-        Loose files go once the packed one is there. A packed file with records that
-        cannot be read is kept in `quarantine`.
+        Loose files go once the packed one is there. Lines that cannot be read stay.
 
         Raises:
             StoreError: if the folder cannot be read or written, its records are too
                 long, or another process packs it.
         """
-        try:
+        with self._must("let one process pack its records"):
             folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._pack()
             finally:
                 os.close(folder)
-        except (OSError, ValueError) as error:
-            raise StoreError(
-                f"{self.folder}: must let one process pack its records, got {error}"
-            ) from error
 
     def _pack(self) -> None:
-        found = {key: self.find(key) for key in self.keys()}
-        texts = {key: one[0] for key, one in found.items() if one}
+        texts, damaged = read_packed(self.packed)
+        if NAME in damaged:
+            raise ValueError(f"a damaged {NAME}")
+        for key in self.keys():
+            if found := self.find(key):
+                texts[key] = found[0]
         data = packed(texts)
-        old, damaged = read_packed(self.packed)
-        if damaged or old.keys() - texts.keys():
-            self.quarantine.mkdir(exist_ok=True)
-            aside = self.quarantine / f"{NAME}.{secrets.token_hex(4)}"
-            write_file(aside, self.packed.read_bytes(), self.files)
         write_file(self.packed, data, self.files)
         for key, text in texts.items():
             path = self.cells / f"{key}.json"
@@ -316,9 +252,10 @@ def _body(data: bytes, key: str) -> Body:
     intact = (
         data == sealed(body)  # every byte of it
         and spec_key(body["spec"]) == key
-        and isinstance(body["schema"], int)
+        and body["schema"] == SCHEMA
+        and "numbers" in body["spec"]  # version 0.1.0 wrote this schema without
         and isinstance(body["status"], str)
     )
     if not intact:
-        raise ValueError("damaged")
+        raise ValueError("damaged, or of another version")
     return body

@@ -211,7 +211,8 @@ def _signs(records: list[Record]) -> dict[str, int]:
 def _values(score: Score, tasks: Mapping[str, list[Record]]) -> dict[int, float]:
     """Return a score by seed."""
     if score.quantity == RANKS:
-        means = {mean.scheme: mean for mean in reciprocal_ranks(tasks)}
+        ranks = reciprocal_ranks(tasks).itertuples()
+        means = {mean.scheme: mean for mean in ranks}
         return dict(means[score.scheme].values) if score.scheme in means else {}
     found = {}
     for record in tasks.get(score.task, []):

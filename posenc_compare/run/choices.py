@@ -1,10 +1,12 @@
 """From the choices of a user to the settings of cells."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.registry import TASK_SIZES, TASKS
+from posenc_compare.records.cells import setting_of
+from posenc_compare.registry import MEASURES, TASK_SIZES, TASKS
 from posenc_compare.run.devices import resolve_device
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.presets import PRESETS
@@ -14,7 +16,6 @@ from posenc_compare.settings.setting import STDLIB
 from posenc_compare.settings.table import check_value
 from posenc_compare.settings.training import Training
 
-TEXTS = {"tasks", "corpus"}
 ON_GRID = {"width", "heads", "lengths", "positions", "probe_dtype"}
 
 
@@ -23,25 +24,32 @@ class Settings:
     """The settings of a comparison.
 
     Attributes:
-        preset: that they started from.
-        trainings: of trained measures, one for each task.
-        probe: of all other measures.
+        probe: of measures without training; its seed is replaced.
+        trainings: of trained measures, one for each task; their seed is replaced.
         seeds: which.
         probe_seeds: of measures without training, if they have fewer.
+        name: of the folder that a run goes to by default.
         left_out: tasks that need a file, where there is none.
     """
 
-    preset: str
-    trainings: tuple[Training, ...]
     probe: ProbeSetting
+    trainings: tuple[Training, ...]
     seeds: tuple[int, ...]
-    probe_seeds: tuple[int, ...]
-    left_out: list[str]
+    probe_seeds: tuple[int, ...] = ()
+    name: str = ""
+    left_out: list[str] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        """Return the name of the folder that a run goes to by default."""
-        return f"grid-{self.probe.grid}" if self.probe.grid else self.preset
+    def used_by(self, measures: Iterable[str]) -> list[ProbeSetting | Training]:
+        """Return the settings that some of these measures take."""
+        kinds = {setting_of(name).kind for name in measures}
+        return [s for s in (self.probe, *self.trainings) if s.kind in kinds]
+
+    def seeds_of(self, measure: str) -> tuple[int, ...]:
+        """Return the seeds that a measure is computed with."""
+        if MEASURES.entry(measure).facts.get("once"):
+            return self.seeds[:1]
+        probed = setting_of(measure).kind == self.probe.kind
+        return (probed and self.probe_seeds) or self.seeds
 
 
 def settle(chosen: Body, device: str) -> Settings:
@@ -60,21 +68,15 @@ def settle(chosen: Body, device: str) -> Settings:
     training = PRESETS[preset].training
     given = chosen.pop("seeds", None)
     seeds = named_seeds(PRESETS[preset].seeds if given is None else given)
-    probed = seeds if given is not None else seeds[: PRESETS[preset].probe_seeds]
     grid = chosen.pop("grid", None)
     for name in chosen.keys() - ON_GRID if grid is not None else ():
         raise ConfigError(
             f"{name} must be left out on a grid, where none is trained", field=name
         )
     cells = 0 if grid is None else math.prod(sides_of(grid))
-    if chosen.get("test_corpus") and chosen.get("split") == "validation":
-        raise ConfigError(
-            "test_corpus must be left out with split=validation, whose documents are "
-            f"of the corpus, got {str(chosen['test_corpus'])[:80]!r}",
-            field="test_corpus",
-        )
-    tasks, left_out = _tasks(**{n: chosen[n] for n in TEXTS & chosen.keys()})
-    chosen.pop("tasks", None)
+    tasks, left_out = _tasks(
+        chosen.pop("tasks", Training.task), chosen.get("corpus", STDLIB)
+    )
     probe = ProbeSetting(
         positions=chosen.pop("positions", cells or ProbeSetting.positions),
         tokens=cells or ProbeSetting.tokens,
@@ -92,29 +94,41 @@ def settle(chosen: Body, device: str) -> Settings:
         )
         for task in tasks
     )
-    _check_texts_are_read(chosen, trainings)
-    return Settings(preset, trainings, probe, seeds, probed, left_out)
+    _check_texts(chosen, trainings)
+    return Settings(
+        probe,
+        trainings,
+        seeds,
+        seeds[: PRESETS[preset].probe_seeds] if given is None else seeds,
+        f"grid-{grid}" if grid else preset,
+        left_out,
+    )
 
 
-def _check_texts_are_read(chosen: Body, trainings: tuple[Training, ...]) -> None:
-    """Refuse a text that no task reads.
+def _check_texts(chosen: Body, trainings: tuple[Training, ...]) -> None:
+    """Refuse a text that is not read.
 
     Raises:
         ConfigError: if there is one.
     """
-    tasks = [training.task for training in trainings]
-    texts = {n: chosen.get(n, "") for n in ("corpus", "test_corpus")}
+    texts = {name: chosen.get(name, "") for name in ("corpus", "test_corpus")}
     given = [name for name, text in texts.items() if text not in ("", STDLIB)]
     if given and not any(training.reads_corpus for training in trainings):
+        tasks = ", ".join(training.task for training in trainings)
         raise ConfigError(
-            f"{given[0]} must be left out with tasks that read none, "
-            f"{', '.join(tasks)}, got {str(texts[given[0]])[:80]!r}; "
-            f"`--tasks language` would work",
+            f"{given[0]} must be left out with tasks that read none, {tasks}, got "
+            f"{texts[given[0]][:80]!r}; `--tasks language` would work",
             field=given[0],
+        )
+    if texts["test_corpus"] and chosen.get("split") == "validation":
+        raise ConfigError(
+            "test_corpus must be left out with split=validation, whose documents are "
+            f"of the corpus, got {texts['test_corpus'][:80]!r}",
+            field="test_corpus",
         )
 
 
-def _tasks(tasks: str = Training.task, corpus: str = STDLIB) -> tuple[list[str], ...]:
+def _tasks(tasks: str, corpus: str) -> tuple[list[str], list[str]]:
     """Return the tasks of a text, and those that a group has and no file is for.
 
     Raises:

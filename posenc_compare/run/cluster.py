@@ -1,4 +1,4 @@
-"""Workers on the nodes of a Ray cluster.
+"""Where the workers of a run are: on this machine, or on the nodes of a Ray cluster.
 
 An actor of Ray holds the place of each on a node, starts our worker process there, and
 passes its lines on. So cells have the limits they have on one machine, and the process
@@ -7,31 +7,71 @@ that asked for them alone writes records. What is lost with a node begins again.
 
 import contextlib
 import importlib
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.fresh import search_path
+from posenc_compare.records.cells import Cell
 from posenc_compare.records.sanitize import one_line
-from posenc_compare.run.workers import End, Pool, Start
+from posenc_compare.run.workers import End, Pool
 from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.table import Work
 
+ADDRESS = re.compile(r"(auto|(ray://)?[^\s:/]+:[0-9]{1,5}|\[[0-9a-f:]+\]:[0-9]{1,5})?")
 ANSWER = 10.0  # seconds that a cluster may take to answer
 LISTEN = 0.2  # seconds that an actor waits for news of its worker
-UNPLACED = "unplaced"  # of a cell whose node was gone before it began
+
+
+def check_engine(work: Work) -> None:
+    """Refuse choices that do not fit together.
+
+    Raises:
+        ConfigError: if there are such.
+    """
+    if work.gpu_share > 1 and work.gpu_share % 1:
+        raise ConfigError(
+            f"gpu_share must be a whole number above 1, got {work.gpu_share:g}; 1 or "
+            f"0.5 would work",
+            field="gpu_share",
+        )
+    if not ADDRESS.fullmatch(work.address):
+        raise ConfigError(
+            f"address must be HOST:PORT, ray://HOST:PORT or auto, got "
+            f"{work.address[:80]!r}; 10.0.0.1:6379 would work",
+            field="address",
+        )
+    for name in ("address", "gpu_share") if work.engine == "local" else ():
+        given, default = getattr(work, name), getattr(Work, name)
+        if given != default:
+            raise ConfigError(
+                f"{name} must be left out on this machine alone, got {given!r}; "
+                f"`--engine ray` would work",
+                field=name,
+            )
+
+
+def workers_of(work: Work, cells: Iterable[Cell]) -> "Pool | Cluster":
+    """Return the workers that cells are computed by.
+
+    Raises:
+        ConfigError: if a cluster does not answer, or has no room.
+    """
+    if work.engine == "local":
+        return Pool(work)
+    on_gpu = any(cell.setting.device != "cpu" for cell in cells)
+    return Cluster(work, work.gpu_share if on_gpu else 0.0)
 
 
 class Host:
-    """The actor: it runs a worker process on its node.
+    """The actor: it runs a worker process on its node."""
 
-    Args:
-        start: what the worker begins with.
-    """
-
-    def __init__(self, start: Start) -> None:
-        self._pool = Pool(1)
-        self._worker = self._pool.start(start)
+    def __init__(self, work: Work, path: list[str]) -> None:
+        self._pool = Pool(work, path)
+        self._worker = self._pool.start()
 
     def send(self, request: Body) -> None:
         """Pass a request on; checkpoints need the folder of the run."""
@@ -50,14 +90,10 @@ class ClusterWorker:
 
     Args:
         host: the handle of its actor.
-
-    Attributes:
-        placed: whether its actor has answered from a node.
     """
 
     def __init__(self, host: Any) -> None:
         self.host = host
-        self.placed = False
 
     def send(self, request: Body) -> None:
         """Send one request; that the node is gone shows elsewhere."""
@@ -68,18 +104,19 @@ class Cluster:
     """The workers of a Ray cluster.
 
     Args:
-        address: of the cluster; empty for that of RAY_ADDRESS, or else one that is
-            started on this machine.
-        most: workers that compute at the same time; 0 for as many as have room.
-        threads: of the CPU for one worker.
+        work: how cells are computed; without an address, the cluster is that of
+            RAY_ADDRESS, or one that is started on this machine, and without a number
+            of workers, as many compute at the same time as have room.
         gpus: for one worker; a fraction shares a GPU.
 
     Raises:
         ConfigError: if Ray is missing or does not answer, or no node has the room.
     """
 
-    def __init__(self, address: str, most: int, threads: int, gpus: float) -> None:
+    def __init__(self, work: Work, gpus: float) -> None:
         self._ray = _ray()
+        self._begin = work, search_path()
+        address, threads = work.address, work.threads
         self._own = not self._ray.is_initialized()
         try:
             _knock(address)
@@ -100,7 +137,7 @@ class Cluster:
                 f"GPUs, and none has; smaller `--threads`"
                 f"{' or `--set gpu_share=0.5`' if gpus else ''} would work"
             )
-        self.most = min(most or room, room)
+        self.most = min(work.workers or room, room)
         remote = self._ray.remote(Host)
         self._hosts = remote.options(
             num_cpus=threads,
@@ -111,9 +148,9 @@ class Cluster:
         )
         self._asked: dict[Any, ClusterWorker] = {}  # by what will be heard
 
-    def start(self, start: Start) -> ClusterWorker:
+    def start(self) -> ClusterWorker:
         """Return a new worker."""
-        worker = ClusterWorker(self._hosts.remote(start))
+        worker = ClusterWorker(self._hosts.remote(*self._begin))
         self._listen(worker)
         return worker
 
@@ -127,7 +164,7 @@ class Cluster:
         ready, _ = self._ray.wait(asked, timeout=seconds) if asked else ([], [])
         for answer in ready:
             worker = self._asked.pop(answer)
-            heard = self._heard(answer, worker)
+            heard = self._heard(answer)
             if not any(isinstance(m, End) and m.last for m in heard):
                 self._listen(worker)
             for message in heard:
@@ -147,20 +184,17 @@ class Cluster:
     def _listen(self, worker: ClusterWorker) -> None:
         self._asked[worker.host.hear.remote()] = worker
 
-    def _heard(self, answer: Any, worker: ClusterWorker) -> list[int | End]:
+    def _heard(self, answer: Any) -> list[int | End]:
         """Return what an actor answers, or that it will not any more."""
         errors = self._ray.exceptions
         try:
-            heard = self._ray.get(answer)
+            return self._ray.get(answer)
         except errors.OutOfMemoryError as error:
             return [End(f"oom: {one_line(str(error))[:200]}")]
         except errors.RayTaskError as error:  # its node cannot start a worker
             return [End(f"exit: {one_line(str(error.cause))[:200]}")]
         except errors.RayError as error:
-            kind = "killed" if worker.placed else UNPLACED
-            return [End(f"{kind}: its place on a node is gone, {type(error).__name__}")]
-        worker.placed = True
-        return heard
+            return [End(f"killed: its place on a node is gone, {type(error).__name__}")]
 
 
 def _knock(address: str) -> None:

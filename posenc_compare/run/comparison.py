@@ -18,23 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.cells import (
-    Cell,
-    cell_of,
-    schemes_of,
-    setting_of,
-)
+from posenc_compare.records.cells import Cell, cell_of, schemes_of, setting_of
 from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.reuse import copy_records, held_by
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
-from posenc_compare.run.choices import (
-    Settings,
-    settle,
-)
-from posenc_compare.run.engines import check_engine, workers_of
-from posenc_compare.run.machine import check_memory, limits_of
+from posenc_compare.run.choices import Settings, settle
+from posenc_compare.run.cluster import check_engine, workers_of
+from posenc_compare.run.machine import fitted
 from posenc_compare.run.plan import (
     MANY,
     axes_of,
@@ -45,15 +37,9 @@ from posenc_compare.run.plan import (
     shuffled,
 )
 from posenc_compare.run.scheduler import Event, Listener, Scheduler
-from posenc_compare.run.workers import Limits
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import STDLIB
-from posenc_compare.settings.table import (
-    TABLE,
-    Choices,
-    Work,
-    with_arguments_of,
-)
+from posenc_compare.settings.table import TABLE, Choices, Work, with_arguments_of
 from posenc_compare.sources import forget
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.tasks.pinned import other_text
@@ -72,24 +58,18 @@ class Comparison:
 
     Attributes:
         cells: to compute, or to read if they are there.
-        limits: what a run may use.
-        retry: statuses of records that are computed again.
-        reuse: folders of other runs, whose records are copied.
+        work: how, and where.
         name: of the folder that a run goes to by default.
         remarks: lines that a reader must know before it runs.
         others: cells of other shards; a run helps with those that have no record once
             its own are done.
-        work: where they are computed.
     """
 
     cells: list[Cell]
-    limits: Limits
-    retry: tuple[str, ...] = ()
-    reuse: tuple[Path, ...] = ()
+    work: Work
     name: str = ""
     remarks: tuple[str, ...] = ()
     others: tuple[Cell, ...] = ()
-    work: Work = field(default_factory=Work)
 
     @property
     def keys(self) -> list[str]:
@@ -98,7 +78,7 @@ class Comparison:
 
     def missing(self, store: Store) -> dict[str, Cell]:
         """Return by key the cells that a run would compute."""
-        return missing(self.cells, store, self.retry)
+        return missing(self.cells, store, self.work.statuses())
 
     def held(self, store: Store) -> dict[str, Store]:
         """Return by key who holds a record that a run would copy.
@@ -107,7 +87,8 @@ class Comparison:
             ConfigError: if a folder to copy from holds no records.
             StoreError: if one cannot be read.
         """
-        return held_by(self.missing(store), self.reuse) if self.reuse else {}
+        folders = self.work.folders()
+        return held_by(self.missing(store), folders) if folders else {}
 
     def compute(self, store: Store, listen: Listener) -> str:
         """Compute the cells that have no record, in worker processes.
@@ -126,31 +107,30 @@ class Comparison:
         """
         held = self.held(store)
         every = (*self.cells, *self.others)
-        with closing(workers_of(self.work, self.limits, every)) as pool:
+        with closing(workers_of(self.work, every)) as pool:
             store.create()
             copy_records(held, store)
             own, help = self.missing(store), missing(self.others, store)
-            todo = {**shuffled(own), **shuffled(help)}
-            run = Scheduler(todo, store, pool, self.limits, self.retry, listen)
+            todo = [*shuffled(own.values()), *shuffled(help.values())]
+            run = Scheduler(todo, store, pool, self.work, listen)
             for line in self._notes(store, len(held), len(own), len(help)):
                 run.tell(note=line)
             stopped_by = run.run()
-        if not missing((*self.cells, *self.others), store):
+        if not missing(every, store):
             store.pack_finished()
         return stopped_by
 
     def _notes(self, store: Store, copied: int, own: int, help: int) -> Iterator[str]:
         """Yield what a user must know before cells are computed."""
-        for name in store.set_aside():
-            kept = f"moved to {store.quarantine}; it is computed again"
-            yield f"damaged record {name} {kept}"
-        also = f", {copied} copied" if self.reuse else ""
+        for name in dict.fromkeys(store.damaged):
+            yield f"{name} is damaged, or of another version: it is computed again"
+        also = f", {copied} copied" if self.work.reuse else ""
         count = f"{len(self.cells)} cells{also}, {own} to compute"
         if help:
             count += f", and {help} of other shards to help with"
         yield f"{count}, records in {store.folder}"
-        again = "`--overwrite`" + (" without `--reuse`" if self.reuse else "")
-        if self.limits.deterministic and (loose := self._loose(store)):
+        if self.work.deterministic and (loose := self._loose(store)):
+            again = "`--overwrite`" + (" without `--reuse`" if self.work.reuse else "")
             yield (
                 f"{loose} computed before without deterministic=true; "
                 f"{again} computes them again"
@@ -208,38 +188,19 @@ def plan_comparison(
     settings = settle(choices, work.device)
     variants, names, remarks = _fitting(schemes, measures, settings)
     _check_files(variants, names)
-    planned = plan(
-        variants,
-        names,
-        settings.probe,
-        settings.trainings,
-        settings.seeds,
-        work.threads,
-        sys.maxsize if work.yes else MANY,
-        settings.probe_seeds,
-    )
-    limits, retry = limits_of(work, planned), work.statuses()
+    most = sys.maxsize if work.yes else MANY
+    planned = plan(variants, names, settings, work.threads, most)
     cells = in_shard(planned, work.shard)
+    work.folders()  # refuses what contradicts it
     mine = {id(cell) for cell in cells}
-    others = [] if retry else [cell for cell in planned if id(cell) not in mine]
-    if work.engine == "local" or limits.memory >= 0:
-        check_memory(cells, limits.memory)
+    others = [cell for cell in planned if id(cell) not in mine and not work.statuses()]
+    work = fitted(work, planned)
     remarks += _tried(variants, names, settings)
     texts = {cell.setting.places for cell in planned if cell.setting.reads_corpus}
     for places in texts:
         if places[0] == STDLIB:
             remarks += other_text(load_corpus(*places))
-    reuse = work.folders()
-    return Comparison(
-        cells,
-        limits,
-        retry,
-        reuse,
-        settings.name,
-        tuple(remarks),
-        tuple(others),
-        work,
-    )
+    return Comparison(cells, work, settings.name, tuple(remarks), tuple(others))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,8 +299,7 @@ def recompute(
             f"record {record.key}: must be one that this version can compute, and "
             f"lacks or adds {error}"
         ) from error
-    again = Comparison([cell], limits_of(work, [cell]))
-    check_memory([cell], again.limits.memory)
+    again = Comparison([cell], fitted(work, [cell]))
     with tempfile.TemporaryDirectory() as place:
         store, refused = Store(Path(place) / "rerun"), list[str]()
 
@@ -370,16 +330,14 @@ def _tried(
     variants: list[Variant], measures: list[str], settings: Settings
 ) -> list[str]:
     """Refuse what a scheme refuses, and return a line for each that does nothing."""
-    plugins = any(
-        not SCHEMES.owns(SCHEMES.entry(variant.name).module) for variant in variants
-    )
-    if not plugins and not any(variant.options for variant in variants):
+    if all(
+        SCHEMES.owns(SCHEMES.entry(variant.name).module) and not variant.options
+        for variant in variants
+    ):
         return []  # and torch need not be imported
     from posenc_compare.run.trial import misspelt, try_options
 
-    kinds = {setting_of(measure).kind for measure in measures}
-    used = (s for s in (settings.probe, *settings.trainings) if s.kind in kinds)
-    try_options(variants, used)
+    try_options(variants, settings.used_by(measures))
     return list(misspelt(variants))
 
 
@@ -387,29 +345,28 @@ def _fitting(
     schemes: str, measures: str, settings: Settings
 ) -> tuple[list[Variant], list[str], list[str]]:
     """Return the variants and measures for a text, or a grid, and what is left out."""
-    probe, chosen = settings.probe, MEASURES.select_all(measures)
-    place = f"a grid of {probe.grid}" if probe.grid else "a text"
-    trained = [m for m in chosen if setting_of(m) is not ProbeSetting]
-    if probe.grid:
-        chosen = [measure for measure in chosen if measure not in trained]
+    grid, axes = settings.probe.grid, len(settings.probe.sides)
+    place = f"a grid of {grid}" if grid else "a text"
+    named = MEASURES.select_all(measures)
+    chosen = [m for m in named if not grid or setting_of(m) is ProbeSetting]
     if not chosen:
         raise ConfigError(
             f"measures on {place} must be without training, got {measures[:80]!r}; "
             f"`--measures untrained` would work",
             field="measures",
         )
-    kinds = {setting_of(measure).kind for measure in chosen}
-    used = [s for s in (probe, *settings.trainings) if s.kind in kinds]
+    used = settings.used_by(chosen)
     variants, others = [], []
     for variant in parse_variants(schemes):
         fits = any(setting.takes(axes_of(variant)) for setting in used)
         (variants if fits else others).append(variant)
-    axes = len(probe.sides)
     if not variants:
         found = ", ".join(f"{v.label} of {axes_of(v)}" for v in others[:SHOWN])
+        sizes = {2: "`--set grid=16x16`", 3: "`--set grid=4x8x8`"}
+        advice = sizes.get(axes_of(others[0]), "a run without a grid")
         raise ConfigError(
-            f"schemes must have positions of {_axes(axes)} for {place}, got {found}; "
-            f"{_place_for(axes_of(others[0]))} would work",
+            f"schemes must have positions of {axes} {'axes' if axes > 1 else 'axis'} "
+            f"for {place}, got {found}; {advice} would work",
             field="schemes",
         )
     remarks = []
@@ -419,22 +376,13 @@ def _fitting(
             names = f"{len(others)} schemes"
         why = "have several axes, a text has one; "
         why += "`--set grid=16x16` compares those of two"
-        if probe.grid:
+        if grid:
             why = f"do not have the {axes} axes of {place}"
         remarks.append(f"left out: {names}; their positions {why}")
     if settings.left_out:
         names = ", ".join(settings.left_out)
         remarks.append(f"left out: {names}; `--corpus FILE` names the file for it")
-    if probe.grid and trained:
-        remarks.append(f"left out: {', '.join(trained)}; networks are trained on text")
+    if len(chosen) < len(named):
+        trained = ", ".join(m for m in named if m not in chosen)
+        remarks.append(f"left out: {trained}; networks are trained on text")
     return variants, chosen, remarks
-
-
-def _axes(count: int) -> str:
-    return f"{count} {'axis' if count == 1 else 'axes'}"
-
-
-def _place_for(axes: int) -> str:
-    """Return how to compare schemes of so many axes."""
-    sizes = {2: "16x16", 3: "4x8x8"}.get(axes)
-    return f"`--set grid={sizes}`" if sizes else "a run without a grid"

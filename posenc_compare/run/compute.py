@@ -31,7 +31,7 @@ from posenc_compare.measures.measure import Measure, Row
 from posenc_compare.measures.probe import Probe
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.quantities import Array, Curve
-from posenc_compare.records.record import Provenance, Record
+from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.registry import MEASURES
 from posenc_compare.run.memory import out_of_memory
@@ -71,24 +71,17 @@ def compute(cell: Cell, progress: Progress) -> Record:
         record = _failed(record, problem, cell)
     finally:
         torch.set_flush_denormal(False)
-    return replace(
-        record,
-        provenance=Provenance(
-            {
-                "started": started.isoformat(timespec="seconds"),
-                "ended": datetime.datetime.now(datetime.UTC).isoformat(
-                    timespec="seconds"
-                ),
-                "seconds": round(time.monotonic() - clock, 3),
-                "resumed_from_step": progress.checkpoints.resumed_from,
-                "resumed_elsewhere": progress.checkpoints.resumed_elsewhere,
-                "checkpoints_refused": "; ".join(progress.checkpoints.refused),
-                "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                * 1024,
-                **provenance(cell),
-            }
-        ),
-    )
+    ended = datetime.datetime.now(datetime.UTC)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    facts: Facts = {
+        "started": started.isoformat(timespec="seconds"),
+        "ended": ended.isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - clock, 3),
+        "resumed_from_step": progress.checkpoints.resumed_from,
+        "checkpoints_refused": "; ".join(progress.checkpoints.refused),
+        "peak_memory_bytes": peak,
+    }
+    return replace(record, provenance=Provenance({**facts, **provenance(cell)}))
 
 
 def _measured(record: Record, cell: Cell, progress: Progress) -> Record:

@@ -4,20 +4,21 @@ Torch is asked in a process of its own, and only where it could know of a device
 that a plan stays light.
 """
 
-import ast
 import functools
 import importlib.metadata
 import importlib.util
 import json
+import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import check_choice
 
 DEVICES = ("auto", "cpu", "cuda")
+BUILT = re.compile(r"^(cuda|hip)\b.*=\s*['\"]", re.MULTILINE)  # in torch/version.py
 ASK = """
 import json, torch
 if torch.cuda.is_available():
@@ -26,14 +27,8 @@ if torch.cuda.is_available():
 """
 
 
-@dataclass(frozen=True)
-class Graphics:
-    """A CUDA device.
-
-    Attributes:
-        name: as its driver calls it.
-        memory: all of its bytes.
-    """
+class Graphics(NamedTuple):
+    """A CUDA device: its name as its driver calls it, and all of its bytes."""
 
     name: str
     memory: int
@@ -80,10 +75,5 @@ def _built_for_cuda() -> bool:
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise ConfigError("torch must be installed, and is not; `pip install torch`")
-    tree = ast.parse(Path(spec.origin).with_name("version.py").read_bytes())
-    return any(
-        isinstance(node, ast.AnnAssign)
-        and ast.unparse(node.target) in ("cuda", "hip")
-        and ast.unparse(node.value or node.target) != "None"
-        for node in tree.body
-    )
+    text = Path(spec.origin).with_name("version.py").read_text()
+    return bool(BUILT.search(text))

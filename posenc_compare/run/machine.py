@@ -1,27 +1,24 @@
 """What a run needs of this machine, looked at before work starts."""
 
 import os
-import resource
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import replace
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
 from posenc_compare.run.devices import graphics
-from posenc_compare.run.workers import Limits
 from posenc_compare.settings.table import Work
 
-PIPES = 2  # open files of this process for each worker
-SPARE = 8  # more of them while a worker starts and a record is written
+GIBI = 2**30
 
 
-def limits_of(work: Work, cells: list[Cell]) -> Limits:
-    """Return the limits of a run over those cells.
+def fitted(work: Work, cells: list[Cell]) -> Work:
+    """Return how to compute those cells: with workers and memory of this machine.
 
-    Without a cluster they fit this machine.
+    A cluster has its own.
 
     Raises:
-        ConfigError: if a value is out of range, or a cell or the workers need more
+        ConfigError: if memory is limited for cells on a GPU, or a cell needs more
             than there is.
     """
     on_cpu = all(cell.setting.device == "cpu" for cell in cells)
@@ -31,45 +28,14 @@ def limits_of(work: Work, cells: list[Cell]) -> Limits:
             f"limit, got {work.memory:g}; `--device cpu` would work",
             field="memory",
         )
-    asked, workers = int(work.memory * 2**30), work.workers
     if work.engine == "local":
         cores = len(os.sched_getaffinity(0)) if on_cpu else 1
-        workers = workers or max(1, cores // work.threads)
-        check_machine(workers)
-        asked = asked or memory_of("cpu")
-    return Limits(
-        workers=workers,
-        timeout=work.timeout,
-        memory=asked if on_cpu and asked else -1,
-        interval=work.checkpoint_every,
-        fail_fast=work.fail_fast,
-        deterministic=work.deterministic,
-    )
-
-
-def check_machine(workers: int) -> None:
-    """Refuse to start workers that could not work.
-
-    Raises:
-        ConfigError: if their pipes do not fit into the limit of open files, or the
-            current folder is gone, from which none can load its libraries.
-    """
-    try:
-        Path.cwd()
-    except FileNotFoundError as error:
-        raise ConfigError(
-            "the current folder must exist, and is gone; `cd` to another would work"
-        ) from error
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    own = len(os.listdir("/dev/fd")) + SPARE  # noqa: PTH208
-    if limit in range(own + PIPES * workers):
-        most = (limit - own) // PIPES
-        advice = f"--workers {most}" if most > 0 else f"ulimit -n {own + PIPES}"
-        raise ConfigError(
-            f"workers must be so few that {limit} open files are enough, got "
-            f"{workers}, which need {own + PIPES * workers}; `{advice}` would work",
-            field="workers",
-        )
+        work = replace(work, workers=work.workers or max(1, cores // work.threads))
+        if on_cpu and not work.memory:
+            work = replace(work, memory=memory_of("cpu") / GIBI)
+    if work.engine == "local" or work.memory:
+        _check_memory(cells, work.memory)
+    return work
 
 
 def memory_of(device: str) -> int:
@@ -79,12 +45,12 @@ def memory_of(device: str) -> int:
     return found.memory if found else whole
 
 
-def check_memory(cells: Iterable[Cell], limit: int) -> None:
+def _check_memory(cells: Iterable[Cell], limit: float) -> None:
     """Refuse cells that cannot fit, before any is computed.
 
     Args:
         cells: that are planned.
-        limit: bytes that one may take; -1 for all that its device has.
+        limit: GiB that one may take; 0 for all that its device has.
 
     Raises:
         ConfigError: if one needs more at the least.
@@ -94,15 +60,13 @@ def check_memory(cells: Iterable[Cell], limit: int) -> None:
         device = cell.setting.device
         most[device] = max(most.get(device, 0), cell.setting.memory)
     for device, needed in most.items():
-        room = limit if limit >= 0 else memory_of(device)
-        if needed > room:
+        room = limit or memory_of(device) / GIBI
+        if needed > room * GIBI:
             raise ConfigError(
                 f"a cell must fit into {_gibi(room)} of memory, and needs at "
-                f"least {_gibi(needed)}; smaller sizes would work"
+                f"least {_gibi(needed / GIBI)}; smaller sizes would work"
             )
 
 
-def _gibi(size: int) -> str:
-    """Return a number of bytes in GiB, small ones too."""
-    gibi = size / 2**30
-    return f"{gibi:.1f} GiB" if gibi >= 1 else f"{gibi:.1g} GiB"
+def _gibi(size: float) -> str:
+    return f"{size:.1f} GiB" if size >= 1 else f"{size:.1g} GiB"

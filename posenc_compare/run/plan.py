@@ -8,11 +8,10 @@ from dataclasses import replace
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell, setting_of
 from posenc_compare.records.store import Store
-from posenc_compare.registry import MEASURES, SCHEMES, SETTINGS
+from posenc_compare.registry import SCHEMES, SETTINGS
+from posenc_compare.run.choices import Settings
 from posenc_compare.run.devices import graphics, resolve_device
-from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.setting import Setting
-from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.validate import check_text
 from posenc_compare.variants import Variant
@@ -22,62 +21,48 @@ SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 
 
 def plan(
-    variants: list[Variant],
-    measures: list[str],
-    probe: ProbeSetting,
-    trainings: Sequence[Training],
-    seeds: Sequence[int],
+    variants: Sequence[Variant],
+    measures: Sequence[str],
+    settings: Settings,
     threads: int,
     many: int = MANY,
-    probe_seeds: Sequence[int] = (),
 ) -> list[Cell]:
     """Return the cells of a comparison, those of one seed together.
 
     Args:
         variants: rows of the comparison.
         measures: registry names.
-        probe: setting of measures without training; its seed is replaced.
-        trainings: settings of trained measures; their seed is replaced.
-        seeds: the same for every variant.
+        settings: of the measures, and seeds, the same for every variant.
         threads: of the machine, for each cell.
         many: cells that are not more than wanted.
-        probe_seeds: of measures without training, if they have fewer.
 
     Raises:
         ConfigError: if a measure is unknown, the corpus is missing or too small, or
             the cells are more than `many`.
     """
-    kinds = {name: setting_of(name).kind for name in measures}
-    probed = probe_seeds or seeds
-    seeds_of = {
-        name: seeds[:1]
-        if MEASURES.entry(name).facts.get("once")
-        else (probed if kind == probe.kind else seeds)
-        for name, kind in kinds.items()
-    }
-    asked = [s for s in (probe, *trainings) if s.kind in kinds.values()]
-    fitting = [[v for v in variants if s.takes(axes_of(v))] for s in asked]
-    count = sum(
-        len(fit) * len(seeds_of[name])
-        for name in measures
-        for setting, fit in zip(asked, fitting, strict=True)
-        if setting.kind == kinds[name]
-    )
+    used = settings.used_by(measures)
+    fitting = {s: [v for v in variants if s.takes(axes_of(v))] for s in used}
+    parts = [
+        (name, setting, settings.seeds_of(name))
+        for name in sorted(measures, key=lambda name: place_of(setting_of(name).kind))
+        for setting in used
+        if setting.kind == setting_of(name).kind
+    ]
+    count = sum(len(fitting[setting]) * len(seeds) for _, setting, seeds in parts)
     if count > many:
         raise ConfigError(
             f"the comparison must have at most {many} cells, got {count}: "
-            f"{len(variants)} variants, {len(measures)} measures, {len(trainings)} "
-            f"tasks, {len(seeds)} seeds; `--yes` would compute them all the same"
+            f"{len(variants)} variants, {len(measures)} measures, "
+            f"{len(settings.trainings)} tasks, {len(settings.seeds)} seeds; `--yes` "
+            f"would compute them all the same"
         )
-    settings = [setting.resolve(load_corpus) for setting in asked]
+    resolved = {setting: setting.resolve(load_corpus) for setting in used}
     return [
-        Cell(variant, name, replace(setting, seed=seed), threads, graphics_of(setting))
-        for seed in seeds
-        for name in sorted(measures, key=lambda name: place_of(kinds[name]))
-        if seed in seeds_of[name]
-        for setting, fit in zip(settings, fitting, strict=True)
-        if setting.kind == kinds[name]
-        for variant in fit
+        here(Cell(variant, name, replace(resolved[setting], seed=seed), threads))
+        for seed in settings.seeds
+        for name, setting, seeds in parts
+        if seed in seeds
+        for variant in fitting[setting]
     ]
 
 
@@ -151,15 +136,15 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
     return [cell for cell in cells if int(cell.key(), 16) % count == mine - 1]
 
 
-def shuffled(cells: dict[str, Cell]) -> dict[str, Cell]:
-    """Return the cells by key, seed by seed and the small ones of a seed first.
+def shuffled(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells seed by seed, the small ones of a seed first.
 
     The rest of the order is this run's own: runs that share a folder then seldom
     compute the same cell at the same time.
     """
 
-    def place(key: str) -> tuple[int, int, int]:
-        setting = cells[key].setting
-        return setting.seed, place_of(setting.kind), secrets.randbits(64)
+    def place(cell: Cell) -> tuple[int, int, int]:
+        kind = cell.setting.kind
+        return cell.setting.seed, place_of(kind), secrets.randbits(64)
 
-    return {key: cells[key] for key in sorted(cells, key=place)}
+    return sorted(cells, key=place)

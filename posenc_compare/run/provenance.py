@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,7 @@ SWITCHES = (
     "ONEDNN_DEFAULT_FPMATH_MODE",
     "ONEDNN_MAX_CPU_ISA",
 )
-INSTRUCTIONS = (
-    "avx2",
-    "avx512f",
-    "avx512_bf16",
-    "amx_bf16",
-    "amx_tile",
-    "asimd",
-    "sve",
-)
+INSTRUCTIONS = "avx2 avx512f avx512_bf16 amx_bf16 amx_tile asimd sve".split()
 
 
 def provenance(cell: Cell) -> Facts:
@@ -69,10 +62,6 @@ def place() -> Facts:
 
     A worker asks before it runs a scheme, which may hide where modules lie.
     """
-    return {**_code(), **_machine()}
-
-
-def _code() -> Facts:
     return {
         **_git(),
         "posenc_compare": posenc_compare.__version__,
@@ -80,6 +69,7 @@ def _code() -> Facts:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "safetensors": importlib.metadata.version("safetensors"),
+        **_machine(),
     }
 
 
@@ -89,50 +79,38 @@ def _git() -> Facts:
         return {}
     # Without a lock: to look at a checkout takes nothing from who works in it.
     command = ["git", "--no-optional-locks", "-C", str(PACKAGE.parent)]
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "--", PACKAGE.name])
     try:
-        commit = subprocess.run(
-            [*command, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-        )
-        changed = subprocess.run(
-            [*command, "status", "--porcelain", "--", PACKAGE.name],
-            capture_output=True,
-            text=True,
-            check=True,
+        commit, changed = (
+            subprocess.check_output(
+                [*command, *words], stderr=subprocess.DEVNULL, text=True
+            )
+            for words in asked
         )
     except (OSError, subprocess.CalledProcessError):
         return {}
-    return {"git_commit": commit.stdout.strip(), "git_dirty": bool(changed.stdout)}
+    return {"git_commit": commit.strip(), "git_dirty": bool(changed)}
 
 
 def _machine() -> Facts:
-    names, flags, makers = set(), set(), set()
+    told: dict[str, set[str]] = defaultdict(set)
     for line in _lines("/proc/cpuinfo"):
         field, _, value = line.partition(":")
-        if field.strip() == "model name":
-            names.add(value.strip())
-        elif field.strip() in ("vendor_id", "CPU implementer"):
-            makers.add(value.strip())
-        elif field.strip() in ("flags", "Features"):
-            flags |= set(value.split())
+        told[field.strip()].add(value.strip())
+    flags = {flag for text in told["flags"] | told["Features"] for flag in text.split()}
+    makers = told["vendor_id"] | told["CPU implementer"]
+    # What the libraries choose their instructions by; some change last bits. Torch goes
+    # by its capability, MKL also by who made the processor, and all by switches.
+    switches = [f"{name}={os.environ[name]}" for name in SWITCHES if name in os.environ]
+    capability = torch.backends.cpu.get_cpu_capability()
     return {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "processor": ", ".join(sorted(names)) or platform.processor(),
+        "processor": ", ".join(sorted(told["model name"])) or platform.processor(),
         "instructions": " ".join(name for name in INSTRUCTIONS if name in flags),
-        "arithmetic": _arithmetic(makers),
+        "arithmetic": " ".join([capability, *sorted(makers), *switches]),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
-
-
-def _arithmetic(makers: set[str]) -> str:
-    """Return what the libraries choose their instructions by; some change last bits.
-
-    Torch goes by its capability, MKL also by who made the processor, and all of them by
-    switches in the environment.
-    """
-    switches = [f"{name}={os.environ[name]}" for name in SWITCHES if name in os.environ]
-    capability = torch.backends.cpu.get_cpu_capability()
-    return " ".join([capability, *sorted(makers), *switches])
 
 
 @functools.cache

@@ -4,12 +4,11 @@ A scheme may raise, hang, exit or crash: its cell alone is lost. A measure that 
 something runs alone, once all others are done. This process alone writes records.
 """
 
-import secrets
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,17 +19,16 @@ from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
-from posenc_compare.run.cluster import UNPLACED, Cluster
+from posenc_compare.run.cluster import Cluster
 from posenc_compare.run.plan import missing
-from posenc_compare.run.workers import End, Limits, Pool, Start
+from posenc_compare.run.workers import End, Pool
 from posenc_compare.settings.canonical import Body, parse_strictly
+from posenc_compare.settings.table import Work
 
 # Of one cell, by its loss.
-STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "store": 3, "oom": 2, "timeout": 1}
-MOST_UNPLACED = 10  # of one cell
+STARTS = {"killed": 3, "exit": 3, "oom": 2, "timeout": 1}
 LOOK = 1.0  # seconds between two looks at the folder
-GRACE = {signal.SIGINT: 8.0}  # seconds to save what is under way, once asked to stop
-OTHER_GRACE = 15.0  # a scheduler kills what is left after 30
+GRACE = 12.0  # seconds to save what is under way, once asked to stop
 PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 STOPPED = "killed: another process asked it to stop"
@@ -40,11 +38,9 @@ STOPPED = "killed: another process asked it to stop"
 class Job:
     """A cell that waits or is computed."""
 
-    key: str
     cell: Cell
     blank: Record  # as planned, with nothing in it yet
     starts: int = 0
-    unplaced: int = 0  # starts on a node that was gone
     done: int = 0  # units of its work
 
     @property
@@ -89,38 +85,33 @@ class Scheduler:
     """One run over missing cells.
 
     Args:
-        cells: by key, what is to be computed, in this order.
+        cells: what is to be computed, in this order.
         store: where records go; other runs may write there too.
         pool: where workers are started.
-        limits: what the run may use.
-        retry: statuses of records that another run's record does not settle.
+        work: how cells are computed.
         listen: called with every piece of news.
     """
 
     def __init__(
         self,
-        cells: dict[str, Cell],
+        cells: Collection[Cell],
         store: Store,
         pool: Pool | Cluster,
-        limits: Limits,
-        retry: tuple[str, ...] = (),
+        work: Work,
         listen: Listener = lambda event: None,
     ) -> None:
         self.store = store
         self.pool = pool
-        self.limits = limits
-        self.retry = retry
+        self.work = work
         self.listen = listen
-        jobs = [Job(key, cell, cell.record()) for key, cell in cells.items()]
+        jobs = [Job(cell, cell.record()) for cell in cells]
         self.waiting = deque(sorted(jobs, key=lambda job: job.alone))
         self.workers: dict[Any, Job | None] = {}  # those of the pool
         self.stopped_by = ""
         self._refused: set[str] = set()  # what was said of cells
-        self._start = Start(limits)
         self._cells = len(cells)
-        self._work = sum(cell.setting.work for cell in cells.values())
+        self._units_of_all = sum(cell.setting.work for cell in cells)
         self._done = self._units = 0
-        self._run = secrets.token_hex(16)  # identifies its checkpoints
         self._asked: deque[int] = deque()  # signals that nobody has acted on
         self._deadline = float("inf")
         self._looked = time.monotonic()
@@ -133,7 +124,7 @@ class Scheduler:
         refused: bool = False,
     ) -> None:
         """Pass on news of the run."""
-        counts = self._done, self._cells, self._units, self._work
+        counts = self._done, self._cells, self._units, self._units_of_all
         self.listen(Event(*counts, what, record, note, refused))
 
     def run(self) -> str:
@@ -169,7 +160,7 @@ class Scheduler:
         while self._asked:
             number = signal.Signals(self._asked.popleft())
             twice = self.stopped_by == signal.SIGINT.name and number == signal.SIGINT
-            self.stop(number.name, 0 if twice else GRACE.get(number, OTHER_GRACE))
+            self.stop(number.name, 0 if twice else GRACE)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -188,56 +179,53 @@ class Scheduler:
 
     def _assign(self) -> bool:
         """Give every idle worker a cell; return whether anything is under way."""
-        for worker, job in list(self.workers.items()):
-            if job is None:
-                self._give(worker)
-        while len(self.workers) < self.pool.most and self._may_begin():
+        idle = [worker for worker, job in self.workers.items() if job is None]
+        while idle or len(self.workers) < self.pool.most:
+            if (job := self._next()) is None:
+                break
             try:
-                worker = self.pool.start(self._start)
+                worker = idle.pop() if idle else self.pool.start()
             except OSError as error:
+                self.waiting.appendleft(job)
                 if self.workers:
                     break  # the machine has room for no more
                 raise StoreError(
                     f"a worker must be able to start, got {error}"
                 ) from error
-            self._give(worker)
+            job.starts += 1
+            self.workers[worker] = job
+            worker.send(self._request(job))
+        for worker in idle:
+            self._end(worker)
         return bool(self.workers)
 
-    def _may_begin(self) -> bool:
-        """Return whether a cell waits and may be computed beside those under way."""
-        if self.stopped_by or not self.waiting:
-            return False
-        jobs = [job for job in self.workers.values() if job]
-        return not jobs or not (self.waiting[0].alone or any(job.alone for job in jobs))
-
-    def _give(self, worker: Any) -> None:
-        """Send a worker the next cell; end it if there is none."""
-        self.workers[worker] = None
-        while self._may_begin():
-            job = self.waiting.popleft()
-            if missing([job.cell], self.store, self.retry):
-                job.starts += 1
-                self.workers[worker] = job
-                worker.send(self._request(job))
-                return
+    def _next(self) -> Job | None:
+        """Return the next cell, if it may be computed beside those under way."""
+        under_way = [job for job in self.workers.values() if job]
+        while self.waiting and not self.stopped_by:
+            job = self.waiting[0]
+            if under_way and (job.alone or any(other.alone for other in under_way)):
+                return None
+            self.waiting.popleft()
+            if missing([job.cell], self.store, self.work.statuses()):
+                return job
             self._advance(job, job.cell.setting.work)  # another run has computed it
-        self._end(worker)
+        return None
 
     def _request(self, job: Job) -> Body:
         setting = job.cell.setting
-        folder = self.store.checkpoints.resolve() / job.key
+        folder = self.store.checkpoints.resolve() / job.blank.key
         plugins = {
             (entry.module, str(entry.path and entry.path.resolve()), entry.origin)
             for entry in plugins_of(job.cell)
         }
         return {
             "spec": job.blank.spec.to_json(),
-            "key": job.key,
+            "key": job.blank.key,
             "plugins": sorted(plugins),
             "places": setting.places,
             "checkpoints": str(folder) if setting.resumes else "",
-            "interval": self.limits.interval,
-            "run": self._run,
+            "interval": self.work.checkpoint_every,
         }
 
     def _hear(self, worker: Any, message: int | End) -> None:
@@ -275,9 +263,8 @@ class Scheduler:
             case {"stopped": True}:
                 if not self.stopped_by:  # somebody else has asked it to
                     self._lose(job, self._fault(job, "lost", STOPPED, end))
-            case {"store": str(error), "size": int(size)}:
-                self.store.check(max(1, size))  # it may be the scheme that says so
-                self._lose(job, self._fault(job, "lost", f"store: {error}", end))
+            case {"store": str(error)}:
+                raise StoreError(one_line(error))
             case {"refused": str(reason)}:
                 self._refuse(job, one_line(reason))
             case _:
@@ -288,7 +275,7 @@ class Scheduler:
         """Publish a record that any reader can read, under the planned cell."""
         try:
             planned = job.blank.to_json()
-            body |= {"key": job.key, **{name: planned[name] for name in PLANNED}}
+            body |= {"key": job.blank.key, **{name: planned[name] for name in PLANNED}}
             record = Record.from_json(body)
             if not record.provenance.facts:
                 raise ValueError("it does not say where it was made")
@@ -322,9 +309,6 @@ class Scheduler:
     def _lose(self, job: Job, record: Record) -> None:
         """Begin a cell again in a fresh process, or publish that it is lost."""
         fault = record.error.partition(":")[0]
-        if fault == UNPLACED and job.unplaced < MOST_UNPLACED:
-            job.unplaced += 1
-            job.starts -= 1  # no worker has seen it
         if job.starts < STARTS.get(fault, 1):
             self.waiting.appendleft(job)
         else:
@@ -332,18 +316,18 @@ class Scheduler:
 
     def _publish(self, job: Job, record: Record) -> None:
         self.store.write(record.to_json())
-        self.store.forget_checkpoints(job.key)
+        self.store.forget_checkpoints(job.blank.key)
         self._advance(job, job.cell.setting.work)
         self._done += 1
         self.tell(what=f"{record.measured} {record.label}", record=record)
-        if self.limits.fail_fast and record.status in ("failed", "lost"):
-            self.stop("fail_fast", OTHER_GRACE)
+        if self.work.fail_fast and record.status in ("failed", "lost"):
+            self.stop("fail_fast", GRACE)
 
     def _fault(self, job: Job, status: str, error: str, end: End) -> Record:
         """Return the record of a cell that gave none."""
         facts: Facts = {
             "attempts": job.starts,
-            "timeout_seconds": self.limits.timeout,
+            "timeout_seconds": self.work.timeout,
             "peak_memory_bytes": end.peak_memory,
         }
         return replace(

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import faulthandler
 import importlib
-import json
 import mmap
 import os
 import resource
@@ -39,7 +38,6 @@ LONGEST = 1 << 25  # bytes of an answer, twice those of a record
 PATIENCE = 1.0  # seconds for processes that a child has left behind to end
 CONTROL = ctypes.CDLL(None).prctl  # of this process, by the system
 DEATH_SIGNAL, SUBREAPER = 1, 36  # its options: at the parent's death; adopt orphans
-PRELOADED = ("torch", "posenc_compare.run.compute")
 STOP = threading.Event()
 
 
@@ -52,7 +50,7 @@ def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, lambda *_: STOP.set())
     try:
-        _prepare(json.load(sys.stdin))
+        _prepare(**connection.recv())
         CONTROL(DEATH_SIGNAL, 0)
         CONTROL(SUBREAPER, 1)  # what a child leaves behind becomes ours
         while True:
@@ -66,42 +64,42 @@ def main() -> NoReturn:
     os._exit(1)  # at once, or the connection would be closed before
 
 
-def _prepare(start: Body) -> None:
+def _prepare(work: Body, path: list[str]) -> None:
     """Import torch and this package."""
-    sys.path[:] = start["path"]
-    for name in PRELOADED:
-        importlib.import_module(name)
-    for registry in (SCHEMES, MEASURES, TASKS):
-        registry.built_in()
+    sys.path[:] = path
     import torch
 
     from posenc_compare.modified import shared_edits
     from posenc_compare.run.provenance import place
 
-    limits = start["limits"]
-    if limits["deterministic"]:  # to be told no takes torch a second, for its compiler
+    importlib.import_module("posenc_compare.run.compute")
+    for registry in (SCHEMES, MEASURES, TASKS):
+        registry.built_in()
+    if work["deterministic"]:  # to be told no takes torch a second, for its compiler
         torch.use_deterministic_algorithms(True)
     place()
     shared_edits()  # asks git, which each child would do again
-    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory"], limits["memory"]))
+    memory = int(work["memory"] * 2**30) or resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 def _compute_apart(request: Body, connection: Connection) -> None:
     """Compute a cell in a child; report its progress and its end."""
     _warm(request)
-    answer, done = os.memfd_create("answer"), mmap.mmap(-1, 8)
-    _count(done)[0] = NOT_BEGUN
+    answer = os.memfd_create("answer")
+    done = memoryview(mmap.mmap(-1, 8)).cast("q")  # units of work
+    done[0] = reported = NOT_BEGUN
     STOP.clear()
     if not (pid := os.fork()):
         CONTROL(DEATH_SIGNAL, signal.SIGKILL)
         connection.close()
         _compute(request, answer, done)
-    child, reported = os.pidfd_open(pid), NOT_BEGUN
+    child = os.pidfd_open(pid)
     while child not in (ready := wait([connection, child], OFTEN)):
         if connection in ready and "stop" in connection.recv():
             os.kill(pid, signal.SIGTERM)
-        if (now := _count(done)[0]) != reported:
-            connection.send({"done": (reported := now)})
+        if done[0] != reported:
+            connection.send(reported := done[0])
     _, status, usage = os.wait4(pid, 0)
     end = {
         "code": os.waitstatus_to_exitcode(status),
@@ -109,8 +107,8 @@ def _compute_apart(request: Body, connection: Connection) -> None:
         "peak": usage.ru_maxrss * 1024,
         "last": _left_behind(),
     }
-    for descriptor in (answer, child):
-        os.close(descriptor)
+    os.close(answer)
+    os.close(child)
     connection.send(end)
 
 
@@ -134,11 +132,6 @@ def _cell(request: Body) -> "Cell":
     return cell_of(spec, request["places"])
 
 
-def _count(shared: mmap.mmap) -> "memoryview[int]":
-    """Return the units of work in shared memory, as a sequence of one."""
-    return memoryview(shared).cast("q")
-
-
 def _left_behind() -> bool:
     """Return whether a child has left processes behind that do not end by themselves.
 
@@ -153,11 +146,11 @@ def _left_behind() -> bool:
     return False
 
 
-def _compute(request: Body, answer: int, done: mmap.mmap) -> NoReturn:
+def _compute(request: Body, answer: int, done: "memoryview[int]") -> NoReturn:
     """Compute a cell in this process, write the answer and exit."""
     code = 1
     try:
-        text = memoryview(canonical(_answer(request, _count(done))))
+        text = memoryview(canonical(_answer(request, done)))
         code = UNWRITTEN
         while text:
             text = text[os.write(answer, text) :]
@@ -181,17 +174,15 @@ def _answer(request: Body, done: Any) -> Body:
         request["checkpoints"] and Path(request["checkpoints"]),
         request["interval"],
         stop=STOP.is_set,
-        run=request["run"],
     )
     try:
         for module, path, origin in request["plugins"]:
             load(module, Path(path), origin)
         cell = _cell(request)
-        planned = cell.key() == request["key"]
+        if cell.key() != request["key"]:
+            return _changed(request)
     except PosencError as error:
         return {"refused": str(error)}
-    if not planned:
-        return _changed(request)
     code, before = _files(cell), set(sys.modules)
     done[0] = 0
     try:
@@ -199,7 +190,7 @@ def _answer(request: Body, done: Any) -> Body:
     except Stopped:
         return {"stopped": True}
     except StoreError as error:
-        return {"store": str(error), "size": checkpoints.size}
+        return {"store": str(error)}
     late = [sys.modules[name] for name in sys.modules.keys() - before]
     if code & {getattr(module, "__file__", None) for module in late}:
         forget()

@@ -1,20 +1,20 @@
 """Worker processes of this machine, each with a connection to the scheduler."""
 
-import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Pipe, wait
+from typing import Any
 
 from posenc_compare.fresh import python, search_path
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.run.worker import UNWRITTEN
 from posenc_compare.settings.canonical import Body
+from posenc_compare.settings.table import Work
 
 START = 120.0  # seconds that a worker may take until it begins a cell
 TAIL = 2000  # bytes kept of what a scheme prints
@@ -28,41 +28,6 @@ KEEP_MEMORY = {
 # cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
 SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 SERVE = "from posenc_compare.run.worker import main; main()"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run may use.
-
-    Attributes:
-        workers: processes that compute at the same time; 0 for as many as a cluster
-            has room for.
-        timeout: seconds that a cell may go on without progress.
-        memory: bytes of a worker's data; -1 for no limit.
-        interval: seconds between checkpoints of a training.
-        fail_fast: stop at the first cell that fails or is lost.
-        deterministic: let torch refuse what may give other bytes another time.
-    """
-
-    workers: int
-    timeout: float = 3600.0
-    memory: int = -1
-    interval: float = 180.0
-    fail_fast: bool = False
-    deterministic: bool = False
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a worker begins with, on whichever machine it runs.
-
-    Attributes:
-        limits: of the run.
-        path: to import from.
-    """
-
-    limits: Limits
-    path: list[str] = field(default_factory=search_path)
 
 
 @dataclass(frozen=True)
@@ -88,7 +53,8 @@ class Worker:
     """A process that computes one cell at a time, in a process group of its own.
 
     Args:
-        start: what it begins with.
+        work: how it computes.
+        path: to import from.
 
     Attributes:
         connection: to the process.
@@ -98,15 +64,13 @@ class Worker:
         OSError: if no process can be started.
     """
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, work: Work, path: list[str]) -> None:
         self.connection, theirs = Pipe()
-        same_sums = SAME_SUMS if start.limits.deterministic else {}
-        with tempfile.TemporaryFile() as source, theirs:
-            source.write(json.dumps(asdict(start)).encode())
-            source.seek(0)
+        same_sums = SAME_SUMS if work.deterministic else {}
+        with theirs:
             self.process = subprocess.Popen(
                 python(SERVE, str(theirs.fileno())),
-                stdin=source,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
@@ -117,9 +81,9 @@ class Worker:
         self.output = self.process.stdout
         os.set_blocking(self.output.fileno(), False)
         self._printed = b""
-        self._timeout = start.limits.timeout
-        self._limit = float("inf")
-        self._spent, self._looked = 0.0, time.monotonic()
+        self._timeout = work.timeout
+        self._looked = time.monotonic()
+        self.send({"work": asdict(work), "path": path})
 
     def send(self, request: Body) -> None:
         """Send one request; that the process has died shows elsewhere."""
@@ -135,10 +99,10 @@ class Worker:
         except (EOFError, OSError):  # the process is dead
             self.kill()
             return self._ended(self.process.returncode)
-        if "done" not in message:
+        if isinstance(message, dict):
             return self._ended(**message)
         self._limit = self._timeout
-        return message["done"]
+        return message
 
     def listen(self) -> None:
         """Keep the end of what was printed."""
@@ -200,24 +164,22 @@ class Pool:
     """Worker processes of this machine.
 
     Args:
-        most: workers that compute at the same time.
+        work: how they compute, and how many at the same time.
+        path: to import from.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, work: Work, path: list[str] | None = None) -> None:
+        self.most = work.workers
+        self._begin = work, search_path() if path is None else path
         self._workers: list[Worker] = []
 
-    def start(self, start: Start) -> Worker:
+    def start(self) -> Worker:
         """Return a new worker.
-
-        Args:
-            start: what it begins with.
 
         Raises:
             OSError: if no process can be started.
         """
-        worker = Worker(start)
-        self._workers.append(worker)
+        self._workers.append(worker := Worker(*self._begin))
         return worker
 
     def messages(self, seconds: float) -> Iterator[tuple[Worker, int | End]]:
@@ -226,13 +188,13 @@ class Pool:
         Args:
             seconds: to wait for the first.
         """
-        places = {}
+        places: dict[Any, Worker] = {}
         for worker in self._workers:
             places |= {worker.connection: worker, worker.output: worker}
         for place in wait(places, seconds):
             worker = places[place]
             if worker not in self._workers:
-                continue  # it was ended for what another place told
+                continue  # it was ended a moment ago
             if place is worker.output:
                 worker.listen()
             else:

@@ -10,10 +10,17 @@ from typing import Any
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES
-from posenc_compare.schemes.call import Call, Geometry, Lengths, Published
-from posenc_compare.schemes.contract import check_axes
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import DOORS, Scheme, register
+from posenc_compare.schemes.scheme import (
+    DOORS,
+    Call,
+    Facts,
+    Geometry,
+    Lengths,
+    Published,
+    Scheme,
+    check_axes,
+    register,
+)
 from posenc_compare.variants import Variant, parse_variants
 
 __all__ = [

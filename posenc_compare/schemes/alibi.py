@@ -17,8 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.transfer import sent
 

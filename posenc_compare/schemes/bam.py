@@ -5,7 +5,7 @@ whose width and exponent are trained, per head.
 
 Formula: `bias[h, i, j] = -exp(a_h) * (|j - i - m_h| + 1e-5) ** b_h`.
 Source: Bianchessi et al. 2025, arXiv:2505.22842; numbers follow the authors' released
-code, one set for all layers. The paper was not opened.
+code, one set for all layers.
 Start: exponents 1 and the slopes of ALiBi, which is ALiBi but for a constant. The
 exponent 0 is no position at all.
 Direction: the code takes both sides; m, where the bias is largest, is `exp(l) -
@@ -15,8 +15,7 @@ exp(-l)` of a number l that starts at 0 and is trained only with `location`.
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.slopes import slopes
 
 LEAST = 1e-5  # keeps the gradient of the exponent finite where the distance is 0

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.contract import check_positions
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, register
 
 
 @register("binary", family="absolute", source="no primary source")

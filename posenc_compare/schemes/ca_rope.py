@@ -25,9 +25,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import (
     Layout,

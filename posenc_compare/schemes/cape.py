@@ -26,8 +26,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

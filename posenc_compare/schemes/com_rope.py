@@ -9,7 +9,7 @@ Formula: a block is multiplied by `exp((y a + x b) (P - P^T))`, where P is a mat
 (linearly dependent). With kind=ap (axial partition) they are 1 and 0 for the first
 block, 0 and 1 for the second, and so on in turn.
 Source: Yu et al. 2025, arXiv:2506.03737, from the authors' released code
-(Longin-Yu/ComRoPE, model.py) and its readme; of the paper only the abstract was opened.
+(Longin-Yu/ComRoPE, model.py) and its readme.
 Axes: ids are (row, column); both run from 0 to 1 over the image that is trained on. The
 code also adds half a patch, which cancels in every product, and can move each place at
 random while training, which is left out.
@@ -27,9 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Facts, Geometry, register
 from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
 
 

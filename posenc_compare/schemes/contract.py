@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import ConfigError, DoorError, UndefinedPositionError
-from posenc_compare.schemes.call import Call
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.errors import ConfigError, DoorError
+from posenc_compare.schemes.scheme import Call, Scheme
 
 AXES = {
     "embed": "(batch, seq, model_dim)",
@@ -37,9 +36,16 @@ def schemes_for_length(
 
 
 def opened(scheme: Scheme, door: str, *given: Tensor, call: Call | None) -> Any:
-    """Return what a door returns, which is given the call if it asks for it."""
+    """Return what a door returns, which is given the call if it asks for it.
+
+    Raises:
+        ConfigError: if an option of the scheme cannot be used; its name stands first.
+    """
     more = (call,) if door in scheme.asks_call else ()
-    return getattr(scheme, door)(*given, *more)
+    try:
+        return getattr(scheme, door)(*given, *more)
+    except ConfigError as error:
+        raise error.of(scheme.name) from error
 
 
 def ask(
@@ -187,19 +193,3 @@ def check_returned(
     raise DoorError(
         f"{scheme.name}: {door} must return {AXES[door]} {tuple(shape)}, got {found}"
     )
-
-
-def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
-    """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`."""
-    if positions.numel():
-        low, high = torch.stack(positions.aminmax()).tolist()
-        if low < 0 or high >= limit:
-            raise UndefinedPositionError(scheme, limit, low if low < 0 else high)
-
-
-def check_axes(scheme: Scheme, axes: int = 1) -> None:
-    """Raise `ConfigError` unless the scheme's positions have so many axes."""
-    if scheme.facts.axes != axes:
-        raise ConfigError(
-            f"{scheme.name}: needs positions of {scheme.facts.axes} axes, got {axes}"
-        )

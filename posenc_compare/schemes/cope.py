@@ -17,9 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
 
 
 @register("cope", family="contextual", source="Golovneva et al. 2024, arXiv:2405.18719")

@@ -19,10 +19,16 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, all_pairs
-from posenc_compare.schemes.contract import check_axes
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import DOORS, Scheme, register
+from posenc_compare.schemes.scheme import (
+    DOORS,
+    Call,
+    Facts,
+    Geometry,
+    Scheme,
+    all_pairs,
+    check_axes,
+    register,
+)
 from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.variants import Variant

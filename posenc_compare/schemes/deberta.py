@@ -23,16 +23,17 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import (
+from posenc_compare.schemes.scheme import (
     Call,
+    Facts,
     Geometry,
     PairBias,
     Published,
+    Scheme,
     WholeBias,
     picked,
+    register,
 )
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.transfer import sent

@@ -20,15 +20,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import (
+from posenc_compare.schemes.scheme import (
     Call,
+    Facts,
     Geometry,
     PairBias,
     Published,
+    Scheme,
     WholeBias,
+    register,
 )
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
 EPSILON = 1e-6

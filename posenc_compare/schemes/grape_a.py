@@ -6,8 +6,7 @@ decide how steep the slope is.
 Formula: `bias[h, i, j] = -|i - j| m_h softplus(o_h) softplus(u_h x / sqrt(d))`; x is
 the query i or the key j, u_h of unit length, m the slopes of ALiBi.
 Source: Zhang et al. 2025, arXiv:2512.07805; the authors' released code has one network
-for each gate, and one with both, which was not opened and is left out. The paper was
-not opened.
+for each gate, and one with both, which is left out.
 Start: `softplus(o)` is 1, and u is drawn from N(0, 1/d).
 Direction: the code knows the past only; here the distance is |query - key|.
 """
@@ -19,9 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Call, Geometry, PairBias
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    PairBias,
+    Scheme,
+    register,
+)
 from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.transfer import sent
 

@@ -7,7 +7,7 @@ Formula: `bias[h, i, j]` is m_h times the sum of `logsigmoid(p_i R_t n_t / w)` o
 `t = j + 1 ... i`, where p are w trained channels a head, n_t = p_t of size sqrt(w), R_t
 rotates every pair of channels by t radians and m are the slopes of ALiBi.
 Source: Zhang et al. 2025, arXiv:2512.07805, from the authors' released code
-(llama-mha-grape-ap-v1.py); the paper was not opened.
+(llama-mha-grape-ap-v1.py).
 Disagreement: the paper claims a law of the distance alone, but the released code
 rotates the tokens and not the query (`turned=tokens`), which depends on where the text
 begins. `turned=both` rotates the query as well, and is relative.
@@ -25,9 +25,15 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, WholeBias
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    PairBias,
+    Scheme,
+    WholeBias,
+    register,
+)
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import rotate, rotation_table
 from posenc_compare.schemes.shared.slopes import slopes

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

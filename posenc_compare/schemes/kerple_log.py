@@ -16,9 +16,7 @@ as if it were not there.
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.bounds import bounded
 
 LEAST = 1e-2

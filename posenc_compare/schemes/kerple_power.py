@@ -15,9 +15,7 @@ kernel, where the authors overwrite the parameters.
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.bounds import bounded
 
 LEAST = 1e-2

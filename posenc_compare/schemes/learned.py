@@ -14,9 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.contract import check_positions
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, check_positions, register
 
 
 @register("learned", family="absolute", source="Devlin et al. 2018, arXiv:1810.04805")

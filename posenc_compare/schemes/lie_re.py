@@ -7,8 +7,7 @@ is a pair of mixed 2-D RoPE; a larger block turns in more ways than one.
 Formula: a block is multiplied by `R(p) = exp(y A + x B)`, where A and B are
 skew-symmetric, `y = row / (height - 1)` and `x = column / (width - 1)`.
 Source: Ostmeier et al. 2024, arXiv:2406.10322, from the authors' released code
-(StanfordMIMI/LieRE, models/rope_vit.py, its configurations and scripts); of the paper
-only the abstract was opened.
+(StanfordMIMI/LieRE, models/rope_vit.py, its configurations and scripts).
 Not relative: A and B do not commute, so `R(p)^T R(q)` is not `R(q - p)`. They do with
 a block of 2, which is mixed 2-D RoPE; the code's pairs turn the other way round.
 Axes: ids are (row, column); both run from 0 to 1 over the image that is trained on.
@@ -27,9 +26,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Facts, Geometry, register
 from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
 
 

@@ -9,8 +9,8 @@ the query.
 Formula: at position p, where L is the training length and n keys are seen, ssmax is
 `s_h log(n)` with trained s, log is `max(1, log(p + 1) / log(L))`, and llama4 is
 `1 + 0.1 log(1 + floor((p + 1) / 8192))`.
-Source: log, Su 2021 (a blog, kexue.fm/archives/8823, not opened), as Qwen's code has
-it; ssmax, Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama 4,
+Source: log, Su 2021 (a blog, kexue.fm/archives/8823), as Qwen's code has it; ssmax,
+Nakanishi 2025, arXiv:2501.19399; llama4, transformers' port of Llama 4,
 which scales its layers without positions alone: `log_length:scheme=nope;rule=llama4`.
 Initial value: s is 0.43, as in figure 1 of the paper of ssmax, whose initial value in
 training was not found. The released code of BAM (arXiv:2505.22842) starts at 1.
@@ -27,9 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
-from posenc_compare.schemes.contract import check_axes
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Call, Geometry, PairBias, check_axes, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

@@ -5,7 +5,7 @@ with one of the three, so that text, images and video share one rotation.
 
 Formula: pair m rotates by `ids[axis(m)] * base ** (-2 m / d)`.
 Source: Wang et al. 2024, arXiv:2409.12191 (Qwen2-VL); both orders as in transformers'
-qwen2_vl and qwen3_vl, the paper was not opened.
+qwen2_vl and qwen3_vl.
 Order: sections gives the fastest pairs to time, the next to height, the slowest to
 width, 16, 24 and 24 of 64 pairs. Interleaved deals them out in turn, time, height,
 width, and gives what is left over to time, 24, 20 and 20 of 64 (Qwen3-VL).
@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

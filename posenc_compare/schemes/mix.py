@@ -28,10 +28,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias
-from posenc_compare.schemes.contract import check_axes, opened, schemes_for_length
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.contract import opened, schemes_for_length
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    PairBias,
+    Scheme,
+    check_axes,
+    register,
+)
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

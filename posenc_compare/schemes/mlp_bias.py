@@ -21,9 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.layers import apply_wide
 
 

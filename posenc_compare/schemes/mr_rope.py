@@ -8,7 +8,7 @@ Formula: pair i rotates by `p * base ** (-2 i / d) / F ** e`, `t = clip(i - lo, 
 `e = t / n` if kind=uni, `t (t + 1) / (n (n + 1))` if pro. lo is the last pair with 32
 turns in training, lo + n the first with no more than one, at most place d - 1.
 Scale: cosines and sines are multiplied by `1 + 0.1 ln F`, as in YaRN.
-Source: Tian et al. 2026, arXiv:2601.22181; its text was not opened. The rule is that of
+Source: Tian et al. 2026, arXiv:2601.22181. The rule is that of
 mattian7/mrRoPE (LlamaYaRNRadix.py, yarn_radix and yarn_radix3); two reproductions that
 cite equations 13 to 16, 26 and section 3.2 agree.
 Unverified: that this repository is the authors', and what the paper does without a pair
@@ -27,8 +27,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

@@ -22,9 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 
 

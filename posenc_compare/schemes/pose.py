@@ -7,7 +7,7 @@ Formula: the first c ids stay, those after them become `p + skip`; c is uniform 
 `1 ... (n + 1) // 2` and the skip in `0 ... target - n`, for a text of n ids.
 Source: Zhu et al. 2023, arXiv:2309.10400; draws follow the authors' released code
 (src/train_pose.py), which may also leave out text where the ids skip; here the text is
-whole. The paper was not opened.
+whole.
 Convention: each sequence has draws of its own. Tests have ids as they are. Whether it
 is training is the module's own mode (`train()`, `eval()`). Without a generator, nothing
 is drawn.
@@ -21,9 +21,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry, Published
-from posenc_compare.schemes.contract import check_axes
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Geometry, Published, check_axes, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

@@ -22,9 +22,13 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry, Published
-from posenc_compare.schemes.contract import check_axes, check_positions
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import (
+    Geometry,
+    Published,
+    check_axes,
+    check_positions,
+    register,
+)
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

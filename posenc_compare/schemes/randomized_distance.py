@@ -23,9 +23,15 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.call import Call, Geometry, Published
-from posenc_compare.schemes.contract import check_axes, opened
-from posenc_compare.schemes.scheme import DOORS, register
+from posenc_compare.schemes.contract import opened
+from posenc_compare.schemes.scheme import (
+    DOORS,
+    Call,
+    Geometry,
+    Published,
+    check_axes,
+    register,
+)
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

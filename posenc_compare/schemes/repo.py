@@ -7,7 +7,7 @@ Formula: `z = W3 (silu(Wg x) * Wc x)`; pair m of head h rotates by
 `z_h * base ** (-2 m / d)`.
 Source: Li et al. 2025, arXiv:2512.14391, from the authors' released code
 (SakanaAI/repo, mode swigluex_multihead), whose hidden layer is an eighth of the model
-and whose base is that of OLMo 2; the paper was not opened.
+and whose base is that of OLMo 2.
 Layers: the released models keep RoPE in the first layers, `mix` here. The id of a token
 is never read, so by itself it tells apart what tokens say, and no order.
 Layout: half pairs channel i with i + d/2, as in the code.
@@ -18,9 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import pair_count, rotate, rotation_table

@@ -9,8 +9,8 @@ Layout: adjacent pairs (0, 1), (2, 3), ... as in the paper; half pairs channel i
 i + d/2, as GPT-NeoX and most released checkpoints. `fraction` rotates only the first
 channels of each head, with the frequencies spread over those (GPT-J, GPT-NeoX).
 Scaling: pi is arXiv:2306.15595; ntk, ntk_by_parts, ntk_dynamic and yarn are
-arXiv:2309.00071; llama3 is arXiv:2407.21783 and longrope arXiv:2402.13753, whose texts
-were not opened. `shared/scaling.py` has the rules, docs/schemes.md the deviations.
+arXiv:2309.00071; llama3 is arXiv:2407.21783 and longrope arXiv:2402.13753, as in
+transformers. `shared/scaling.py` has the rules, docs/schemes.md the deviations.
 """
 
 from copy import deepcopy
@@ -19,8 +19,7 @@ from typing import Literal
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling

@@ -6,7 +6,7 @@ own (mixed).
 
 Formula: a pair rotates by `row * w` or `column * w` (axial), `row * a + column * b`.
 Source: Heo et al. 2024, arXiv:2403.13298; bases and start values follow the authors'
-released code (rope-vit, models/vit_rope.py), the paper was not opened.
+released code (rope-vit, models/vit_rope.py).
 Axes: ids are (row, column). Order: axial rotates the first half of the pairs by the
 column (first=w), as rope-vit, or by the row (first=h), as timm's RotaryEmbeddingCat.
 Layout: adjacent pairs (0, 1), (2, 3), ... in both; half pairs channel i with i + d/2.
@@ -22,9 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Facts, Geometry, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation
 

@@ -5,8 +5,8 @@ more slowly still, down to the last, which stands still.
 
 Formula: pair m rotates by `p * base ** (-2 m / d) * c(m)`. c is 1; of the slowest n
 pairs it is `(1 + cos(pi i / (n - 1))) / 2`, i from 0 to n - 1, or 0 if clip=hard.
-Source: Li et al. 2026, arXiv:2602.05258; its text was not opened, the rule is that of
-the authors' code (hrlics/CoPE, modeling_cope.py and the copy that trains).
+Source: Li et al. 2026, arXiv:2602.05258; the rule is that of the authors' code
+(hrlics/CoPE, modeling_cope.py and the copy that trains).
 Unverified: how many pairs. The code clips 20 of 64. Notes of others on the paper speak
 of three quarters of the pairs that make less than one turn in pretraining.
 Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Geometry, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

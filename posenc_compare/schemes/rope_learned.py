@@ -6,7 +6,7 @@ all heads, or one for each head.
 Formula: pair m at position p rotates by `p * exp(f_m)`, or `p * exp(f_hm)`.
 Source: Zhang et al. 2025, arXiv:2512.07805 (GRAPE-M without context), from the
 authors' released code, whose division of f by a constant, a smaller learning rate, is
-left out; the paper was not opened. Of two papers of 2026, LeRoPE is said to find that
+left out. Of two papers of 2026, LeRoPE is said to find that
 one set is better, and AdaRoPE that each head needs its own, with a temperature: that
 these are their forms is unverified.
 Layout: half pairs channel i with i + d/2, adjacent the channels (0, 1), (2, 3), ...
@@ -18,9 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

@@ -8,7 +8,7 @@ Formula: head h of the first half is RoPE's; head h + H/2 has the logit
 `Im(sum q_m conj(k_m) exp(i (p - r) f_m)) / sqrt(d)` of the same query and key. Of an
 odd number of heads the middle one is RoPE's alone.
 Source: Liu et al. 2025, arXiv:2512.07525, as RoPE++_EH, from the authors' released
-code (modeling_llama_rope_pp.py); the paper was not opened.
+code (modeling_llama_rope_pp.py).
 Order: real heads come first, then the imaginary ones; released, each imaginary head
 follows its real one.
 Parameters: released, half of the projections of queries, keys and values are left out.
@@ -23,9 +23,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

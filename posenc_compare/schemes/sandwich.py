@@ -5,7 +5,7 @@ which is a sum of cosines of the distance; each head weighs it less than the one
 before.
 
 Formula: `bias[h, i, j] ~ sum_m cos((i - j) * base ** (-m / pairs))`.
-Source: Chi et al. 2022, arXiv:2212.10356; the paper itself was not opened.
+Source: Chi et al. 2022, arXiv:2212.10356, from attention-gym and NeMo.
 Indices: frequencies run over `m = 0 ... pairs - 1` in attention-gym, over
 `m = 1 ... pairs` in NeMo, and the two are not the same after a softmax. Which one is
 the paper's is unverified; from zero, the bias is a Gram matrix of sinusoids.
@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 
 

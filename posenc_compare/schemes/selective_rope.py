@@ -6,8 +6,8 @@ is rotated by the sum of what the tokens between key and query say.
 Formula: pair m of head h at token t rotates by `base ** (-2 m / d) * sum a_uhm` over
 `u <= t`; a is a short convolution of two thin layers of the token at unit length.
 Source: Movahedi et al. 2025, arXiv:2511.17388, from the authors' released module
-(selective_rope/modules/rotary.py), whose default without gate this is; the paper was
-not opened. `gate` is its standard one, a factor from 0 to 1 a head.
+(selective_rope/modules/rotary.py), whose default without gate this is.
+`gate` is its standard one, a factor from 0 to 1 a head.
 Layout: half pairs channel i with i + d/2, as in the code.
 Convention: each part of the token, model_dim / heads channels, has unit length. Only
 the order of the tokens is used, no position ids.
@@ -18,9 +18,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.shared.convolution import over_past
 from posenc_compare.schemes.shared.frequencies import inverse_frequencies
 from posenc_compare.schemes.shared.layers import apply_wide

@@ -5,7 +5,7 @@ neighbours, so that a longer text is read at angles that training has shown.
 
 Formula: of query i and key j, RoPE's logit at `i - j < window`; else that of a query at
 `i // group + window - window // group` and a key at `j // group`.
-Source: Jin et al. 2024, arXiv:2401.01325, not opened; its released code, LongLM
+Source: Jin et al. 2024, arXiv:2401.01325, from the released code, LongLM
 (self_extend_patch, README).
 Direction: causal.
 Convention: the code's group_size_1 and group_size_2. Its Llama.py and Gemma.py lift
@@ -27,8 +27,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, Published
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Geometry, Published, Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

@@ -16,9 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, picked
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    PairBias,
+    Scheme,
+    picked,
+    register,
+)
 
 
 @register("shaw", family="contextual", source="Shaw et al. 2018, arXiv:1803.02155")

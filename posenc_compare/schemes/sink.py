@@ -5,7 +5,7 @@ may look at nothing, and the weights of few keys are smaller than those of many.
 
 Formula: `w_ij = exp(z_ij) / (exp(s_h) + sum_k exp(z_ik))`.
 Source: Xiao et al. 2023, arXiv:2309.17453, for the sink; that it is one trained number
-a head follows transformers' port of gpt-oss, whose report was not opened.
+a head follows transformers' port of gpt-oss.
 Layers: each has sinks of its own, as in the port, and an instance of the scheme inside.
 Start: zeros, an even chance against one key of logit 0; the port draws them from
 N(0, 0.02).
@@ -17,9 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.contract import check_axes
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Call, Geometry, check_axes, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

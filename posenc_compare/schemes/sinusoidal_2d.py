@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 
 SIN_ROW, COS_ROW, SIN_COLUMN, COS_COLUMN = range(4)

@@ -19,8 +19,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError, ShapeError
-from posenc_compare.schemes.call import Geometry
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Scheme, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide
 

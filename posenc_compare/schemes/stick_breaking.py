@@ -15,9 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
 
 
 @register(

@@ -4,8 +4,8 @@ Rotates as RoPE does up to a distance; beyond it, distances begin again at a sma
 window, so that those that training has shown seldom are not read at all.
 
 Formula: RoPE's logit at distance `r < shift`, else at `r - shift + window`.
-Source: An et al. 2024, arXiv:2410.18745, not opened, its equation 4 from notes on it;
-its released code, HKUNLP/STRING (string_for_llama.py, string_for_qwen2.py, README).
+Source: An et al. 2024, arXiv:2410.18745, equation 4, after notes on it and the
+released code, HKUNLP/STRING (string_for_llama.py, string_for_qwen2.py, README).
 Direction: causal.
 Convention: the code's shifted_offset and small_local_value.
 Departs: reading a prompt, the released code counts a key at distance `shift` in both
@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, Published
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Call, Geometry, Published, Scheme, register
 from posenc_compare.schemes.wrapper import Wrapper
 from posenc_compare.variants import Variant
 

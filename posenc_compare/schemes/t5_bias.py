@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Geometry, Published
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import Geometry, Published, Scheme, register
 from posenc_compare.transfer import sent
 
 

@@ -17,9 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, picked
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Facts,
+    Geometry,
+    PairBias,
+    Scheme,
+    picked,
+    register,
+)
 from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.layers import apply_wide

@@ -21,8 +21,14 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry, PairBias, picked
-from posenc_compare.schemes.scheme import Scheme, register
+from posenc_compare.schemes.scheme import (
+    Call,
+    Geometry,
+    PairBias,
+    Scheme,
+    picked,
+    register,
+)
 from posenc_compare.schemes.shared.distinct import distinct
 from posenc_compare.transfer import sent
 

@@ -10,9 +10,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from posenc_compare.schemes.call import Call, Geometry, PairBias
 from posenc_compare.schemes.contract import opened
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Call, Geometry, PairBias, Scheme
 
 
 class Wrapper(Scheme):

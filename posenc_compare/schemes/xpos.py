@@ -13,7 +13,7 @@ amplified; xPos is refused without a causal mask.
 Layout: adjacent pairs (0, 1), (2, 3), ... in the paper and all ports; half pairs
 channel i with i + d/2.
 Length: the scale base of 512 is the default of torchscale. That the paper trains at
-1024 is unverified; its text was not at hand for that.
+1024 is unverified.
 """
 
 import math
@@ -23,9 +23,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError, UndefinedPositionError
-from posenc_compare.schemes.call import Call, Geometry, Published
-from posenc_compare.schemes.facts import Facts
-from posenc_compare.schemes.scheme import register
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Published, register
 from posenc_compare.schemes.shared.frequencies import position_angles
 from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 

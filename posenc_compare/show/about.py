@@ -7,22 +7,12 @@ from posenc_compare.records.record import Facts, Record, Scalar
 from posenc_compare.registry import SETTINGS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import Cell, Table, number
-from posenc_compare.show.ranking import by_family
+from posenc_compare.show.ranking import by_family_of
+from posenc_compare.show.setting import coverage
 from posenc_compare.stats.pairs import FEWEST
 
 MANY = 6  # different values of a setting that are listed one by one
 QUICK = PRESETS["quick"].training.steps
-
-
-def coverage(records: Iterable[Record]) -> str:
-    """Return how many cells have a result, and the statuses of the others.
-
-    It reads like `1 of 2 cells ok, 1 lost`.
-    """
-    statuses = [record.status for record in records]
-    others = sorted(set(statuses) - {"ok"})
-    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
-    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
 
 
 def warnings_of(records: Iterable[Record]) -> list[str]:
@@ -61,12 +51,12 @@ def scheme_table(records: list[Record]) -> Table:
     behind: dict[str, list[Record]] = {}
     for record in records:
         behind.setdefault(record.label, []).append(record)
-    labels = sorted(behind, key=lambda label: by_family(behind[label][0].family, label))
+    families = {label: some[0].family for label, some in behind.items()}
     rows: list[list[str | Cell]] = []
-    for label in labels:
+    for label in by_family_of(families, behind):
         some = behind[label]
         seconds = sum(record.provenance.seconds for record in some)
-        facts = [label, some[0].family, some[0].source, coverage(some)]
+        facts = [label, families[label], some[0].source, coverage(some)]
         rows.append([*facts, number(seconds) if seconds else ""])
     return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
 
@@ -74,15 +64,9 @@ def scheme_table(records: list[Record]) -> Table:
 def quantity_table(records: list[Record]) -> Table:
     """Return measure, name, unit, direction and zero of every quantity."""
     found = {
-        (
-            f"{record.measure} {record.spec.measure.version}",
-            quantity.heading,
-            quantity.unit,
-            quantity.better,
-            quantity.zero,
-        )
-        for record in records
-        for quantity in record.quantities.values()
+        (f"{r.measure} {r.spec.measure.version}", q.heading, q.unit, q.better, q.zero)
+        for r in records
+        for q in r.quantities.values()
     }
     head = ["measure and version", "quantity", "unit", "better", "0 means"]
     return Table("Quantities", head, [[*row] for row in sorted(found)])
@@ -97,16 +81,11 @@ def made_with(records: list[Record]) -> list[Table]:
             for spec in specs
         ],
         "Machines and times": [record.provenance.facts for record in records],
-        **{
-            entry.facts["heading"]: [
-                {n: v for n, v in spec.setting.items() if n != "kind"}
-                for spec in specs
-                if spec.kind == kind
-            ]
-            for kind, entry in SETTINGS.entries().items()
-        },
-        "Corpus": [record.corpus for record in records],
     }
+    for kind, entry in SETTINGS.entries().items():
+        settings = [spec.setting for spec in specs if spec.kind == kind]
+        parts[entry.facts["heading"]] = settings
+    parts["Corpus"] = [record.corpus for record in records]
     return [
         Table(heading, ["name", "value"], rows)
         for heading, part in parts.items()
@@ -120,17 +99,15 @@ def _values(parts: list[Facts]) -> list[list[str | Cell]]:
     Of many values only the least and the greatest are shown.
     """
     found: list[list[str | Cell]] = []
-    for name in sorted({name for part in parts for name in part}):
-        counts = Counter(str(part[name]) for part in parts if name in part)
-        values = {str(part[name]): part[name] for part in parts if name in part}
-        order = sorted(values, key=lambda text: _place(values[text]))
-        if len(order) == 1 and counts[order[0]] == len(parts):
+    for name in sorted({name for part in parts for name in part} - {"kind"}):
+        values = [part[name] for part in parts if name in part]
+        counts = Counter(str(value) for value in sorted(values, key=_place))
+        order = [*counts]
+        if [*counts.values()] == [len(parts)]:
             text = order[0]
         elif len(order) <= MANY:
-            shares = [
-                f"{value} ({counts[value]} of {len(parts)} cells)" for value in order
-            ]
-            text = ", ".join(shares)
+            of = f"of {len(parts)} cells"
+            text = ", ".join(f"{value} ({n} {of})" for value, n in counts.items())
         else:
             text = f"{order[0]} to {order[-1]} ({len(order)} different values)"
         found.append([name.replace("_", " "), text])

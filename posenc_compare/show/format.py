@@ -1,16 +1,24 @@
-"""Tables as text: on a terminal and in Markdown; `latex` has them in LaTeX.
+"""Tables as text: on a terminal, in Markdown and CSV; `latex` has them in LaTeX.
 
-A table holds numbers until here. Names and messages in records are those of strangers:
-`clean` makes them harmless to read, once; the writers of each format escape what the
-format would act on.
+A table holds numbers until here. Names and messages in records are untrusted: `clean`
+makes them harmless to read, once; the writers of each format escape what the format
+would act on.
 """
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\0']")  # noqa: RUF001
 MARKDOWN = str.maketrans(
     {"\\": r"\\", "|": r"\|", "`": r"\`", "<": "&lt;", ">": "&gt;"}
 )
@@ -31,8 +39,8 @@ class Cell:
         n: how many seeds there are.
         note: what they say; where there is no number, why.
         rounding: whether the number is 0 but for rounding, in all seeds.
-        best: whether it is of the best group: each scheme of it is told apart from each
-            outside of it.
+        best: whether it is of the best group: each scheme of it differs significantly
+            from each outside of it.
         more: words that stand behind the number.
     """
 
@@ -55,9 +63,8 @@ class Table:
         rows: a name, or several texts, and then numbers.
         seeds: of the whole comparison; a mean over fewer says so.
         lines: beneath the table; what may be said of the order of its rows.
-        families: of the scheme of each row; empty for a row that is no scheme.
         measures: whose numbers it shows.
-        caption: of the table in a paper, with the settings; the title, if empty.
+        about: the numbers and their settings, for the caption in a paper.
         note: on what the numbers are; in brackets behind the name.
         below: by column, those of the lines that name schemes below a floor.
     """
@@ -67,9 +74,8 @@ class Table:
     rows: list[list[str | Cell]]
     seeds: int = 1
     lines: tuple[str, ...] = ()
-    families: tuple[str, ...] = ()
     measures: frozenset[str] = frozenset()
-    caption: str = ""
+    about: str = ""
     note: str = ""
     below: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -77,6 +83,12 @@ class Table:
     def title(self) -> str:
         """Return the name and the note."""
         return f"{self.name} ({self.note})" if self.note else self.name
+
+    @property
+    def caption(self) -> str:
+        """Return what stands above the table in a paper; the title, if it says all."""
+        name = f"{self.name[:1].upper()}{self.name[1:]}"
+        return f"{name}: {self.about}" if self.about else self.title
 
     @property
     def body(self) -> list[list[str]]:
@@ -94,26 +106,6 @@ class Table:
         }
 
 
-def cell_text(cell: str | Cell, seeds: int) -> str:
-    """Return the text of a cell in a comparison of so many seeds."""
-    if isinstance(cell, str):
-        return cell
-    if cell.mean is None:
-        note = cell.note or "n/a"
-        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
-    if cell.half_width is not None:
-        text = f"{number(cell.mean)} ± {number(cell.half_width)}"
-    else:
-        text = "0" if cell.rounding else number(cell.mean)
-    return f"{text}{words_behind(cell, seeds)}"
-
-
-def words_behind(cell: Cell, seeds: int) -> str:
-    """Return the words that stand behind the number of a cell."""
-    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
-    return " (rounding)" * (cell.rounding and cell.half_width is None) + few
-
-
 def number(value: float) -> str:
     """Write a number to three digits behind the point, or to four significant ones."""
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
@@ -121,6 +113,31 @@ def number(value: float) -> str:
     if abs(value) < 10:
         return f"{value:.3f}"
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def cell_text(cell: str | Cell, seeds: int) -> str:
+    """Return the text of a cell in a comparison of so many seeds."""
+    if isinstance(cell, str):
+        return cell
+    if cell.mean is None:
+        note = cell.note or "n/a"
+        return note if len(note) <= REASON else f"{note[: REASON - 1]}…"
+    return f"{mean_text(cell)}{words_behind(cell, seeds)}"
+
+
+def mean_text(
+    cell: Cell, write: Callable[[float], str] = number, sign: str = "±"
+) -> str:
+    """Return the mean of a cell with its half width, as `write` writes numbers."""
+    mean = "0" if cell.rounding else write(cell.mean or 0.0)
+    width = cell.half_width
+    return mean if width is None else f"{mean} {sign} {write(width)}"
+
+
+def words_behind(cell: Cell, seeds: int) -> str:
+    """Return the words that stand behind the number of a cell."""
+    few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
+    return " (rounding)" * cell.rounding + few
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
@@ -154,3 +171,23 @@ def markdown_table(
 def markdown(text: str) -> str:
     """Escape what Markdown and HTML would act on; `](` would be a link."""
     return text.translate(MARKDOWN).replace("](", r"\](")
+
+
+def as_csv(frame: "DataFrame") -> str:
+    """Return a frame as CSV; a missing number is an empty cell."""
+    cells = frame.astype(object).where(frame.notna(), None)
+    return csv_text(list(frame.columns), cells.to_numpy().tolist())
+
+
+def csv_text(head: list[str], body: Iterable[Iterable[object]]) -> str:
+    """Return CSV whose texts no spreadsheet takes for a formula; numbers stay."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(head)
+    rows = [[_guard(cell) for cell in row] for row in body]
+    form = {"lineterminator": "\n", "quoting": csv.QUOTE_NONNUMERIC}
+    csv.writer(text, **form).writerows(rows)
+    return text.getvalue()
+
+
+def _guard(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

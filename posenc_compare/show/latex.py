@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 from tabulate import LATEX_ESCAPE_RULES
 
-from posenc_compare.show.format import Cell, Row, Table, number, words_behind
+from posenc_compare.show.format import Cell, Row, Table, mean_text, number, words_behind
 
 WORD = re.compile(r"[a-z0-9]+")
 MINUS = re.compile(r"(?<![\w.)-])-(?=[0-9.])")
@@ -64,7 +64,7 @@ def _float(table: Table, label: str) -> str:
         for j, one in enumerate(row)
         if isinstance(one, Cell) and one.mean is not None
     }
-    caption = latex(table.caption or table.title)
+    caption = latex(table.caption)
     text = _tabular(
         table.head,
         rows,
@@ -120,10 +120,7 @@ def _cell(cell: str | Cell, seeds: int, letters: dict[str, str]) -> str:
         count = len(letters)
         letter = string.ascii_lowercase[count % 26] * (1 + count // 26)
         return f"---{_raised(letters.setdefault(cell.note, letter))}"
-    if cell.half_width is not None:
-        text = rf"{_real(cell.mean)} \pm {_real(cell.half_width)}"
-    else:
-        text = "0" if cell.rounding else _real(cell.mean)
+    text = mean_text(cell, _real, r"\pm")
     text = rf"{{\boldmath ${text}$}}" if cell.best else f"${text}$"
     return f"{text}{latex(words_behind(cell, seeds))}"
 

@@ -1,32 +1,38 @@
 """The order of the rows of a table, and what may be said of it beneath the table.
 
-Where no number ranks schemes they stand by family and name. Schemes whose numbers are
-all the same have one row.
+Where no number ranks schemes they stand by family and name. Floors are models that no
+scheme is part of; they stand below the schemes that must beat them.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
 
 from posenc_compare.records.quantities import Better
 from posenc_compare.records.record import Record
 from posenc_compare.registry import FAMILIES
 from posenc_compare.show.format import number
-from posenc_compare.show.means import Mean, means_of, values_of
-from posenc_compare.stats.order import Order, order
-from posenc_compare.stats.pairs import FEWEST
+from posenc_compare.show.frame import Frame, Mean, means_of, values_of, with_values
+from posenc_compare.stats.order import order
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-Column = Mapping[str, Mean]
-"""What a table shows in one column, by label."""
-Row = Sequence[Mean | None]
-"""What a scheme has in each column."""
+ByLabel = Mapping[str, Mean]
+"""Means of one column of a table, by the labels of its rows."""
 
 
 def by_family(family: str, label: str) -> tuple[int, str]:
-    """Return the place of a scheme: by family, then by name; strange families last."""
+    """Return the place of a scheme: by family, then by name; unknown families last."""
     known = family in FAMILIES
     return (FAMILIES.index(family) if known else len(FAMILIES), label)
+
+
+def by_family_of(families: Mapping[str, str], labels: Iterable[str]) -> list[str]:
+    """Return labels of schemes by family, and then by name."""
+    return sorted(labels, key=lambda label: by_family(families[label], label))
 
 
 @dataclass(frozen=True)
@@ -34,53 +40,47 @@ class Ranking:
     """What the test of all pairs says of the schemes of a column.
 
     Attributes:
-        groups: labels, the best group first; none if too few schemes have seeds enough.
-        few: labels with too few seeds.
-        better: which end is.
-        found: the order of their numbers.
+        text: the groups, the best first, and how many seeds and pairs they rest on;
+            empty if too few schemes have seeds enough.
+        best: the best group, if any other scheme differs from all of it.
+        seeds: the most that two schemes have.
     """
 
-    groups: list[list[str]]
-    few: list[str]
-    better: Better
-    found: Order
-
-    @property
-    def best(self) -> set[str]:
-        """Return the best group, if any other scheme differs from all of it."""
-        return set(self.groups[0]) if len(self.groups) > 1 else set()
-
-    @property
-    def text(self) -> str:
-        """Return the groups, and how many seeds and pairs they rest on."""
-        groups = [
-            group[0] if len(group) == 1 else f"{{{', '.join(group)}}}"
-            for group in self.groups
-        ]
-        text = (" > " if self.better == "higher" else " < ").join(groups)
-        low, high = self.found.common
-        seeds = f"n = {low}" if low == high else f"n = {low} to {high}"
-        few = f"; without {', '.join(self.few)}: fewer than {FEWEST} seeds"
-        pairs = f"{self.found.apart} of {self.found.pairs} pairs differ"
-        return f"{text} ({seeds}; {pairs}{few if self.few else ''})"
+    text: str
+    best: frozenset[str]
+    seeds: int
 
 
-def ranking(column: Column, better: Better) -> Ranking | None:
-    """Return the ranking of the schemes of a column; None if nothing is to be ranked.
+def ranking(column: ByLabel, better: Better) -> Ranking:
+    """Return the ranking of the schemes of a column.
 
-    `posenc_compare.stats.order` says how groups are made.
+    `posenc_compare.stats.order` says how groups are made. `{a, b} < c` says that both
+    `a` and `b` differ significantly from `c`, and that not all in the braces do from
+    each other; `a > b` that a higher number is better and that `a` has it.
     """
     means = {label: mean for label, mean in column.items() if mean.values}
     if len(means) < 2 or better == "neither":
-        return None
-    labels, found = list(means), order(values_of([*means.values()]))
+        return Ranking("", frozenset(), 0)
+    labels, found = list(means), order(values_of(means.values()))
     groups = [[labels[place] for place in group] for group in found.groups]
     if better == "higher":
         groups = [group[::-1] for group in groups[::-1]]
-    return Ranking(groups, [labels[place] for place in found.left_out], better, found)
+    if not groups:
+        return Ranking("", frozenset(), found.seeds)
+    texts = [g[0] if len(g) == 1 else f"{{{', '.join(g)}}}" for g in groups]
+    low, high = found.common
+    facts = [
+        f"n = {low}" if low == high else f"n = {low} to {high}",
+        f"{found.apart} of {found.pairs} pairs differ",
+    ]
+    if few := ", ".join(labels[place] for place in found.left_out):
+        facts.append(f"without {few}: fewer than {FEWEST} seeds")
+    text = (" > " if better == "higher" else " < ").join(texts)
+    best = frozenset(groups[0] if len(groups) > 1 else ())
+    return Ranking(f"{text} ({'; '.join(facts)})", best, found.seeds)
 
 
-def may_rank(columns: Sequence[Column]) -> bool:
+def may_rank(columns: Iterable[ByLabel]) -> bool:
     """Return whether any two schemes have seeds enough to be put in an order."""
     return any(
         sum(len(mean.values) >= FEWEST for mean in column.values()) >= 2
@@ -88,89 +88,131 @@ def may_rank(columns: Sequence[Column]) -> bool:
     )
 
 
-def order_lines(
-    headings: Iterable[str], rankings: Iterable[Ranking | None]
-) -> tuple[str, ...]:
-    """Return a line for every column that has a ranking: groups, the best first.
-
-    `{a, b} < c` says that both `a` and `b` differ significantly from `c`, and that not
-    all in the braces do from each other; `a > b` that a higher number is better and
-    that `a` has it.
-    """
-    known = [(k, one) for k, one in zip(headings, rankings, strict=True) if one]
-    lines = [f"{heading}: {one.text}" for heading, one in known if one.groups]
-    most = max((one.found.seeds for _, one in known), default=0)
+def order_lines(headings: Iterable[str], rankings: Sequence[Ranking]) -> list[str]:
+    """Return a line for every column that has an order, or one that there is none."""
+    known = zip(headings, rankings, strict=True)
+    lines = [f"{heading}: {one.text}" for heading, one in known if one.text]
+    most = max(one.seeds for one in rankings)
     if lines or not most:
-        return tuple(lines)
-    seeds = f"{most} seed{'s' * (most != 1)}"
-    return (f"no order: {seeds}, {FEWEST} are needed",)
+        return lines
+    return [f"no order: {most} seed{'s' * (most != 1)}, {FEWEST} are needed"]
 
 
-def alike(rows: Mapping[str, Row]) -> dict[str, str]:
-    """Return the rows that cannot be told from another row, each with that other.
+def twins(means: Frame) -> dict[str, str]:
+    """Return the schemes whose numbers are all those of another, each with that other.
 
-    Two rows are alike if every seed has the same numbers in every column, as a table
-    prints them. A row of one number throughout, such as a score at the end of its
-    scale, is alike to none. Of rows alike the scheme published first stands for all.
-
-    Args:
-        rows: by label.
+    Two schemes are twins if every seed has the same numbers, as a table prints them. A
+    scheme of one number throughout, such as a perfect score, has no twin. Of twins the
+    scheme published first stands for all.
     """
-    groups: dict[object, list[str]] = {}
-    for label, row in rows.items():
-        printed = tuple(_printed(mean) for mean in row)
-        if len({text for column in printed for _, text in column}) > 1:
-            groups.setdefault(printed, []).append(label)
+    groups: dict[object, list[tuple[int, str]]] = {}
+    for scheme, own in means.groupby("scheme"):
+        printed = {
+            (mean.measure, mean.task, mean.quantity, mean.case, repr(mean.x), seed): (
+                number(value)
+            )
+            for mean in own.itertuples()
+            for seed, value in mean.values.items()
+        }
+        if len({*printed.values()}) > 1:
+            years = [YEAR.search(source) for source in own["source"]]
+            year = min(int(found[0]) if found else 9999 for found in years)
+            groups.setdefault(frozenset(printed.items()), []).append((year, scheme))
     found = {}
-    for labels in groups.values():
-        first, *others = sorted(
-            labels, key=lambda label: _published(label, rows[label])
-        )
-        found |= dict.fromkeys(others, first)
+    for some in groups.values():
+        (_, first), *others = sorted(some)
+        found |= {scheme: first for _, scheme in others}
     return found
 
 
-def alike_throughout(records: Iterable[Record]) -> dict[str, str]:
-    """Return the schemes whose every number is that of another, each with that other.
+def floors_of(means: Frame) -> Frame:
+    """Return the floors at each point, named by their cases.
 
-    Numbers that no machine repeats, such as times, are left out.
-
-    Args:
-        records: of the measures and tasks that are compared.
-    """
-    known = list(records)
-    timed = {
-        (record.measure, name)
-        for record in known
-        for name, quantity in record.quantities.items()
-        if not quantity.repeatable
-    }
-    rows: dict[str, dict[object, Mean]] = {}
-    for mean in means_of(known):
-        if (mean.measure, mean.quantity) not in timed:
-            place = (mean.measure, mean.task, mean.quantity, mean.case, repr(mean.x))
-            rows.setdefault(mean.scheme, {})[place] = mean
-    places = {place: None for row in rows.values() for place in row}
-    return alike({k: [row.get(place) for place in places] for k, row in rows.items()})
-
-
-def same_lines(same: Mapping[str, str]) -> list[str]:
-    """Return a line for each row that stands for others.
+    Schemes of the same text and budget have the same floors. Where a table holds
+    several texts or budgets, the settings in the labels of schemes distinguish floors.
 
     Args:
-        same: as `alike` returns it.
+        means: of the floor, of any schemes.
+
+    Returns:
+        A row for each floor and point. `scheme` is the name of the floor, `schemes`
+        those that were trained and tested on the same bytes as it.
     """
-    others: dict[str, list[str]] = {}
-    for label, first in same.items():
-        others.setdefault(first, []).append(label)
-    return [f"{', '.join(o)}: the same as {first}" for first, o in others.items()]
+    points: dict[tuple[str, float], list[list[Mean]]] = {}
+    for mean in means.itertuples(index=False):
+        known = points.setdefault((mean.case, mean.x), [])
+        fits = (some for some in known if all(_agree(mean, one) for one in some))
+        if (some := next(fits, None)) is not None:
+            some.append(mean)
+        else:
+            known.append([mean])
+    rows = [
+        {**_floor(some, several=len(known) > 1)._asdict(), "schemes": _schemes(some)}
+        for known in points.values()
+        for some in known
+    ]
+    return pd.DataFrame(rows, columns=[*means.columns, "schemes"])
 
 
-def _printed(mean: Mean | None) -> tuple[tuple[int, str], ...]:
-    values = mean.values if mean else {}
-    return tuple((seed, number(value)) for seed, value in sorted(values.items()))
+def one_floor(records: Iterable[Record], quantity: str) -> bool:
+    """Return whether all schemes of records have the same floors, of a quantity."""
+    means = means_of(records)
+    floors = floors_of(means[means["quantity"] == quantity])
+    return not floors.duplicated(["case", "x"]).any()
 
 
-def _published(label: str, row: Row) -> tuple[int, str]:
-    years = [YEAR.search(mean.source) for mean in row if mean]
-    return (min(int(year[0]) if year else 9999 for year in years), label)
+def _agree(one: Mean, other: Mean) -> bool:
+    """Return whether two means are of the same bytes, by the seeds that both have.
+
+    Where they have none in common, the settings beside the labels of schemes decide.
+    """
+    common = one.values.keys() & other.values.keys()
+    if not common:
+        return one.settings == other.settings
+    return all(one.values[seed] == other.values[seed] for seed in common)
+
+
+def _schemes(means: Iterable[Mean]) -> frozenset[str]:
+    return frozenset(mean.scheme for mean in means)
+
+
+def _floor(means: Sequence[Mean], *, several: bool) -> Mean:
+    """Return the mean of a floor, of what the schemes have that agree on it."""
+    values = {seed: v for mean in means for seed, v in mean.values.items()}
+    name, shared = means[0].case, means[0].settings
+    for mean in means:
+        shared = tuple(part for part in shared if part in mean.settings)
+    if several and shared:
+        name = f"{name} [{', '.join(shared)}]"
+    return with_values(means[0], dict(sorted(values.items())), scheme=name)
+
+
+def floor_lines(
+    heading: str, column: ByLabel, floors: Iterable[Mean], better: Better
+) -> Iterator[str]:
+    """Yield lines on schemes of a column that are no better than their best floor.
+
+    A scheme is better if its mean over common seeds is, and if the test of all pairs of
+    the schemes that have this floor shows a difference where seeds allow it.
+    """
+    sign = -1 if better == "higher" else 1
+    models = [floor for floor in floors if floor.values]
+    for group in dict.fromkeys(floor.schemes for floor in models):
+        mine = {k: m for k, m in column.items() if k in group and m.values}
+        best = min(
+            (floor for floor in models if floor.schemes == group),
+            key=lambda floor: sign * floor.mean,
+        )
+        if not mine:
+            continue
+        array = values_of([*mine.values(), best])
+        p = adjusted_p(array)[-1]
+        gaps = np.nansum(sign * (array[-1] - array), axis=1)  # above 0: better
+        if not np.isnan(p).all():  # too few seeds show no difference
+            p = np.nan_to_num(p, nan=1.0)
+        below = [name for i, name in enumerate(mine) if gaps[i] <= 0 or p[i] > ALPHA]
+        if below:
+            yield (
+                f"not shown to be better than the {best.scheme} at {heading}: "
+                f"{', '.join(below)}"
+            )

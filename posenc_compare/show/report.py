@@ -23,14 +23,14 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.about import (
-    coverage,
     made_with,
     quantity_table,
     scheme_table,
     warnings_of,
 )
-from posenc_compare.show.format import Cell, Table, cell_text
+from posenc_compare.show.format import Table, cell_text
 from posenc_compare.show.plots.drawing import DPI, images
+from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import (
     display_tables,
     task_tables,
@@ -75,39 +75,26 @@ class Best:
     """The best schemes of a table, in the last column that has any.
 
     Attributes:
+        section: of the table.
         column: its heading.
         names: of the schemes.
-        others: how many other schemes have a number in this column.
         below: lines on schemes that do not beat a floor in this column.
     """
 
+    section: Section
     column: str
     names: list[str]
-    others: int
     below: tuple[str, ...]
 
 
-def best_of_tables(tables: Sequence[Table]) -> dict[int, Best]:
-    """Return the best schemes of the first tables that have any, by their place."""
-    found = {place: best_of_table(table) for place, table in enumerate(tables)}
-    known = [(place, best) for place, best in found.items() if best]
-    return dict(known[:TABLES])
-
-
-def best_of_table(table: Table) -> Best | None:
+def best_of(section: Section) -> Best | None:
     """Return the best schemes of a table; None if no difference is significant."""
+    table = section.table
     if not table.best:
         return None
     column = max(j for _, j in table.best)
-    cells = [row[column] for row in table.rows]
-    count = sum(
-        bool(family) and isinstance(cell, Cell) and cell.mean is not None
-        for cell, family in zip(cells, table.families, strict=True)
-    )
-    rows = [i for i, j in sorted(table.best) if j == column]
-    names = [cell_text(table.rows[i][0], table.seeds) for i in rows]
-    below = table.below.get(column, ())
-    return Best(table.head[column], names, count - len(names), below)
+    names = [table.body[i][0] for i, j in sorted(table.best) if j == column]
+    return Best(section, table.head[column], names, table.below.get(column, ()))
 
 
 def write_report(
@@ -145,8 +132,8 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         title: of the page.
         plates: its plots.
     """
-    tables = display_tables(records)
-    sections = [Section(f"table-{i}", t, []) for i, t in enumerate(tables)]
+    tables = enumerate(display_tables(records))
+    sections = [Section(f"table-{i}", table, []) for i, table in tables]
     tasks = {
         task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
         for i, (task, own) in enumerate(task_tables(records).items())
@@ -168,7 +155,7 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         text=cell_text,
         coverage=coverage(records),
         made=_made(records),
-        best=best_of_tables(tables),
+        best=[*filter(None, map(best_of, sections))][:TABLES],
         warnings=warnings_of(records),
         plots=place(plates, sections),
         sections=sections,
@@ -194,21 +181,16 @@ def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
         records: as `load_records` returns them.
         warn: called with a line for every plot that is not drawn.
     """
-    drawn = images(records, warn, endings=("png",))
-    return [_plate(PurePath(file).stem, image) for file, image in drawn.items()]
-
-
-def _plate(name: str, image: bytes) -> Plate:
-    facts = PLOTS.entry(name).facts
-    width = int.from_bytes(image[16:20])  # in the header of a PNG
-    address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-    return Plate(
-        name,
-        facts["caption"],
-        facts.get("measure", ""),
-        round(width / DPI * INCH),
-        address,
-    )
+    found = []
+    for file, image in images(records, warn, endings=("png",)).items():
+        name = PurePath(file).stem
+        facts = PLOTS.entry(name).facts
+        width = int.from_bytes(image[16:20])  # in the header of a PNG
+        width = round(width / DPI * INCH)
+        address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+        measure = facts.get("measure", "")
+        found.append(Plate(name, facts["caption"], measure, width, address))
+    return found
 
 
 def policy(style: str, script: str) -> str:

@@ -18,12 +18,11 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection
 from posenc_compare.records.store import Store
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.about import coverage
 from posenc_compare.show.format import Table, as_markdown
-from posenc_compare.show.numbers import long_table
+from posenc_compare.show.frame import long_table
 from posenc_compare.show.report import write_report
+from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, without_result
-from posenc_compare.validate import hint
 
 
 class Selected(TypedDict, total=False):
@@ -43,16 +42,14 @@ class Tables:
 
     def __repr__(self) -> str:
         """Return them as text of fixed width."""
-        return "\n\n".join(
-            "\n\n".join([part.title, _grid(part), *part.lines]) for part in self.parts
-        )
+        texts: list[str] = []
+        for part in self.parts:
+            grid = tabulate(part.body, part.head, disable_numparse=True)
+            texts += [part.title, grid, *part.lines]
+        return "\n\n".join(texts)
 
     def _repr_markdown_(self) -> str:
         return as_markdown(self.parts)
-
-
-def _grid(table: Table) -> str:
-    return tabulate(table.body, table.head, disable_numparse=True)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -77,20 +74,18 @@ class Results:
         """Return the records of cells that failed or were lost."""
         return [r for r in self.records if r.status in ("failed", "lost")]
 
-    def table(self, measure: str | None = None, task: str | None = None) -> Tables:
-        """Return the tables of all measures and tasks, or of one.
+    def table(self, measure: str = "", task: str = "") -> Tables:
+        """Return the tables of some measures and tasks, or of all.
+
+        Args:
+            measure: its name; or several, or globs, as in `Selection`.
+            task: likewise.
 
         Raises:
-            ConfigError: if no record is of that measure or task.
+            ConfigError: if a name or glob stands for no record.
         """
-        records = self.records
-        for wanted, name in ((measure, "measure"), (task, "task")):
-            if wanted is not None:
-                known = sorted({getattr(r, name) for r in records} - {""})
-                records = [r for r in records if getattr(r, name) == wanted]
-                if not records:
-                    near = hint(wanted, known) or f"; there are {', '.join(known)}"
-                    raise ConfigError(f"no record is of {name} {wanted!r}{near}")
+        selection = Selection(measures=measure, tasks=task, all_versions=True)
+        records = selection.of(self.records, warnings.warn)
         return Tables(display_tables(records) + without_result(records))
 
     def plot(self, name: str) -> Figure:

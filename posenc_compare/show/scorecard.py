@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
-from posenc_compare.show.means import Mean, means_of
+from posenc_compare.show.frame import Mean, means_of, rows_of
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.rounding import rounded_away
 
@@ -55,7 +55,7 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         None if nothing was trained on language.
     """
     schemes: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
-    for mean in means_of(records):
+    for mean in rows_of(means_of(records)):
         if mean.task in ("", "language"):
             place = (mean.measure, mean.quantity, mean.case)
             schemes.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)

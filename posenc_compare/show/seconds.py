@@ -5,96 +5,51 @@ its own. What each predicted then is in the record of its training. The learning
 of the slower ones had not fallen as far at that time, which is to their disadvantage.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.columns import Chosen
-from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.means import Mean, means_of, spread_note
-from posenc_compare.show.ranking import by_family, order_lines, ranking
-from posenc_compare.show.setting import SEVERAL, texts_of
+from posenc_compare.show.columns import Column
+from posenc_compare.show.frame import by_scheme, means_of, with_values
 
 ROUNDING = 1e-9  # of a quotient: the quickest does all of its steps
 LAST = 0.1  # of the steps done, over which training bits are averaged
-Losses = dict[int, list[float]]
-"""Bits of every step, by seed."""
 
 
-def seconds_tables(records: list[Record], chosen: Chosen) -> list[Table]:
-    """Return a table if two schemes or more have a cost and a training, else none.
+def seconds_columns(records: list[Record]) -> list[Column]:
+    """Return columns if two schemes or more have a cost and a training, else none.
 
     Args:
         records: of one task.
-        chosen: the columns that are asked for.
     """
-    trained = _losses(records)
-    means = means_of(records)
-    cost = {m.scheme: m for m in means if m.quantity == "step_seconds" and m.values}
-    plain = {m.scheme: m for m in means if m.quantity == "training_bits"}
-    labels = sorted(
-        trained.keys() & cost.keys() & plain.keys(),
-        key=lambda label: by_family(plain[label].family, label),
-    )
-    if len(labels) < 2:
-        return []
-    done = {label: min(map(len, trained[label].values())) for label in labels}
-    limit = min(cost[label].mean * done[label] for label in labels)
-    steps = {
-        label: min(math.floor(limit / cost[label].mean * (1 + ROUNDING)), done[label])
-        for label in labels
-    }
-    scores: dict[str, dict[str, Mean]] = {
-        "after all steps": {label: plain[label] for label in labels},
-        f"after {limit:.3g} s": {
-            label: _after(plain[label], trained[label], steps[label])
-            for label in labels
-        },
-    }
-    columns: dict[str, Mapping[str, str | Cell]] = {
-        "seconds a step": {label: cost[label].cell for label in labels},
-        f"steps in {limit:.3g} s": {label: str(steps[label]) for label in labels},
-        **{name: {k: m.cell for k, m in of.items()} for name, of in scores.items()},
-    }
-    shown = [name for name in columns if chosen.asks(name)]
-    if not shown:
-        return []
-    ordered = [name for name in shown if name in scores]
-    one_text = len(texts_of(records)) <= 1
-    rankings = [ranking(scores[name], "lower") for name in ordered if one_text]
-    lines = order_lines(ordered, rankings) if one_text else (SEVERAL,)
-    seeds = max(len(mean.values) for of in scores.values() for mean in of.values())
-    return [
-        Table(
-            "training bits at equal steps and at equal seconds",
-            ["scheme", *shown],
-            [[label, *(columns[name][label] for name in shown)] for label in labels],
-            seeds,
-            lines,
-            tuple(plain[label].family for label in labels),
-            note=spread_note(seeds),
-        )
-    ]
-
-
-def _losses(records: list[Record]) -> dict[str, Losses]:
-    """Return the bits of every step of trainings, by scheme."""
-    found: dict[str, Losses] = {}
+    losses: dict[str, dict[int, list[float]]] = defaultdict(dict)
     for record in records:
-        losses = record.arrays.get("training_bits")
-        if record.status == "ok" and isinstance(losses, Sequence):
-            of_seeds = found.setdefault(record.label, {})
-            of_seeds[record.spec.seed] = np.array(losses, float).tolist()
-    return found
-
-
-def _after(plain: Mean, trained: Losses, steps: int) -> Mean:
-    """Return the bits of a training after some of its steps; none after no step."""
-    if not steps:
-        return replace(plain.with_values({}), note="no step is done")
-    last = slice(steps - max(1, int(LAST * steps)), steps)
-    values = {seed: float(np.mean(losses[last])) for seed, losses in trained.items()}
-    return plain.with_values(values)
+        bits = record.arrays.get("training_bits")
+        if record.status == "ok" and isinstance(bits, Sequence):
+            losses[record.label][record.spec.seed] = np.array(bits, float).tolist()
+    means = means_of(records)
+    known = means[(means["n"] > 0) & means["scheme"].isin(losses)]
+    cost = by_scheme(known[known["quantity"] == "step_seconds"])
+    plain = by_scheme(known[known["quantity"] == "training_bits"])
+    plain = {label: mean for label, mean in plain.items() if label in cost}
+    if len(plain) < 2:
+        return []
+    done = {label: min(map(len, losses[label].values())) for label in plain}
+    limit = min(cost[label].mean * done[label] for label in plain)
+    counts, after = {}, {}
+    for label, mean in plain.items():
+        steps = min(int(limit / cost[label].mean * (1 + ROUNDING)), done[label])
+        last = slice(steps - max(1, int(LAST * steps)), steps)
+        own = losses[label] if steps else {}
+        found = {seed: float(np.mean(bits[last])) for seed, bits in own.items()}
+        note = "" if steps else "no step is done"
+        after[label] = with_values(mean, found, note=note)
+        counts[label] = with_values(mean, dict.fromkeys(mean.values, float(steps)))
+    measure = next(iter(plain.values())).measure
+    return [
+        Column(f"steps in {limit:.3g} s", measure, counts),
+        Column("after all steps", measure, plain, "lower"),
+        Column(f"after {limit:.3g} s", measure, after, "lower"),
+    ]

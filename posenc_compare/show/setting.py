@@ -11,34 +11,22 @@ from posenc_compare.settings.table import TABLE
 STDLIB = "standard library"  # how the name of the default text ends
 SIZES = ("layers", "width", "heads", "length", "steps", "batch", "learning_rate")
 OTHERS = ("weight_decay", "longest", "test_bytes")
-NETWORK = (
-    ("layers", "{} layers"),
-    ("width", "width {}"),
-    ("heads", "{} heads"),
-    ("length", "training length {}"),
-    ("steps", "{} steps"),
-    ("batch", "batches of {} sequences"),
-    ("learning_rate", "peak rate {}"),
-    ("split", "read on the {} documents"),
-)
-PROBE = (
-    ("width", "width {}"),
-    ("heads", "{} heads"),
-    ("positions", "{} positions"),
-    ("tokens", "sequences of {} tokens"),
-    ("dtype", "{}"),
-    ("grid", "grid {}"),
-)
-
-
-CHECKPOINT = (
-    ("model", "checkpoint {}"),
-    ("trained", "trained at {} tokens"),
-    ("dtype", "{}"),
-    ("split", "read on the {} documents"),
-)
-
-
+WORDS = {  # of a training, of a checkpoint or of a probe
+    "model": "checkpoint {}",
+    "trained": "trained at {} tokens",
+    "layers": "{} layers",
+    "width": "width {}",
+    "heads": "{} heads",
+    "positions": "{} positions",
+    "tokens": "sequences of {} tokens",
+    "length": "training length {}",
+    "steps": "{} steps",
+    "batch": "batches of {} sequences",
+    "learning_rate": "peak rate {}",
+    "dtype": "{}",
+    "grid": "grid {}",
+    "split": "read on the {} documents",
+}
 SEVERAL = "no order: scores are of several texts"
 
 
@@ -50,20 +38,20 @@ def setting_line(records: Iterable[Record]) -> str:
     made = list(records)
     trained = [record for record in made if record.task]
     shared = shared_facts([record.spec.setting for record in trained or made])
-    read = bool(texts_of(made))
-    of_checkpoint = shared.get("kind") == "checkpoint"
-    names = NETWORK if trained else CHECKPOINT if of_checkpoint else PROBE
-    words = ", ".join(
-        form.format(clean(str(shared[name]), 40))
-        for name, form in names
-        if name in shared and shared[name] != "" and (name != "split" or read)
-    )
-    more = _unusual(shared) if trained else []
-    words = ", ".join(filter(None, [words, *more]))
-    texts = made if of_checkpoint else trained
-    text = shared_facts([record.corpus for record in texts]).get("name", "")
+    known = {name: value for name, value in shared.items() if value != ""}
+    if trained:
+        known.pop("dtype", None)  # which is said where it is unusual
+    if not texts_of(made):
+        known.pop("split", None)
+    words = [
+        form.format(clean(str(known[name]), 40))
+        for name, form in WORDS.items()
+        if name in known
+    ]
+    line = ", ".join(words + (_unusual(shared) if trained else []))
     preset = preset_of(shared) if trained else ""
-    parts = [f"preset {preset}: {words}" if preset else words]
+    parts = [f"preset {preset}: {line}" if preset else line]
+    text = shared_facts([record.corpus for record in trained or made]).get("name")
     if text:
         parts.append(f"text: {clean(str(text), 60)}")
     line = "; ".join(part for part in parts if part)
@@ -103,6 +91,17 @@ def texts_of(records: Iterable[Record]) -> set[tuple[str, str]]:
         for record in records
         if (sha256 := record.spec.setting.get("corpus_sha256"))
     }
+
+
+def coverage(records: Iterable[Record]) -> str:
+    """Return how many cells have a result, and the statuses of the others.
+
+    It reads like `1 of 2 cells ok, 1 lost`.
+    """
+    statuses = [record.status for record in records]
+    others = sorted(set(statuses) - {"ok"})
+    parts = [f"{statuses.count('ok')} of {len(statuses)} cells ok"]
+    return ", ".join(parts + [f"{statuses.count(other)} {other}" for other in others])
 
 
 def seeds_of(records: Iterable[Record]) -> str:

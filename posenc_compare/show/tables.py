@@ -8,7 +8,7 @@ cells that are in no mean, with their reasons.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,38 +20,40 @@ from posenc_compare.records.quantities import (
     Curve,
     Floor,
     Headline,
-    Quantity,
+    View,
 )
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
-from posenc_compare.show.about import coverage
 from posenc_compare.show.columns import Chosen, Column, pointed
-from posenc_compare.show.floors import FloorMean, floor_lines, floors_of
-from posenc_compare.show.format import Cell, Table, as_markdown
-from posenc_compare.show.latex import as_latex
-from posenc_compare.show.means import (
+from posenc_compare.show.format import Cell, Table, as_csv, as_markdown
+from posenc_compare.show.frame import (
+    Frame,
     Mean,
-    failures,
+    by_scheme,
+    cell_of,
+    long_table,
     means_of,
     of_headline,
     of_quantity,
+    over_seeds,
+    rows_of,
     spread_note,
+    summary,
     views_of,
 )
-from posenc_compare.show.numbers import as_csv, long_table, summary
+from posenc_compare.show.latex import as_latex
 from posenc_compare.show.ranking import (
-    alike,
-    alike_throughout,
-    by_family,
+    by_family_of,
+    floor_lines,
+    floors_of,
     may_rank,
     order_lines,
     ranking,
-    same_lines,
 )
-from posenc_compare.show.seconds import seconds_tables
-from posenc_compare.show.setting import SEVERAL, setting_line, texts_of
+from posenc_compare.show.seconds import seconds_columns
+from posenc_compare.show.setting import SEVERAL, coverage, setting_line, texts_of
 from posenc_compare.show.tasks import (
-    ACROSS,
+    AREA,
     by_task,
     page_name,
     prefix,
@@ -59,6 +61,7 @@ from posenc_compare.show.tasks import (
 )
 
 COLUMNS = 4  # quantities side by side in one displayed table
+ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
 # By kind of setting, in the order of display.
 TITLES = {
     "training": "Measures with training",
@@ -81,13 +84,10 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     if len(tasks) > 1:
         found = _across(tasks, chosen)
     else:
-        found = [one for task in tasks for one in _of_task(tasks, task, chosen)]
-    kinds: dict[str, list[Record]] = {kind: [] for kind in TITLES}
-    for record in records:
-        if not record.task:
-            kind = str(record.spec.setting.get("kind"))
-            kinds[kind if kind in kinds else "probe"].append(record)
-    found += [one for k, own in kinds.items() for one in Part(own, k, chosen).tables()]
+        found = [t for task in tasks for t in _of_task(tasks[task], task, chosen)]
+    for kind in TITLES:
+        own = [one for one in records if one.spec.kind == kind and not one.task]
+        found += Part(own, kind, chosen).tables()
     chosen.check()
     return found
 
@@ -97,171 +97,7 @@ def task_tables(records: list[Record]) -> dict[str, list[Table]]:
     tasks = by_task(records)
     if len(tasks) < 2:
         return {}
-    return {task: _of_task(tasks, task, Chosen()) for task in tasks}
-
-
-def _of_task(tasks: dict[str, list[Record]], task: str, chosen: Chosen) -> list[Table]:
-    """Return the tables of a task."""
-    part = Part(tasks[task], "training", chosen, prefix(task))
-    return part.tables() + seconds_tables(tasks[task], chosen)
-
-
-def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
-    """Return tables with a column for each task that has a quantity of all tasks."""
-    tables = []
-    for name in ACROSS:
-        shown: dict[str, Column] = {}
-        title = ""
-        for task, records in tasks.items():
-            part = Part(records, "training", chosen)
-            for (measure, quantity), view in part.views.items():
-                if quantity == name and isinstance(view, Headline):
-                    column = part.headline(view, measure)
-                    shown[task] = replace(column, name=task, arrow=False)
-                    title = column.heading
-        if not shown:
-            continue
-        behind = {task: tasks[task] for task in shown}
-        ranks = reciprocal_ranks(behind) if name == ACROSS[0] else []
-        if ranks and len(shown) > 1:
-            measure = next(iter(shown.values())).measure
-            shown["all"] = Column("mean reciprocal rank", measure, ranks, "higher")
-        every = [record for records in behind.values() for record in records]
-        if columns := chosen.of(shown.values()):
-            tables.append(_layout(f"{title}, by task", columns, every))
-    return tables
-
-
-class Part:
-    """The records of one kind of setting and one task, and their tables.
-
-    Args:
-        records: of that kind and task.
-        kind: of the setting.
-        chosen: the columns that are asked for.
-        prefix: of titles.
-    """
-
-    def __init__(
-        self, records: list[Record], kind: str, chosen: Chosen, prefix: str = ""
-    ) -> None:
-        self.records, self.kind, self.chosen = records, kind, chosen
-        self.prefix = prefix
-        self.means, self.views = means_of(records), views_of(records)
-
-    def tables(self) -> list[Table]:
-        """Return the tables of curves and cases, and then those of headlines."""
-        found: list[Table] = []
-        headlines = []
-        for (measure, name), view in self.views.items():
-            match view:
-                case Curve():
-                    found += self.curve(view, measure)
-                case ByCase():
-                    found += self.by_case(view, measure)
-                case Headline():
-                    some = of_quantity(self.means, measure, name)
-                    if some or failures(self.means, measure):
-                        headlines.append(self.headline(view, measure))
-        columns = self.chosen.of(headlines)
-        title = f"{self.prefix}{TITLES[self.kind]}{_grid(self.records)}"
-        parts = range(0, len(columns), COLUMNS)
-        return [
-            *(replace(one, name=f"{self.prefix}{one.name}") for one in found),
-            *(_layout(title, columns[i : i + COLUMNS], self.records) for i in parts),
-        ]
-
-    def headline(self, view: Headline, measure: str) -> Column:
-        """Return the column of one row of a quantity; a trained one has an order."""
-        means = of_headline(self.means, measure, view)
-        means = failures(self.means, measure) + means
-        quantity = view.quantity
-        return Column(
-            quantity.heading, measure, means, self._better(quantity), arrow=True
-        )
-
-    def curve(self, view: Curve, measure: str) -> list[Table]:
-        """Return the table of a curve, if there is anything to show."""
-        quantity = view.quantity
-        read = of_quantity(self.means, measure, quantity.name)
-        mine, failed = _with_cases(read), failures(self.means, measure)
-        floors = floors_of(
-            mean
-            for (name, _), other in self.views.items()
-            if name == measure and isinstance(other, Floor) and other.of == quantity
-            for mean in of_quantity(self.means, measure, other.quantity.name)
-        )
-        columns = _by_x(measure, mine, failed, self._better(quantity), floors)
-        columns = self.chosen.of(columns)
-        if not columns or not (mine or failed):
-            return []
-        labels = {one.label for one in self.records if one.measure == measure}
-        own = {m.scheme for m in mine} | (labels - {m.scheme for m in read})
-        own -= _without(mine)
-        title = f"{pointed(quantity.heading, quantity.better)} by {quantity.x}"
-        table = _layout(title, columns, self.records, own, ranked=True)
-        return [replace(table, lines=(*table.lines, *_reasons(mine, own)))]
-
-    def by_case(self, view: ByCase, measure: str) -> list[Table]:
-        """Return the table of the cases of a quantity, if there are any."""
-        quantity = view.quantity
-        read = of_quantity(self.means, measure, quantity.name)
-        curve = of_quantity(self.means, measure, view.of.name) if view.of else []
-        mine = [*_as_trained(read, curve), *_with_cases(read)]
-        columns = _by_x(measure, mine, [], self._better(quantity))
-        columns = self.chosen.of(columns)
-        if not mine or not columns:
-            return []
-        title = f"{pointed(quantity.heading, quantity.better)}, by {quantity.x}"
-        own = {mean.scheme for mean in mine}
-        return [_layout(title, columns, self.records, own, ranked=True)]
-
-    def _better(self, quantity: Quantity) -> Better:
-        return quantity.better if self.kind != "probe" else "neither"
-
-
-def _with_cases(means: list[Mean]) -> list[Mean]:
-    """Return means whose schemes are named with their case, if they have one."""
-    return [replace(m, scheme=f"{m.scheme} + {m.case}") if m.case else m for m in means]
-
-
-def _without(means: list[Mean]) -> set[str]:
-    """Return the schemes that have reasons alone, and no number."""
-    return {m.scheme for m in means} - {m.scheme for m in means if m.cell.n}
-
-
-def _reasons(means: list[Mean], shown: set[str]) -> list[str]:
-    """Return a line that says why schemes have no number and no row, if any have."""
-    found: dict[str, list[str]] = {}
-    for mean in means:
-        if math.isnan(mean.x):  # of a cell that failed, which has a row
-            continue
-        schemes = found.setdefault(mean.note, [])
-        if mean.scheme not in shown and mean.scheme not in schemes:
-            schemes.append(mean.scheme)
-    parts = [f"{', '.join(names)} ({note})" for note, names in found.items() if names]
-    return [f"without a number: {'; '.join(parts)}"] if parts else []
-
-
-def _as_trained(read: list[Mean], curves: list[Mean]) -> list[Mean]:
-    """Return, of the same schemes and points, what a network scores as trained.
-
-    Their intervals are over seeds, as those of the scalings beside them.
-    """
-    schemes, points = {mean.scheme for mean in read}, {mean.x for mean in read}
-    return [
-        replace(mean, scheme=f"{mean.scheme}, as trained").over_seeds
-        for mean in curves
-        if mean.scheme in schemes and mean.x in points and not mean.case
-    ]
-
-
-def _grid(records: list[Record]) -> str:
-    """Say on which grid all records were made, if it is one."""
-    grids = {record.spec.setting.get("grid", "") for record in records}
-    if len(grids) != 1 or grids == {""}:
-        return ""
-    return f" on a grid of {clean(str(*grids), 40)}"
+    return {task: _of_task(own, task, Chosen()) for task, own in tasks.items()}
 
 
 def without_result(records: list[Record]) -> list[Table]:
@@ -312,32 +148,198 @@ def write_tables(
     return [folder / name for name in texts]
 
 
-def _by_x(
+def _of_task(records: list[Record], task: str, chosen: Chosen) -> list[Table]:
+    """Return the tables of a task."""
+    found = Part(records, "training", chosen, prefix(task)).tables()
+    if columns := chosen.of(seconds_columns(records)):
+        title = f"{prefix(task)}training bits at equal steps and at equal seconds"
+        found.append(layout(title, columns, records, columns[0].means))
+    return found
+
+
+def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
+    """Return tables with a column for each task that has a quantity of all tasks."""
+    tables = []
+    parts = {task: Part(own, "training", chosen) for task, own in tasks.items()}
+    for name in ACROSS:
+        columns, quantity = [], None
+        for task, part in parts.items():
+            for (measure, other), view in part.views.items():
+                if other == name and isinstance(view, Headline):
+                    columns.append(part.headline(view, measure, task))
+                    quantity = view.quantity
+        if quantity is None:
+            continue
+        behind = {column.name: tasks[column.name] for column in columns}
+        if name == AREA and len(columns) > 1:
+            ranks = by_scheme(reciprocal_ranks(behind))
+            heading = "mean reciprocal rank"
+            if ranks:
+                columns.append(Column(heading, columns[0].measure, ranks, "higher"))
+        every = [record for records in behind.values() for record in records]
+        title = f"{pointed(quantity.heading, quantity.better)}, by task"
+        if shown := chosen.of(columns):
+            tables.append(layout(title, shown, every))
+    return tables
+
+
+class Part:
+    """The records of one kind of setting and one task, and their tables.
+
+    Args:
+        records: of that kind and task.
+        kind: of the setting; without training no number ranks schemes.
+        chosen: the columns that are asked for.
+        start: of titles.
+    """
+
+    def __init__(
+        self, records: list[Record], kind: str, chosen: Chosen, start: str = ""
+    ) -> None:
+        self.records, self.kind, self.chosen, self.start = records, kind, chosen, start
+        self.means, self.views = means_of(records), views_of(records)
+
+    def tables(self) -> list[Table]:
+        """Return the tables of curves and cases, and then those of headlines."""
+        found: list[Table] = []
+        headlines = []
+        for (measure, name), view in self.views.items():
+            read = of_quantity(self.means, measure, name)
+            if isinstance(view, ByCase) and len(read):
+                found += self.by_case(view, measure, read)
+            elif len(read) or len(of_quantity(self.means, measure, "")):
+                if isinstance(view, Curve):
+                    found += self.curve(view, measure, read)
+                elif isinstance(view, Headline):
+                    headlines.append(self.headline(view, measure))
+        columns = self.chosen.of(headlines)
+        title = f"{self.start}{TITLES[self.kind]}{_grid(self.records)}"
+        for i in range(0, len(columns), COLUMNS):
+            found.append(layout(title, columns[i : i + COLUMNS], self.records))
+        return found
+
+    def headline(self, view: Headline, measure: str, name: str = "") -> Column:
+        """Return the column of one row of a quantity, under its heading or a name."""
+        own = by_scheme(of_quantity(self.means, measure, ""))
+        own |= by_scheme(of_headline(self.means, measure, view))
+        better, title = self.better(view), view.quantity.heading
+        if name:
+            return Column(name, measure, own, better)
+        return Column(title, measure, own, better, heading=pointed(title, better))
+
+    def curve(self, view: Curve, measure: str, read: Frame) -> list[Table]:
+        """Return the table of a curve, if any of its columns is asked for."""
+        models = [
+            name
+            for (other, name), one in self.views.items()
+            if other == measure and isinstance(one, Floor) and one.of == view.quantity
+        ]
+        of_measure = self.means[self.means["measure"] == measure]
+        floors = floors_of(of_measure[of_measure["quantity"].isin(models)])
+        named, failed = _with_cases(read), of_quantity(self.means, measure, "")
+        columns = by_x(measure, named, self.better(view), failed, floors)
+        labels = {one.label for one in self.records if one.measure == measure}
+        rows = {label for label, mean in named if mean.n} | labels - {*read["scheme"]}
+        title = f"{pointed(view.quantity.heading, view.quantity.better)} by"
+        return self.shown(title, view, columns, rows, _reasons(named, rows))
+
+    def by_case(self, view: ByCase, measure: str, read: Frame) -> list[Table]:
+        """Return the table of the cases of a quantity, if any column is asked for.
+
+        Beside them stands what a network scores as trained, at the same points. Its
+        intervals are over seeds, as those of the cases.
+        """
+        named = _with_cases(read)
+        if view.of:
+            curve = over_seeds(of_quantity(self.means, measure, view.of.name))
+            same = curve["scheme"].isin(read["scheme"]) & curve["x"].isin(read["x"])
+            trained = rows_of(curve[same & (curve["case"] == "")])
+            named += [(f"{mean.scheme}, as trained", mean) for mean in trained]
+        columns = by_x(measure, named, self.better(view))
+        title = f"{pointed(view.quantity.heading, view.quantity.better)}, by"
+        return self.shown(title, view, columns, {label for label, _ in named})
+
+    def shown(
+        self,
+        title: str,
+        view: View,
+        columns: list[Column],
+        rows: set[str],
+        lines: Sequence[str] = (),
+    ) -> list[Table]:
+        """Return the table of the columns that are asked for, if any is."""
+        if not (chosen := self.chosen.of(columns)):
+            return []
+        title = f"{self.start}{title} {view.quantity.x}"
+        table = layout(title, chosen, self.records, rows, ranked=True)
+        return [replace(table, lines=(*table.lines, *lines))]
+
+    def better(self, view: View) -> Better:
+        """Return which end is better, if the numbers rank schemes."""
+        return view.quantity.better if self.kind != "probe" else "neither"
+
+
+def by_x(
     measure: str,
-    means: list[Mean],
-    failed: list[Mean],
+    named: list[tuple[str, Mean]],
     better: Better,
-    floors: Sequence[FloorMean] = (),
+    failed: Frame | None = None,
+    floors: Frame | None = None,
 ) -> list[Column]:
-    """Return a column for each point of a curve, or one that says what failed."""
-    points = sorted({mean.x for mean in means if mean.x == mean.x})
+    """Return a column for each point of a curve, or one that says what failed.
+
+    Args:
+        measure: whose.
+        named: means with the labels of their rows.
+        better: which end is.
+        failed: reasons of the schemes that have no number.
+        floors: as `floors_of` returns them.
+    """
+    reasons = {} if failed is None else by_scheme(failed)
+    models = [] if floors is None or better == "neither" else rows_of(floors)
+    points = sorted({mean.x for _, mean in named if not math.isnan(mean.x)})
     return [
         Column(
             f"{x:g}",
             measure,
-            failed + [mean for mean in means if mean.x == x],
+            {**reasons, **{label: mean for label, mean in named if mean.x == x}},
             better,
-            {floor.mean.scheme: floor for floor in floors if floor.mean.x == x},
+            tuple(floor for floor in models if floor.x == x),
         )
         for x in points
-    ] or [Column("result", measure, failed)]
+    ] or [Column("result", measure, reasons)]
 
 
-def _layout(
+def _with_cases(means: Frame) -> list[tuple[str, Mean]]:
+    """Return means with their scheme, and their case if they have one."""
+    return [
+        (f"{m.scheme} + {m.case}" if m.case else m.scheme, m) for m in rows_of(means)
+    ]
+
+
+def _reasons(named: list[tuple[str, Mean]], shown: set[str]) -> list[str]:
+    """Return a line that says why schemes have no number and no row, if any have."""
+    found: dict[str, dict[str, None]] = {}
+    for label, mean in named:
+        if label not in shown and not math.isnan(mean.x):
+            found.setdefault(mean.note, {})[label] = None
+    parts = [f"{', '.join(labels)} ({note})" for note, labels in found.items()]
+    return [f"without a number: {'; '.join(parts)}"] if parts else []
+
+
+def _grid(records: list[Record]) -> str:
+    """Say on which grid all records were made, if it is one."""
+    grids = {record.spec.setting.get("grid", "") for record in records}
+    if len(grids) != 1 or grids == {""}:
+        return ""
+    return f" on a grid of {clean(str(*grids), 40)}"
+
+
+def layout(
     title: str,
     columns: list[Column],
     records: list[Record],
-    schemes: Iterable[str] | None = None,
+    rows: Collection[str] = (),
     *,
     ranked: bool = False,
 ) -> Table:
@@ -347,7 +349,7 @@ def _layout(
         title: of the table; how many cells it rests on is added.
         columns: from left to right.
         records: of the whole comparison.
-        schemes: rows of the table; every scheme that has a record, if not given.
+        rows: labels; every scheme that has a record, if there are none.
         ranked: whether the best number of the last column is the first; where there is
             none, the column before decides. Where no order can be claimed, for nothing
             is better or seeds are too few, schemes go by family and name.
@@ -355,93 +357,69 @@ def _layout(
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
     families = {record.label: record.family for record in behind}
-    families |= {mean.scheme: mean.family for c in columns for mean in c.means}
-    shown = [{mean.scheme: mean for mean in column.means} for column in columns]
-    labels = sorted(
-        schemes or {record.label for record in behind},
-        key=lambda label: by_family(families[label], label),
-    )
-    lines: list[str] = []
-    below: dict[int, tuple[str, ...]] = {}
-    best: list[set[str]] = [set() for _ in columns]
-    better: list[Better] = [column.better for column in columns]
-    if {*better} != {"neither"}:
-        rows = {label: [column.get(label) for column in shown] for label in labels}
-        same = _same(rows, behind)
-        labels = [label for label in labels if label not in same]
-        if ranked and may_rank(shown):
-            labels.sort(key=lambda label: _rank(rows[label], better[-1]))
-        headings = [column.name for column in columns]
-        kept = [{k: c[k] for k in labels if k in c} for c in shown]
-        if len(texts_of(behind)) <= 1:
-            rankings = [*map(ranking, kept, better)]
-            lines += order_lines(headings, rankings)
-            best = [one.best if one else set() for one in rankings]
-        else:
-            lines.append(SEVERAL)
-        lines += same_lines(same)
-        floors = [column.floors for column in columns]
-        below = floor_lines(headings, kept, floors, higher=better[-1] == "higher")
-        lines += [line for some in below.values() for line in some]
-        shown = [
-            {**c, **{name: floor.mean for name, floor in models.items()}}
-            for c, models in zip(shown, floors, strict=True)
-        ]
-        labels += dict.fromkeys(name for models in floors for name in models)
+    families |= {k: mean.family for c in columns for k, mean in c.means.items()}
+    labels = by_family_of(families, rows or {record.label for record in behind})
+    better = columns[-1].better
+    if ranked and better != "neither" and may_rank(c.means for c in columns):
+        labels.sort(key=lambda label: _rank(label, columns))
+    shown = [{k: c.means[k] for k in labels if k in c.means} for c in columns]
+    rankings = [ranking(k, c.better) for k, c in zip(shown, columns, strict=True)]
+    lines = order_lines([column.name for column in columns], rankings)
+    best = [one.best for one in rankings]
+    if lines and any(len(_texts(column, behind)) > 1 for column in columns):
+        best, lines = [frozenset[str]() for _ in columns], [SEVERAL]
+    below = {
+        place: some
+        for place, (column, own) in enumerate(zip(columns, shown, strict=True), 1)
+        if (some := (*floor_lines(column.name, own, column.floors, better),))
+    }
+    for own, column in zip(shown, columns, strict=True):
+        own |= {floor.scheme: floor for floor in column.floors}
+    labels += dict.fromkeys(floor.scheme for c in columns for floor in c.floors)
     cells = [
         [
-            replace(c[k].cell, best=k in top) if k in c else Cell()
-            for c, top in zip(shown, best, strict=True)
+            label,
+            *(
+                cell_of(own[label], best=label in top) if label in own else Cell()
+                for own, top in zip(shown, best, strict=True)
+            ),
         ]
-        for k in labels
+        for label in labels
     ]
     seeds = len({record.spec.seed for record in records})
     spread, whole = _spread(seeds, columns), coverage(behind)
-    caption = f"{title[:1].upper()}{title[1:]}: {spread}. {setting_line(behind)}"
+    about = f"{spread}. {setting_line(behind)}"
     if any(record.status != "ok" for record in behind):
-        caption = f"{caption} ({whole})"
+        about = f"{about} ({whole})"
     return Table(
         title,
-        ["scheme", *(column.heading for column in columns)],
-        [[label, *row] for label, row in zip(labels, cells, strict=True)],
+        ["scheme", *(column.heading or column.name for column in columns)],
+        cells,
         seeds,
-        tuple(lines),
-        tuple(families.get(label, "") for label in labels),
+        (*lines, *(line for some in below.values() for line in some)),
         frozenset(measures),
-        caption,
+        about,
         f"{spread}; {whole}",
         below,
     )
 
 
-def _same(rows: dict[str, list[Mean | None]], behind: list[Record]) -> dict[str, str]:
-    """Return the rows that a table leaves out, each with the one that stands for it.
-
-    They are alike in the table. Of two schemes all other numbers of the records behind
-    it are so too.
-    """
-    here, schemes = alike(rows), {record.label for record in behind}
-    if here.keys().isdisjoint(schemes):
-        return here
-    same = {label: first for label, first in here.items() if label not in schemes}
-    for label, first in alike_throughout(behind).items():
-        if label in here and here[label] == here.get(first, first):
-            same[label] = first
-    return same
+def _texts(column: Column, records: list[Record]) -> set[tuple[str, str]]:
+    """Return the texts that the numbers of a column are of."""
+    keys = {key for mean in column.means.values() for key in mean.records}
+    return texts_of(record for record in records if record.key in keys)
 
 
-def _rank(row: list[Mean | None], better: Better) -> list[tuple[bool, float]]:
+def _rank(label: str, columns: list[Column]) -> list[tuple[bool, float]]:
     """Return what sorts a row: its last number first, where it has one."""
-    sign = -1 if better == "higher" else 1
-    return [
-        (False, sign * mean.mean) if mean and mean.values else (True, 0.0)
-        for mean in reversed(row)
-    ]
+    sign = -1 if columns[-1].better == "higher" else 1
+    row = [column.means.get(label) for column in reversed(columns)]
+    return [(False, sign * m.mean) if m and m.values else (True, 0.0) for m in row]
 
 
 def _spread(seeds: int, columns: list[Column]) -> str:
     """Say what the numbers of a table are."""
-    known = {m.documents for c in columns for m in c.means if m.values}
+    known = {m.documents for c in columns for m in c.means.values() if m.values}
     documents = max(known, default=0)
     note = spread_note(seeds, documents)
     if documents and seeds > 1:

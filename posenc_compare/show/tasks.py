@@ -2,21 +2,24 @@
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.means import Frame, Mean, means_of
-from posenc_compare.show.ranking import alike_throughout
+from posenc_compare.show.frame import (
+    Frame,
+    long_table,
+    means_of,
+    rows_of,
+    with_values,
+)
+from posenc_compare.show.ranking import twins
 
 FIRST = "language"  # of several tasks
-ACROSS = ("accuracy_area", "mastered_length")
-"""Quantities that tasks are laid side by side by; ranks go by the first."""
-STRANGE = re.compile(r"[^a-z0-9_.-]|^\.")
+AREA = "accuracy_area"  # the quantity that ranks go by
+UNSAFE = re.compile(r"[^a-z0-9_.-]|^\.")
 
 
 def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -34,90 +37,78 @@ def prefix(task: str) -> str:
 
 
 def page_name(task: str) -> str:
-    """Return the name of a file for a task, which may be a stranger's."""
-    return STRANGE.sub("_", task)[:64]
+    """Return the name of a file for a task, whose own name is untrusted."""
+    return UNSAFE.sub("_", task)[:64]
 
 
-def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> list[Mean]:
+def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     """Return the mean over tasks of 1 / rank, for each scheme that has all of them.
 
     Ranks are among these schemes, by task and seed; a seed that one of them lacks on
-    any task is left out. The best has rank 1, equal scores
-    share the mean of their ranks, and a cell without a result counts as 0. Schemes that
-    cannot be told apart on any task, by `alike`, take one place together.
+    any task is left out. The best has rank 1, equal scores share the mean of their
+    ranks, and a cell without a result counts as 0. Twins take one place together.
 
     Args:
         tasks: records by task; those that are not scored by accuracy are left out.
+
+    Returns:
+        A row for each scheme, as `means_of` has them.
     """
     known = [
         record
         for records in tasks.values()
-        if any(ACROSS[0] in record.quantities for record in records)
+        if any(AREA in record.quantities for record in records)
         for record in records
     ]
-    measures = {one.measure for one in known if ACROSS[0] in one.quantities}
-    same = alike_throughout(known)
-    behind: dict[str, list[Record]] = defaultdict(list)
-    for record in known:
-        if record.measure in measures:
-            behind[record.label].append(record)
-    count = len({record.task for record in known})
-    labels = [
-        label
-        for label, some in sorted(behind.items())
-        if label not in same and len({record.task for record in some}) == count
-    ]
-    if len(labels) < 2:
-        return []
-    cells = [
-        (one.spec.seed, one.task, label, _score(one))
-        for label in labels
-        for one in behind[label]
-    ]
-    frame: Frame = pd.DataFrame(cells, columns=["seed", "task", "label", "score"])
-    scores = frame.groupby(["seed", "task", "label"])["score"].last()
-    table = scores.unstack().dropna()
+    means, long = means_of(known), long_table(known)
+    same = twins(repeatable_of(known, means))
+    scored = {record.measure for record in known if AREA in record.quantities}
+    long = long[long["measure"].isin(scored)]
+    table = _scores(long)
+    table = table.drop(columns=[label for label in same if label in table])
+    count = table.index.unique("task").size
+    table = table.loc[:, table.notna().groupby("task").any().all()].dropna()
     table = table[table.groupby("seed").transform("size") == count]
-    if table.empty:
-        return []
+    if table.empty or table.shape[1] < 2:
+        return means[:0]
     lost: Frame = np.isinf(table)
     shares = (1 / table.rank(axis=1, ascending=False)).mask(lost, 0.0)
-    means = shares.to_numpy().reshape(-1, count, len(labels)).mean(axis=1)
-    by_seed: Frame = pd.DataFrame(means, table.index.unique("seed"), table.columns)
-    found = {
-        label: _mean(behind[label], by_seed[label].to_dict(), int(lost[label].sum()))
-        for label in labels
+    by_seed = {k: one.groupby("seed").mean().to_dict() for k, one in shares.items()}
+    keys = {k: tuple(one.unique()) for k, one in long.groupby("scheme")["record"]}
+    rows = []
+    for mean in rows_of(means.drop_duplicates("scheme")):
+        first = same.get(mean.scheme, mean.scheme)
+        if first in by_seed:
+            failed = int(lost[first].sum())
+            changes = {
+                "quantity": "reciprocal_rank",
+                "task": "",
+                "case": "",
+                "x": math.nan,
+                "unit": "share",
+                "note": f"{failed} cells without a result" if failed else "",
+                "records": keys[mean.scheme],
+            }
+            rows.append(with_values(mean, by_seed[first], **changes))
+    return pd.DataFrame(rows, columns=means.columns)
+
+
+def repeatable_of(records: list[Record], means: Frame) -> Frame:
+    """Return means without those that no machine repeats, such as times."""
+    timed = {
+        name
+        for record in records
+        for name, quantity in record.quantities.items()
+        if not quantity.repeatable
     }
-    return [
-        *found.values(),
-        *(
-            replace(found[first], scheme=twin, records=_keys(behind[twin]))
-            for twin, first in same.items()
-            if first in found
-        ),
-    ]
+    return means[~means["quantity"].isin(timed)]
 
 
-def _keys(records: list[Record]) -> tuple[str, ...]:
-    return tuple(record.key for record in records)
+def _scores(long: Frame) -> Frame:
+    """Return the score of every cell by which ranks go, -inf without a result.
 
-
-def _score(record: Record) -> float:
-    """Return the score that ranks go by; -inf without a result."""
-    values = [row.value for row in record.rows if row.quantity == ACROSS[0]]
-    return -math.inf if not values or values[0] is None else values[0]
-
-
-def _mean(records: list[Record], values: dict[int, float], lost: int) -> Mean:
-    """Return the mean over seeds of what a scheme has."""
-    rank = replace(
-        means_of(records)[0],
-        task="",
-        quantity="reciprocal_rank",
-        case="",
-        x=math.nan,
-        unit="share",
-        note=f"{lost} cells without a result" if lost else "",
-        records=_keys(records),
-    )
-    return rank.with_values(values)
+    Rows are seeds and tasks, columns schemes; NaN where there is no cell.
+    """
+    score = long["value"].where(long["quantity"] == AREA)
+    cells = score.groupby([long["seed"], long["task"], long["scheme"]]).max()
+    return cells.fillna(-math.inf).unstack()

@@ -16,7 +16,7 @@ def other_text(corpus: Corpus) -> list[str]:
     Args:
         corpus: the default corpus on this machine.
     """
-    place = files("posenc_compare.train") / "stdlib.sha256"
+    place = files("posenc_compare.tasks") / "stdlib.sha256"
     lines = place.read_text("utf-8").splitlines()
     pinned = {name: sha256 for sha256, name in (line.split("  ", 1) for line in lines)}
     either = pinned.keys() | corpus.files.keys()

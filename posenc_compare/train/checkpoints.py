@@ -5,9 +5,9 @@ last two checkpoints with their checksums; a file that is not listed or has chan
 not read. Resuming does not depend on how the training ended.
 
 A checksum is not a signature: anyone who can write to the folder can forge a file. So a
-checkpoint must match the training in every name, shape and number, and a record states
-if another run wrote its checkpoint. The folder is named by the cell's key, which covers
-the code: no training resumes with other code, another torch or another package.
+checkpoint must match the training in every name, shape and number. The folder is named
+by the cell's key, which covers the code: no training resumes with other code, another
+torch or another package.
 """
 
 import contextlib
@@ -24,9 +24,10 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.files import read_file, write_file
+from posenc_compare.records.files import write_file
 from posenc_compare.settings.canonical import Body, canonical, parse_strictly
 from posenc_compare.train.progress import CheckpointStore
+from posenc_compare.validate import read_regular
 
 FORMAT = 2
 KEPT = 2
@@ -49,10 +50,6 @@ class Checkpoints(CheckpointStore):
         interval: seconds between two checkpoints.
         stop: returns whether the run was asked to stop.
         files: module `os`, or a stand-in for tests.
-        run: a secret that identifies the run.
-
-    Attributes:
-        size: bytes of the last checkpoint that was written or attempted.
     """
 
     def __init__(
@@ -61,15 +58,12 @@ class Checkpoints(CheckpointStore):
         interval: float = 180.0,
         stop: Callable[[], bool] = lambda: False,
         files: Any = os,
-        run: str = "",
     ) -> None:
         super().__init__()
         self.folder = folder
-        self.run = run
         self.interval = interval
         self.stop = stop
         self.files = files
-        self.size = 0
         self._damaged: list[Body] = []
         self._last = time.monotonic()
 
@@ -95,7 +89,6 @@ class Checkpoints(CheckpointStore):
     def _save(self, step: int, tensors: Tensors) -> None:
         if self.folder is not None:
             data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
-            self.size = len(data)
             try:
                 self._publish(self.folder, step, data)
             except FileNotFoundError:
@@ -118,7 +111,7 @@ class Checkpoints(CheckpointStore):
     ) -> tuple[int, Tensors]:
         for entry in self._listed():
             try:
-                data = read_file(self._path(entry), limit)
+                data = read_regular(self._path(entry), limit)
                 if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                     raise ValueError("its checksum does not match")
                 tensors = load(data)
@@ -128,7 +121,6 @@ class Checkpoints(CheckpointStore):
                 self._damaged.append(entry)
                 continue
             self.resumed_from = entry["step"]
-            self.resumed_elsewhere = entry["run"] != self.run
             return self.resumed_from, tensors
         return 0, {}
 
@@ -136,8 +128,6 @@ class Checkpoints(CheckpointStore):
         # The run's own folder exists already; if it is gone, the run has lost it.
         for place in (folder.parent, folder):
             place.mkdir(exist_ok=True)
-        if folder.is_symlink():
-            raise NotADirectoryError("it is a link")
         kept = [e for e in self._listed() if e not in self._damaged][: KEPT - 1]
         names = {self._path(entry).name for entry in kept}
         for path in list(folder.iterdir()):
@@ -146,7 +136,7 @@ class Checkpoints(CheckpointStore):
                 with contextlib.suppress(FileNotFoundError):  # removed by another run
                     self.files.unlink(path)
         digest = hashlib.sha256(data).hexdigest()
-        entry = {"step": step, "sha256": digest, "run": self.run}
+        entry = {"step": step, "sha256": digest}
         write_file(self._path(entry), data, self.files)
         listed = [entry, *(e for e in kept if self._path(e) != self._path(entry))]
         body = {"format": FORMAT, "key": folder.name, "checkpoints": listed}
@@ -163,7 +153,9 @@ class Checkpoints(CheckpointStore):
         if self.folder is None:
             return []
         try:
-            manifest = parse_strictly(read_file(self.folder / "manifest.json", 1 << 16))
+            manifest = parse_strictly(
+                read_regular(self.folder / "manifest.json", 1 << 16)
+            )
             body = manifest["body"]
             if manifest["sha256"] != hashlib.sha256(canonical(body)).hexdigest():
                 raise ValueError("its checksum does not match")
@@ -171,8 +163,7 @@ class Checkpoints(CheckpointStore):
                 raise ValueError("it belongs to another training or format")
             listed = list(body["checkpoints"])
             for entry in listed:
-                known = NAME.fullmatch(self._path(entry).name)
-                if not known or not isinstance(entry["run"], str):
+                if not NAME.fullmatch(self._path(entry).name):
                     raise ValueError("it lists a file that is not a checkpoint")
             return listed
         except FileNotFoundError:

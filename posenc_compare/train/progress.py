@@ -15,14 +15,12 @@ class CheckpointStore:
     Attributes:
         refused: reasons why earlier checkpoint files were not used.
         resumed_from: step of the checkpoint in use, 0 for none.
-        resumed_elsewhere: whether another run wrote this checkpoint.
         raised: the exception with which `save` ended the training, if it did.
     """
 
     def __init__(self) -> None:
         self.refused: list[str] = []
         self.resumed_from = 0
-        self.resumed_elsewhere = False
         self.raised: BaseException | None = None
 
     def due(self) -> bool:

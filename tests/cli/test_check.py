@@ -85,6 +85,6 @@ def test_a_class_that_is_not_there(posenc: Any, file: Path) -> None:
     done = posenc("check", f"{file}:Sounds")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: no scheme 'Sounds' in that file; did you mean Sound?; it declares "
-        "cli_wide, Wide, cli_sound, Sound\n"
+        "error: no scheme 'Sounds' in that file; did you mean Sound or "
+        "cli_sound?; it declares cli_wide, Wide, cli_sound, Sound\n"
     )

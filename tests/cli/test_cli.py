@@ -79,34 +79,10 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "--schemes", "rop"], "unknown scheme 'rop'; did you mean rope"),
-        (
-            ["run", "--schemes", "rope:bas=1"],
-            "rope: no option 'bas'; did you mean base?",
-        ),
-        (["run", "--schemes", "rope:base=x"], "base must be a finite number, got 'x'"),
-        (["run", "--schemes", " , "], "no scheme named"),
         (["run", "--measures", "unique"], "did you mean uniqueness"),
-        (["run", "--set", "steps=0"], "steps must be a whole number from 1"),
-        (
-            ["run", "--set", "width=100,heads=3"],
-            "width must be a multiple of heads",
-        ),
-        (
-            ["run", "--corpus", "nowhere"],
-            "corpus 'nowhere': must be a file or a folder",
-        ),
-        (["run", "--plugin", "nowhere.py"], "nowhere.py: must be readable Python"),
-        (["run", "--plugin", "no.such.module"], "must be a .py file or an importable"),
-        (["run", "--config", "nowhere.toml"], "nowhere.toml: must be readable TOML"),
-        (["table", "nowhere"], "nowhere: must hold records of a run"),
         (
             ["describe", "rop"],
             "no scheme, measure, task or plot is 'rop'; did you mean rope",
-        ),
-        (
-            ["measure", "--set", "positions=1"],
-            "positions must be a whole number from 2",
         ),
     ],
 )
@@ -125,24 +101,9 @@ def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
     done = posenc_process("run", "--schemes", "alibbi")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: unknown scheme 'alibbi'; did you mean alibi? "
+        "error: unknown scheme 'alibbi'; did you mean alibi or alibi_2d? "
         "(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)\n"
     )
-
-
-def test_an_unknown_flag_is_code_2(posenc) -> None:
-    assert posenc("run", "--stepz", "3").returncode == 2
-    assert posenc("run", "--preset", "huge").returncode == 2
-
-
-def test_cuda_that_is_not_there_is_an_error(posenc) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a CUDA device")
-    done = posenc("measure", "--schemes", "rope", "--device", "cuda")
-    assert done.returncode == 2
-    assert "--device cpu" in done.stderr
 
 
 def test_measure_writes_data_to_stdout_alone(posenc, tmp_path: Path) -> None:

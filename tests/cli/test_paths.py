@@ -30,8 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         store.create()
         for seed in seeds:
             store.write(drawn(seed))
-    for part in ("ckpt", "quarantine"):
-        (Path(HOSTILE) / part / "x").mkdir(parents=True)
+    (Path(HOSTILE) / "ckpt" / "x").mkdir(parents=True)
     return Path(HOSTILE)
 
 

@@ -14,10 +14,12 @@ from typing import Any
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
 from posenc_compare.registry import SCHEMES, add_plugin
+from posenc_compare.run.choices import Settings
 from posenc_compare.run.plan import missing, plan
 from posenc_compare.run.scheduler import Event, Scheduler
-from posenc_compare.run.workers import Limits, Pool
+from posenc_compare.run.workers import Pool
 from posenc_compare.settings.probe import ProbeSetting
+from posenc_compare.settings.table import Work
 from posenc_compare.settings.training import Training
 from posenc_compare.variants import parse_variants
 
@@ -39,9 +41,8 @@ def cells(asked: dict[str, Any]) -> list[Cell]:
     )
     probe = ProbeSetting(width=16, heads=2, positions=64)
     variants = parse_variants(asked["schemes"])
-    return plan(
-        variants, asked["measures"], probe, [training], range(asked.get("seeds", 1)), 1
-    )
+    settings = Settings(probe, (training,), tuple(range(asked.get("seeds", 1))))
+    return plan(variants, asked["measures"], settings, 1)
 
 
 def forget_plugins() -> None:
@@ -73,9 +74,9 @@ def main() -> None:
         if event.record:
             times[event.record.label] = time.time()
 
-    limits = Limits(**asked["limits"])
-    with closing(Pool(limits.workers)) as pool:
-        run = Scheduler(todo, store, pool, limits, listen=listen)
+    work = Work(**asked["limits"])
+    with closing(Pool(work)) as pool:
+        run = Scheduler(todo.values(), store, pool, work, listen)
         stopped_by = run.run()
     grown = largest() - before
     imported = sorted(set(sys.modules) - modules)

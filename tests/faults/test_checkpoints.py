@@ -1,7 +1,6 @@
 """Checkpoints: the last good one is used, whatever happens to files and machines."""
 
 import errno
-import hashlib
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,10 +10,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save as to_bytes
-from support.filesystem import KINDS, Crash, Seam, become, sealed, snapshot, within
+from support.filesystem import Crash, Seam
 
 from posenc_compare.errors import StoreError
-from posenc_compare.settings.canonical import canonical
 from posenc_compare.train.checkpoints import Checkpoints, Stopped
 
 KEY = "0123456789abcdef" * 2
@@ -243,69 +241,6 @@ def test_a_crash_after_a_damaged_checkpoint_leaves_the_good_one(
     assert resumed(folder)[0] == 40
 
 
-def entry(folder: Path, step: int) -> dict[str, Any]:
-    data = generation(folder, step).read_bytes()
-    return {"step": step, "sha256": hashlib.sha256(data).hexdigest(), "run": "a"}
-
-
-def manifest(folder: Path, **changes: Any) -> bytes:
-    """Return the manifest of a folder with changes, and a checksum that fits."""
-    body = {"format": 2, "key": KEY, "checkpoints": [entry(folder, 20)], **changes}
-    return sealed(canonical(body))
-
-
-def test_a_manifest_made_by_hand_is_read(folder: Path) -> None:
-    (folder / "manifest.json").write_bytes(manifest(folder))
-    assert resumed(folder) == (20, [])
-
-
-ENTRY = {"step": 20, "sha256": "0" * 64, "run": ""}
-# Changes of a manifest, whose checksum fits.
-CHANGES: list[dict[str, Any]] = [
-    {"format": 1},
-    {"key": "f" * 32},  # of another cell
-    {"checkpoints": None},
-    {"checkpoints": [5]},
-    {"checkpoints": [{}]},
-    {"checkpoints": [{**ENTRY, "step": "20"}]},
-    {"checkpoints": [{**ENTRY, "step": 20.0}]},
-    {"checkpoints": [{**ENTRY, "step": -20}]},
-    {"checkpoints": [{**ENTRY, "sha256": 5}]},
-    {"checkpoints": [{**ENTRY, "sha256": "../../../x"}]},
-    {"checkpoints": [{**ENTRY, "sha256": ""}]},
-    {"checkpoints": [{**ENTRY, "run": 5}]},
-    {"checkpoints": [{"step": 20, "sha256": "0" * 64}]},
-]
-OTHER_TEXTS = [
-    b"",
-    b"[]",
-    b"\xff",
-    b"[" * 30_000,
-    sealed(b'{"format":2,"format":2}'),
-    sealed(b"NaN"),
-    b" " * (1 << 17),
-]
-
-
-@pytest.mark.parametrize(
-    "manifest_of",
-    [
-        *(lambda folder, c=changes: manifest(folder, **c) for changes in CHANGES),
-        *(lambda folder, t=text: t for text in OTHER_TEXTS),
-    ],
-)
-def test_a_malformed_manifest_is_refused(
-    folder: Path, manifest_of: Callable[[Path], bytes]
-) -> None:
-    (folder / "manifest.json").write_bytes(manifest_of(folder))
-    step, (reason,) = resumed(folder)
-    assert step == 0
-    assert reason.startswith("manifest of checkpoints: ")
-    keep(folder, 30)
-    assert resumed(folder) == (30, [])
-    assert held(folder) == [30]
-
-
 def test_any_damage_of_a_manifest_is_noticed(folder: Path) -> None:
     path = folder / "manifest.json"
     text = path.read_bytes()
@@ -319,75 +254,6 @@ def test_any_damage_of_a_manifest_is_noticed(folder: Path) -> None:
         path.write_bytes(one)
         step, reasons = resumed(folder)
         assert (step, len(reasons)) == (0, 1), one
-
-
-SMALL = to_bytes({"a": torch.zeros(8)})
-NOT_TENSORS = {
-    "nothing": b"",
-    "a pickle": b"\x80\x04\x8c\x05posix.",
-    "a size beyond the file": b"\xff" * 100,
-    "cut": SMALL[:-1],
-    "a dtype of none": SMALL.replace(b'"F32"', b'"E99"'),
-}
-
-
-@pytest.mark.parametrize("name", NOT_TENSORS)
-def test_what_is_not_safetensors_is_refused_though_its_checksum_fits(
-    folder: Path, name: str
-) -> None:
-    data = NOT_TENSORS[name]
-    digest = hashlib.sha256(data).hexdigest()
-    entries = [{"step": 15, "sha256": digest, "run": ""}, entry(folder, 10)]
-    (folder / f"15-{digest[:8]}.safetensors").write_bytes(data)
-    (folder / "manifest.json").write_bytes(manifest(folder, checkpoints=entries))
-    step, (reason,) = resumed(folder)
-    assert step == 10
-    assert reason.startswith("checkpoint of step 15: ")
-
-
-# Files that are not files
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("which", ["newest", "manifest"])
-def test_only_regular_files_are_read_and_nothing_outside_is_written(
-    folder: Path, tmp_path: Path, which: str, kind: str
-) -> None:
-    outside = tmp_path / "outside"
-    newest = which == "newest"
-    path = generation(folder, 20) if newest else folder / "manifest.json"
-    become(path, kind, outside)
-    before = snapshot(outside)
-    with within(5):
-        step, refused = resumed(folder)
-    good = kind == "hard link"
-    assert step == (20 if good else 10 if newest else 0)
-    assert len(refused) == (not good)
-    with within(5):
-        if newest:
-            keep(folder, 30)
-        if kind == "folder":
-            with pytest.raises(StoreError, match="must take a checkpoint"):
-                keep(folder, 40)
-        else:
-            keep(folder, 40)
-            keep(folder, 50)
-            assert resumed(folder) == (50, [])
-            assert held(folder) == [40, 50]
-    assert snapshot(outside) == before
-
-
-def test_a_link_in_place_of_the_folder_leads_nowhere(
-    folder: Path, tmp_path: Path
-) -> None:
-    outside = tmp_path / "outside"
-    folder.rename(outside)
-    (outside / "1-01234567.safetensors").write_text("mine")
-    folder.symlink_to(outside)
-    before = snapshot(outside)
-    with pytest.raises(StoreError, match=r"must take .* got it is a link"):
-        keep(folder, 30)
-    assert snapshot(outside) == before
 
 
 def test_files_of_others_are_left_alone(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the source does not do: run what it reads, or write in more than one way."""
+"""What the source does not do: run what it reads."""
 
 import ast
 import hashlib
@@ -170,11 +170,11 @@ def test_planted_files_are_never_run(tmp_path: Path) -> None:
         sealed(canonical({"schema": 3, **body(trap=trap.decode("latin-1"))}))
     )
     (checkpoints / "manifest.json").write_bytes(trap)
-    with pytest.warns(UserWarning, match="1 damaged records left out"):
+    with pytest.warns(UserWarning, match="1 records left out"):
         assert len(load_records(store.folder)) == 1
     assert missing([CELL], store) == {}
     assert store.read(other) is None
-    assert store.set_aside() == [f"{other}.json"]
+    assert store.damaged == [f"{other}.json"]
     store.create()
     assert Checkpoints(checkpoints).load(lambda *_: None, 1 << 20) == (0, {})
     assert b"posix" in load_corpus(str(corpus)).train.tobytes() + b"".join(
@@ -198,153 +198,3 @@ def test_a_planted_checkpoint_with_a_checksum_is_never_run(tmp_path: Path) -> No
     assert checkpoints.load(lambda *_: None, 1 << 20) == (0, {})
     assert "step 5" in checkpoints.refused[0]
     assert not sentinel.exists()
-
-
-# One way to write
-
-WRITING = set(
-    """
-    write_file write_text write_bytes write pwrite writelines touch truncate ftruncate
-    mkdir makedirs rename renames unlink rmdir removedirs rmtree move
-    copy2 copyfile copytree symlink symlink_to link hardlink_to chmod utime
-    savefig to_csv to_json to_parquet to_excel to_html
-    mkdtemp mkstemp TemporaryDirectory NamedTemporaryFile TemporaryFile
-    """.split()
-)
-# Every function of the package that changes a file or a folder, and by what call.
-WRITERS = {
-    "records/files.py": {  # where all files come from
-        "write_file: open",
-        "write_file: write",
-        "write_file: replace",
-        "write_file: unlink",
-    },
-    "records/reuse.py": {"copy_records: write_file"},
-    "records/store.py": {
-        "create: mkdir",
-        "create: unlink",
-        "check: mkdir",
-        "_try_to_write: write_file",
-        "_try_to_write: unlink",
-        "write: write_file",
-        "forget_checkpoints: rmtree",
-        "set_aside: mkdir",
-        "set_aside: replace",
-        "_pack: mkdir",
-        "_pack: write_file",
-        "_pack: unlink",
-    },
-    "train/checkpoints.py": {
-        "_publish: mkdir",
-        "_publish: unlink",
-        "_publish: write_file",
-    },
-    "run/scheduler.py": {"_publish: write"},  # of its store
-    # Tables, plots and the report.
-    "show/tables.py": {"write_tables: mkdir", "write_tables: write_file"},
-    "show/plots/drawing.py": {"draw_all: mkdir", "draw_all: write_file"},
-    "show/report.py": {"write_report: write_file"},
-    "cli/show.py": {"_draw: write_file"},
-}
-# Reading, by flags that have a name; pipes; streams, and where they go if they cannot
-# be used; memory; a folder for a moment.
-OTHERS = {
-    "records/files.py": {"read_file: open"},
-    "validate.py": {"_without_waiting: open"},
-    "run/worker.py": {"_compute: write"},
-    "show/plots/drawing.py": {"main: fdopen"},
-    "run/workers.py": {
-        "__init__: TemporaryFile",
-        "__init__: write",
-    },
-    "show/plots/style.py": {"render: open", "render: savefig"},
-    "run/comparison.py": {
-        "compare: mkdtemp",
-        "compare: rmtree",
-        "recompute: TemporaryDirectory",
-    },
-    "cli/streams.py": {"open_streams: open", "write: open", "write: write"},
-}
-
-
-def writes(call: ast.Call) -> str:
-    """Return the name of a call that may change a file or a folder, or nothing."""
-    whole = ast.unparse(call.func)
-    owner, _, name = whole.rpartition(".")
-    given = [ast.unparse(value) for value in call.args]
-    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    if name == "open" and owner in ("os", "files"):
-        reads = "O_RDONLY" in given[1] and "CREAT" not in given[1]
-        return "" if reads else name
-    if name in ("open", "fdopen"):
-        place = 0 if owner not in ("", "io", "os") else 1
-        mode = named.get("mode", (given[place:] or ["'r'"])[0])
-        return "" if set(mode) <= set("'rbt") else name
-    if name == "replace":  # of a path; text takes two arguments, dataclasses fields
-        path = len(given) == 1 and not named
-        return name if owner and (path or owner in ("os", "files")) else ""
-    if name.startswith("to_") and not given and not named:
-        return ""  # a frame without a path gives text; a record gives a dict
-    if whole in ("os.remove", "shutil.copy"):
-        return name
-    return name if name in WRITING else ""
-
-
-def found_writers(tree: ast.AST, function: str = "") -> Iterator[str]:
-    """Yield `function: call` for every call that writes."""
-    for node in ast.iter_child_nodes(tree):
-        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        inside = node.name if named else function
-        if isinstance(node, ast.Call) and (name := writes(node)):
-            yield f"{inside}: {name}"
-        yield from found_writers(node, inside)
-
-
-@pytest.mark.parametrize("path", TREES)
-def test_files_are_written_in_one_way(path: str) -> None:
-    known = WRITERS.get(path, set()) | OTHERS.get(path, set())
-    assert set(found_writers(TREES[path])) == known
-
-
-def test_the_list_of_writers_is_of_files_there_are() -> None:
-    assert WRITERS.keys() | OTHERS.keys() <= TREES.keys()
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "open(path, 'w')",
-        "open(path, mode='ab')",
-        "open(path, mode)",
-        "path.open('r+')",
-        "io.open(path, 'x')",
-        "os.open(path, os.O_WRONLY)",
-        "os.open(path, os.O_RDONLY | os.O_CREAT)",
-        "os.open(path, flags)",
-        "os.replace(one, other)",
-        "one.replace(other)",
-        "path.write_text(text)",
-        "frame.to_csv(path)",
-        "os.remove(path)",
-        "shutil.move(one, other)",
-    ],
-)
-def test_the_gate_sees_what_writes(source: str) -> None:
-    assert len(list(found_writers(ast.parse(source)))) == 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "open(path)",
-        "open(path, 'rb', opener=opener)",
-        "path.open(newline='')",
-        "os.open(path, os.O_RDONLY | os.O_CLOEXEC)",
-        "text.replace('a', 'b')",
-        "replace(cell, threads=2)",
-        "names.remove(name)",
-        "record.to_json()",
-    ],
-)
-def test_the_gate_lets_pass_what_reads(source: str) -> None:
-    assert list(found_writers(ast.parse(source))) == []

@@ -53,7 +53,7 @@ TYPES = {
 DEATHS = {"exit": "exit: code 0", "segfault": "SIGSEGV", "abort": "SIGABRT"}
 DEATHS |= dict.fromkeys(("kill", "worker", "group"), "SIGKILL")
 HANGS = ("loop", "deaf", "deadlock", "session", "paused_worker")
-SPEECH = ("print", "fork", "close", "garbage", "endless", "half", "forge")
+SPEECH = ("print", "fork", "close")
 
 MEDDLE = '''
 """Change all that can be changed in a process."""
@@ -86,7 +86,7 @@ def ask(
     folder: Path, schemes: list[str], measures: list[str], **asked: Any
 ) -> tuple[list[Any], list[dict[str, Any]], dict[tuple[str, str], dict[str, Any]]]:
     """Run cells under a scheduler; return what it, the schemes and the records say."""
-    limits = {"workers": 2, "timeout": 120.0, "memory": 1 << 36, **asked.pop("limits")}
+    limits = {"workers": 2, "timeout": 120.0, "memory": 64.0, **asked.pop("limits")}
     asked = {"plugins": [PLUGIN], "out": str(folder / "run"), "limits": limits, **asked}
     log = folder / "log"
     asked |= {"schemes": ",".join(schemes), "measures": measures}
@@ -487,24 +487,6 @@ def test_no_process_meets_two_plugins(zoo) -> None:
     assert met == ["meddle_a", "meddle_b"]
     assert len(seen) == 2
     assert not hostile & seen.keys()
-
-
-SWITCHES = ("", "mkldnn", "mkldnn.matmul", "mkldnn.conv", "cuda.matmul")
-
-
-@pytest.mark.skipif(
-    not hasattr(torch.backends, "fp32_precision"), reason="torch has other switches"
-)
-def test_every_switch_of_precision_is_put_back(tmp_path: Path) -> None:
-    schemes = [f"precise:of={of}" if of else "precise" for of in SWITCHES]
-    schemes += [f"{s}{';' if ':' in s else ':'}to=ieee" for s in schemes]
-    limits = {"workers": 1}
-    _, logged, found = ask(tmp_path, schemes, ["smoothness"], limits=limits)
-    assert len(found) == len(schemes)
-    for record in found.values():
-        assert (record["status"], record["error"]) == ("ok", "")
-        assert record["provenance"]["attempts"] == 1
-    assert {line["precision"] for line in logged if "precision" in line} == {"none"}
 
 
 NEIGHBOURS = '''

@@ -24,7 +24,7 @@ from support.filesystem import result
 
 from posenc_compare.records.store import SCHEMA, Store
 from posenc_compare.run.compute import compute
-from posenc_compare.run.machine import limits_of
+from posenc_compare.run.machine import fitted
 from posenc_compare.settings.table import Work
 from posenc_compare.train.progress import Progress
 
@@ -123,7 +123,7 @@ def start(*words: str | Path, env: dict[str, str] | None = None) -> subprocess.P
 
 def supervise(asked: dict[str, Any], **limits: Any) -> subprocess.Popen:
     """Start a scheduler over cells, without tables and plots."""
-    asked = {"limits": {"workers": 2, "memory": 1 << 36, **limits}, **asked}
+    asked = {"limits": {"workers": 2, "memory": 64.0, **limits}, **asked}
     command = [sys.executable, str(HERE / "supervise.py"), json.dumps(asked)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -193,7 +193,7 @@ def test_a_training_whose_worker_is_killed_or_paused_ends_the_same(
     asked = {"schemes": "learned", "measures": ["extrapolation"], "corpus": corpus}
     asked |= {"steps": 24, "seeds": 4}
     expected = undisturbed(asked)
-    limits = {"workers": 1, "interval": 0.0, "timeout": 5.0}
+    limits = {"workers": 1, "checkpoint_every": 0.0, "timeout": 5.0}
     process = supervise({**asked, "out": str(tmp_path)}, **limits)
     store, seen = Store(tmp_path), set()
     for step in (3, 10, 18, 6):
@@ -454,7 +454,7 @@ def test_a_second_interrupt_ends_all_at_once(slow: Path, tmp_path: Path) -> None
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = finish(process, 10)
-    assert time.monotonic() - began < 5  # after one interrupt it would wait for 8
+    assert time.monotonic() - began < 5  # after one interrupt it would wait for 12
     assert process.returncode == 130
     assert gone_within([worker], 0.2)
     assert "stopped by SIGINT" in err
@@ -525,8 +525,8 @@ def test_workers_and_threads_fit_the_cores() -> None:
     (cell,) = cells({"schemes": "nope", "measures": ["smoothness"]})
     assert cell.spec().threads == 1
     for threads in range(1, cores + 1):
-        limits = limits_of(Work(threads=threads), [cell])
+        limits = fitted(Work(threads=threads), [cell])
         assert 1 <= limits.workers * threads <= cores
     many = Work(threads=8 * cores)
-    assert limits_of(many, [cell]).workers == 1
-    assert limits_of(replace(many, workers=7), [cell]).workers == 7  # as asked
+    assert fitted(many, [cell]).workers == 1
+    assert fitted(replace(many, workers=7), [cell]).workers == 7  # as asked

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.filesystem import (
     CELL,
-    KINDS,
     Crash,
     Seam,
-    become,
     body,
     sealed,
     snapshot,
@@ -147,7 +145,7 @@ def test_a_folder_that_takes_no_files_is_refused_first(
 @pytest.mark.parametrize(
     ("made", "place", "says"),
     [
-        ("run", "run", "must be a folder, and is a file"),
+        ("run", "run", "must be a folder, got a file"),
         ("run", "run/inside", "must be a folder to write to, got"),
         ("", "/proc/none/run", "must be a folder to write to, got"),
         ("", "x" * 300, "must be a folder, got .*too long"),
@@ -168,29 +166,12 @@ def test_a_folder_that_cannot_be_used_is_left_alone(
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("part", ["cells", "ckpt", "quarantine"])
-@pytest.mark.parametrize("there", [True, False])
-def test_parts_of_a_run_that_lead_outside_are_refused(
-    store: Store, tmp_path: Path, part: str, there: bool
-) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / f".mine{TOKEN}").write_text("")
-    os.utime(outside / f".mine{TOKEN}", (0, 0))
-    shutil.rmtree(store.folder / part, ignore_errors=True)
-    (store.folder / part).symlink_to(outside if there else outside / "missing")
-    before = snapshot(outside)
-    with pytest.raises(StoreError, match=f"{part}: must be a folder, and is a link"):
-        store.create()
-    assert snapshot(outside) == before
-
-
 def test_reading_writes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.write(body())
     path_of(store, OTHER).write_text("damaged")
     before = snapshot(store.folder)
     reader = Store(store.folder)
-    with pytest.warns(UserWarning, match="1 damaged records left out"):
+    with pytest.warns(UserWarning, match="1 records left out, which are damaged"):
         assert len(load_records(store.folder)) == 1
     assert list(missing([CELL, OTHER], reader)) == [OTHER.key()]
     assert snapshot(store.folder) == before
@@ -207,11 +188,8 @@ def test_a_folder_that_vanishes_is_not_made_again(store: Store) -> None:
     path_of(store).write_text("damaged")
     assert store.read(KEY) is None
     shutil.rmtree(store.folder)
-    with pytest.raises(StoreError, match="must take a record of") as caught:
+    with pytest.raises(StoreError, match="must take a record of"):
         store.write(body())
-    assert "kept" not in str(caught.value)
-    with pytest.raises(StoreError, match="must let damaged files be moved"):
-        store.set_aside()
     assert list(store.records()) == []
     assert store.read(KEY) is None
     assert not store.folder.exists()
@@ -236,18 +214,6 @@ def test_two_runs_write_one_record(store: Store, at: int) -> None:
     store.write(body(2.0))
     assert value(store) == (2.0 if at <= 5 else 1.0)
     assert litter(store) == []
-
-
-def test_two_runs_set_aside_one_file_and_keep_every_one(store: Store) -> None:
-    for text in ("first", "second"):
-        path_of(store).write_text(text)
-        runs = [Store(store.folder), Store(store.folder)]
-        for run in runs:
-            assert run.read(KEY) is run.read(KEY) is None
-        for run in runs:
-            assert run.set_aside() == [path_of(store).name]
-    aside = [path.read_text() for path in store.quarantine.iterdir()]
-    assert sorted(aside) == ["first", "second"]
 
 
 # Listings, and files that are not records
@@ -286,68 +252,28 @@ def test_other_files_are_no_records(store: Store, name: str) -> None:
     reader = Store(store.folder)
     reader.create()
     assert len(list(reader.records())) == 1
-    assert reader.damaged == reader.set_aside() == []
+    assert reader.damaged == []
     assert (store.cells / name).exists()
-
-
-@pytest.mark.parametrize("behind", [0, 3 * DAY, -3 * DAY])
-def test_unfinished_files_are_swept_after_a_day_of_the_folders_own_clock(
-    store: Store, monkeypatch: pytest.MonkeyPatch, behind: int
-) -> None:
-    now = path_of(store, OTHER).stat().st_mtime
-    monkeypatch.setattr("time.time", lambda: now + 10 * DAY)
-    clock = now - behind
-    ages = {
-        f".{KEY}{TOKEN}": DAY + 60,
-        f".{KEY}.13.0123456789abcdef": DAY - 60,
-        f"..probe.1{TOKEN}": DAY + 60,
-        ".nfs000000000123456700000001": 9 * DAY,
-        ".gitignore": 9 * DAY,
-        ".folder.1.0123456789abcdef": 9 * DAY,
-    }
-    for name, age in ages.items():
-        path = store.cells / name
-        path.mkdir() if name.startswith(".folder") else path.write_text("")
-        os.utime(path, (clock - age, clock - age))
-
-    def file_server() -> None:
-        (probe,) = store.cells.glob(f".probe.{os.getpid()}.*")
-        os.utime(probe, (clock, clock))
-
-    Store(store.folder, Seam(5, file_server)).create()
-    assert set(litter(store)) == {
-        f".{KEY}.13.0123456789abcdef",
-        ".nfs000000000123456700000001",
-        ".gitignore",
-        ".folder.1.0123456789abcdef",
-    }
 
 
 # Damaged records
 
 
 def assert_computed_again(store: Store) -> None:
-    """Show that the file of `CELL` is moved aside as it is, and its cell missing."""
+    """Show that the file of `CELL` is named, and its cell computed again."""
     path = path_of(store)
-    was = path.lstat()
     reader = Store(store.folder)
     said: list[str] = []
     with within(5):
         assert len(load_records(store.folder, said.append)) == 1
-    assert said == [
-        f"1 damaged records left out: {path.name}; the same run computes them again"
-    ]
+    says = "1 records left out, which are damaged or of another version: "
+    assert said == [f"{says}{path.name}; the same run computes them again"]
     with within(5):
         assert list(missing([CELL, OTHER], reader)) == [KEY]
-        assert reader.set_aside() == [path.name]
-    (aside,) = store.quarantine.iterdir()
-    now = aside.lstat()
-    assert aside.name.startswith(path.name)
-    assert (now.st_ino, now.st_size) == (was.st_ino, was.st_size)
-    assert reader.set_aside() == []
-    assert list(missing([CELL, OTHER], reader)) == [KEY]
-    reader.write(body(4.0))
-    assert value(store) == 4.0
+    assert reader.damaged == [path.name]
+    if not path.is_dir():
+        reader.write(body(4.0))
+        assert value(store) == 4.0
 
 
 def test_any_cut_and_any_flipped_bit_of_a_record_is_noticed(store: Store) -> None:
@@ -429,73 +355,25 @@ def test_a_record_of_another_schema_is_named_and_computed_again(
     store: Store, schema: int
 ) -> None:
     path_of(store).write_bytes(sealed(with_schema(schema=schema)))
-    says = "1 records that another version of this package wrote left out: "
-    says += f"{KEY}.json; run again, or use that version"
-    with pytest.warns(UserWarning, match=says):
-        assert len(load_records(store.folder)) == 1
-    reader = Store(store.folder)
-    assert list(missing([CELL, OTHER], reader)) == [KEY]
-    assert (reader.damaged, reader.set_aside()) == ([], [f"{KEY}.json"])
-    assert len(list(store.quarantine.iterdir())) == 1
+    assert_computed_again(store)
 
 
 def test_a_record_of_version_0_1_0_is_named(store: Store) -> None:
     spec = {n: v for n, v in body()["spec"].items() if n != "numbers"}
     key = store.write(body(spec=spec))
-    says = f"1 records that another version of this package wrote left out: {key}.json"
-    with pytest.warns(UserWarning, match=says):
+    with pytest.warns(UserWarning, match=f"of another version: {key}.json"):
         assert len(load_records(store.folder)) == 1
 
 
 # Files that are not files
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_regular_files_are_read_and_nothing_outside_is_written(
-    store: Store, tmp_path: Path, kind: str
-) -> None:
-    store.write(body(1.0))
-    outside = tmp_path / "outside"
-    become(path_of(store), kind, outside)
-    before = snapshot(outside)
-    with within(5):
-        read = value(store)
-        store.create()
-    if kind == "hard link":
-        assert read == 1.0
-        store.write(body(2.0))
-        assert value(store) == 2.0
-    else:
-        assert read is None
-        if kind == "folder":
-            with pytest.raises(StoreError, match="must take a record"):
-                store.write(body())
-            assert litter(store) == []
-        assert_computed_again(store)
-    assert path_of(store).lstat().st_nlink == 1
-    assert snapshot(outside) == before
-
-
-@pytest.mark.parametrize("linked", [True, False])
-def test_only_checkpoints_of_this_run_are_forgotten(
-    store: Store, tmp_path: Path, linked: bool
-) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "mine").write_text("")
-    folder = store.checkpoints / KEY
-    store.checkpoints.mkdir()
-    if linked:
-        folder.symlink_to(outside)
-    else:
-        folder.mkdir()
-        (folder / "manifest.json").symlink_to(outside / "mine")
-        (folder / "more").symlink_to(outside)
-    before = snapshot(outside)
-    store.forget_checkpoints(KEY)
-    assert folder.exists() == linked
-    assert snapshot(outside) == before
-    store.forget_checkpoints(KEY)
+def test_a_folder_in_place_of_a_record_is_named(store: Store) -> None:
+    path_of(store).mkdir()
+    assert_computed_again(store)
+    with pytest.raises(StoreError, match="must take a record"):
+        store.write(body())
+    assert litter(store) == []
 
 
 # Keys
@@ -567,7 +445,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = Path(self.place.name) / "run"
         self.model: dict[str, int] = {}
         self.broken: set[str] = set()
-        self.aside = 0
         self.restart()
 
     def teardown(self) -> None:
@@ -629,23 +506,12 @@ class StoreMachine(RuleBasedStateMachine):
             del self.model[cell.key()]
             self.broken.add(cell.key())
 
-    @rule()
-    def set_aside(self) -> None:
-        list(self.store.records())
-        moved = self.store.set_aside()
-        assert set(moved) == {f"{key}.json" for key in self.broken}
-        self.aside += len(self.broken)
-        self.broken.clear()
-
     @invariant()
     def holds_what_the_dict_holds(self) -> None:
         reader = Store(self.folder)
         found = {r["key"]: r["rows"][0]["value"] for r in reader.records()}
         assert found == self.model
         assert {name.removesuffix(".json") for name in reader.damaged} == self.broken
-        quarantine = reader.quarantine
-        held = len(list(quarantine.iterdir())) if quarantine.is_dir() else 0
-        assert held == self.aside
 
 
 TestStoreMachine = StoreMachine.TestCase

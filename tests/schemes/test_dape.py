@@ -20,8 +20,8 @@ from torch import Tensor
 from posenc_compare.attention import Mask, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Call, Facts, Geometry, Scheme, Variant, create
-from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.dape import ROWS, Dape
+from posenc_compare.schemes.scheme import PairBias
 
 BATCH, HEADS, WIDTH, LENGTH = 2, 3, 6, 7
 SHAPE = (BATCH, HEADS, LENGTH, WIDTH)

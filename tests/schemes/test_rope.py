@@ -69,7 +69,7 @@ class TestRope(RotaryTests):
             for fraction in (0.0, -0.5, 1.5, 0.1)
         ),
         *(
-            ({"base": base}, f"^base must be greater than 0, got {base}")
+            ({"base": base}, f"base must be greater than 0, got {base}")
             for base in (0.0, -10_000.0)
         ),
         ({"layout": "pairs"}, "layout must be adjacent or half, got 'pairs'"),

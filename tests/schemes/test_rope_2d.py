@@ -55,7 +55,7 @@ class TestRope2d(RotaryTests):
     ]
     errors = [
         (Case(head_dim=6), "head_dim must be a multiple of 4, got 6"),
-        ({"kind": "mixed", "base": -1.0}, r"^base must be greater than 0, got -1\.0"),
+        ({"kind": "mixed", "base": -1.0}, r"base must be greater than 0, got -1\.0"),
     ]
 
     def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:

@@ -30,7 +30,7 @@ class TestRopeResonance(RotaryTests):
         )
     ]
     changes = [{"base": 9_000.0}, {"layout": "half"}]
-    errors = [({"base": 0.0}, r"^base must be greater than 0, got 0\.0")]
+    errors = [({"base": 0.0}, r"base must be greater than 0, got 0\.0")]
 
     def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
         """Hands that have gone the rest of the distance, of a whole wavelength."""

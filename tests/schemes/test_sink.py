@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, attention, attention_logits
 from posenc_compare.schemes import create
-from posenc_compare.schemes.call import Geometry
+from posenc_compare.schemes.scheme import Geometry
 from posenc_compare.schemes.sink import Sink
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.variants import labelled

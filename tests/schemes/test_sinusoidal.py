@@ -45,7 +45,7 @@ class TestSinusoidal(EmbedTests):
     wrong_width = 7, "the width must be even, got 7"
     changes = [{"base": 1000.0}, {"layout": "concatenated"}, {"layout": "t2t"}]
     errors = [
-        ({"base": -1.0}, r"^base must be greater than 0, got -1\.0"),
+        ({"base": -1.0}, r"base must be greater than 0, got -1\.0"),
         (
             {"layout": "half"},
             "layout must be interleaved or concatenated or t2t, got 'half'",

@@ -1,4 +1,4 @@
-"""What tests inject: file systems that fail, files of wrong kinds, and a watch."""
+"""What tests inject: file systems that fail, and a watch."""
 
 import contextlib
 import hashlib
@@ -16,7 +16,6 @@ from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import Variant
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
-KINDS = ("link", "dangling link", "hard link", "folder")
 WATCHED = ("open", "write", "fsync", "close", "replace", "unlink")
 
 
@@ -124,23 +123,6 @@ def sealed(text: bytes) -> bytes:
     """Return the file of a body given as text, with the checksum of that text."""
     digest = hashlib.sha256(text).hexdigest().encode()
     return b'{"body":' + text + b',"sha256":"' + digest + b'"}\n'
-
-
-def become(path: Path, kind: str, outside: Path) -> None:
-    """Replace a file by something of another kind, with its content outside."""
-    outside.mkdir(exist_ok=True)
-    target = outside / "target"
-    path.rename(target)
-    match kind:
-        case "link":
-            path.symlink_to(target)
-        case "dangling link":
-            path.symlink_to(outside / "missing")
-        case "hard link":
-            path.hardlink_to(target)
-        case "folder":
-            path.mkdir()
-            (path / "file").write_text("")
 
 
 def snapshot(folder: Path) -> dict[str, Any]:

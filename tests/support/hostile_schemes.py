@@ -264,18 +264,6 @@ class Hog(Scheme):
         return x
 
 
-def forged() -> bytes:
-    """Return an answer for another cell."""
-    frame = sys._getframe()
-    while frame.f_back and "request" not in frame.f_locals:
-        frame = frame.f_back
-    request = frame.f_locals["request"]
-    spec = {**request["spec"], "scheme": {"name": "nope", "options": {}}}
-    body = {"spec": spec, "label": "nope", "family": "none", "source": ""}
-    body |= {"status": "ok", "rows": [], "provenance": {}}
-    return json.dumps({"record": body}).encode()
-
-
 @register("haunts", family="absolute")
 class Haunts(Scheme):
     """Leave a process that writes on every pipe later, or be there meanwhile."""
@@ -302,25 +290,6 @@ class Haunts(Scheme):
         return x
 
 
-@register("precise", family="absolute")
-class Precise(Scheme):
-    """Turn one of torch's switches for the precision of float32."""
-
-    def __init__(self, geometry: Geometry, *, of: str = "", to: str = "tf32") -> None:
-        super().__init__(geometry)
-        self.backend: Any = torch.backends
-        for part in filter(None, of.split(".")):
-            self.backend = getattr(self.backend, part)
-        self.value = to
-
-    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        to, self.value = self.value, ""
-        if to:
-            log(precision=self.backend.fp32_precision)
-            self.backend.fp32_precision = to
-        return x
-
-
 @register("speaks", family="absolute")
 class Speaks(Scheme):
     """Write where it should not, or leave something behind."""
@@ -342,18 +311,4 @@ class Speaks(Scheme):
                 time.sleep(600)
                 os._exit(0)
             log(child=child)
-        elif how:
-            line = {
-                "garbage": b"\xff\x00{]\n" * 1000,
-                "endless": b"[" * 1_000_000,
-                "half": b'{"record": ',
-                "forge": forged(),
-            }[how]
-            for descriptor in range(1, 64):
-                try:
-                    view = line
-                    while view:
-                        view = view[os.write(descriptor, view) :]
-                except OSError:
-                    continue
         return x

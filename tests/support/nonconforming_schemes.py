@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from posenc_compare.schemes import Call, Facts, Geometry, Scheme, register
 from posenc_compare.schemes.alibi import Alibi
-from posenc_compare.schemes.call import PairBias
 from posenc_compare.schemes.fox import Fox
 from posenc_compare.schemes.rope import Rope
+from posenc_compare.schemes.scheme import PairBias
 from posenc_compare.schemes.wrapper import Wrapper
 
 
@@ -276,6 +276,43 @@ class Rate(Scheme):
 
     def offset_bias(self, offsets: Tensor) -> Tensor:
         return -(self.rate[:, None] * offsets.abs().double()).log1p()
+
+
+@register("faulty_blind", family="bias", source="nobody 2026")
+class Blind(Scheme):
+    """Add the same to all logits."""
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        return torch.zeros(self.geometry.heads, len(offsets)).double()
+
+
+@register("faulty_noisy", family="absolute", source="nobody 2026")
+class Noisy(Scheme):
+    """Add noise from the global generator."""
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + torch.randn_like(x)
+
+
+@register("faulty_rounds", family="absolute", source="nobody 2026")
+class Rounds(Scheme):
+    """Compute with positions in the dtype of the tokens."""
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + positions.to(x.dtype).sin()[..., None]
+
+
+@register("faulty_buffers", family="absolute", source="nobody 2026")
+class Buffers(Scheme):
+    """Keep a table that is no parameter."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__(geometry)
+        self.register_buffer("table", torch.randn(geometry.model_dim))
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        turn = positions.double().sin()[..., None]
+        return x + (turn * self.get_buffer("table").double()).to(x.dtype)
 
 
 @register("faulty_gradient", family="rotary", source="nobody 2026")

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Call, Geometry, Scheme
 
 
 class TurnedBlocks(Scheme, ABC):

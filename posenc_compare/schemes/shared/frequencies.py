@@ -21,7 +21,7 @@ def inverse_frequencies(pairs: int, base: float, device: torch.device) -> Tensor
         ConfigError: if the base is not positive.
     """
     if not base > 0:
-        raise ConfigError(f"base must be greater than 0, got {base}")
+        raise ConfigError(f"base must be greater than 0, got {base}", field="base")
     exponents = torch.arange(pairs, dtype=torch.float64, device=device) / pairs
     return base**-exponents
 

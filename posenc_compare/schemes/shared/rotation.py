@@ -13,8 +13,7 @@ from einops import rearrange
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.call import Call, Geometry
-from posenc_compare.schemes.scheme import Scheme
+from posenc_compare.schemes.scheme import Call, Geometry, Scheme
 from posenc_compare.schemes.wrapper import Wrapper
 
 Layout = Literal["adjacent", "half"]

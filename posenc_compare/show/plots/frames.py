@@ -2,19 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.style import Look, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
 Array = NDArray[np.float64]
-Frame = Any  # a pandas table; type checkers lose its methods after one step
+
 COLUMNS = ["scheme", "quantity", "case", "x", "seed", "value", "unit"]
 EQUAL = 2e-5  # of the largest value: rounding
 NAMES = 36  # characters of the names of schemes that are drawn as one

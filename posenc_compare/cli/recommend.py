@@ -1,0 +1,92 @@
+"""The command that prints which scheme to take in one of six cases."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc_compare.cli.console import show, show_parts
+from posenc_compare.errors import ConfigError
+from posenc_compare.validate import hint
+
+CASES = {
+    "language": "A new language model",
+    "extend": "Extending a model",
+    "domain": "A small model of one domain",
+    "grid": "Images and grids",
+    "algorithms": "Algorithms and recall",
+    "streaming": "Streaming",
+}
+"""Heading on the page of each case, by its name on the command line."""
+LARGE = "What transfers to a model of a billion parameters"
+
+
+def recommend(
+    case: Annotated[
+        str,
+        typer.Argument(help=f"{', '.join(CASES)}; without one, all first choices."),
+    ] = "",
+) -> None:
+    """Print which scheme to take, what that rests on and what is not known.
+
+    The text is that of docs/which-one.md. Below it stand the figures of the schemes
+    that it names, from the reference records of the miniature.
+    """
+    sections = sections_of(page())
+    if not case:
+        choices = [
+            [name, heading, first_choice(sections[heading])]
+            for name, heading in CASES.items()
+        ]
+        show("First choices", ["case", "for", "take"], choices)
+        print_markdown(sections[LARGE])
+        return
+    if case not in CASES:
+        raise ConfigError(
+            f"case must be one of {', '.join(CASES)}, got {case[:40]!r}"
+            f"{hint(case, CASES)}"
+        )
+    from posenc_compare.cli.rank import reference_of
+    from posenc_compare.records.load import load_records
+    from posenc_compare.show.scorecard import scorecard
+
+    text = sections[CASES[case]]
+    print_markdown(text)
+    known = load_records(reference_of("quick"), lambda line: None, arrays=False)
+    words = set(re.findall(r"`(\w+)`", text)) & {record.label for record in known}
+    if words:  # `nope` stands beside them: times are relative to it
+        named = [record for record in known if record.label in words | {"nope"}]
+        show_parts(filter(None, [scorecard(named)]), "table")
+
+
+def print_markdown(text: str) -> None:
+    """Print a part of the page, with the addresses of its links."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    links = "\n".join(re.findall(r"^\[.+?\]: .+$", page(), re.MULTILINE))
+    console = Console(highlight=False)
+    console.print(Markdown(f"{text}\n\n{links}", hyperlinks=False))
+    console.print()
+
+
+def page() -> str:
+    """Return the text of docs/which-one.md, which a wheel holds beside its records."""
+    package = Path(str(files("posenc_compare")))
+    inside = package / "reference" / "which-one.md"
+    beside = package.parent / "docs" / "which-one.md"
+    return (inside if inside.is_file() else beside).read_text("utf-8")
+
+
+def sections_of(text: str) -> dict[str, str]:
+    """Return the text under each heading of the page."""
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
+
+
+def first_choice(section: str) -> str:
+    """Return the first choice of a case: the bold sentences that open its section."""
+    found = re.match(r"\*\*(.+?)\*\*", section, re.DOTALL)
+    return re.sub(r"\s+", " ", found[1]).replace("`", "") if found else ""

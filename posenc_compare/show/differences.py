@@ -1,0 +1,289 @@
+"""Differences of trained schemes from one of them, seed by seed.
+
+The one is a baseline, or a scheme whose place among all others is asked for.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.quantities import Better, Curve, Headline, Quantity
+from posenc_compare.records.record import Record
+from posenc_compare.show.columns import Chosen, Column
+from posenc_compare.show.format import Cell, Table
+from posenc_compare.show.frame import (
+    Floats,
+    Mean,
+    by_scheme,
+    cell_of,
+    means_of,
+    of_headline,
+    of_quantity,
+    rows_of,
+    values_of,
+    views_of,
+)
+from posenc_compare.show.ranking import by_family_of
+from posenc_compare.show.setting import setting_line, texts_of
+from posenc_compare.show.tables import by_x
+from posenc_compare.show.tasks import by_task, prefix
+from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p_of
+from posenc_compare.validate import hint
+
+NEAR = 5  # schemes on either side of a place that are shown
+SCORE = ("extrapolation", "bits_per_byte")  # that places go by
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Scores of another scheme less those of one, over their common seeds.
+
+    Attributes:
+        values: one for each common seed.
+        p: of a difference, adjusted for all other schemes; NaN for too few seeds.
+    """
+
+    values: Floats
+    p: float
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over common seeds; NaN where there are none."""
+        return float(self.values.mean()) if len(self.values) else math.nan
+
+    def cell(self, better: Better = "neither") -> Cell:
+        """Return it for a table, with the seeds that are better, and with p."""
+        if not len(self.values):
+            return Cell()
+        width, more = half_width(self.values), ""
+        if better != "neither":
+            sign = 1 if better == "higher" else -1
+            more = f", {int((sign * self.values > 0).sum())}/{len(self.values)}"
+        if not math.isnan(self.p):
+            more += f", p {self.p:.3f}{' *' if self.p <= ALPHA else ''}"
+        return Cell(
+            self.mean,
+            None if math.isnan(width) else width,
+            len(self.values),
+            more=more,
+        )
+
+
+def differences(one: Mean, others: Sequence[Mean]) -> list[Difference]:
+    """Return the differences of other schemes from one, tested as one family.
+
+    The p values are those of a step-down max-T test of all of them.
+    """
+    if not others:
+        return []
+    values = values_of([one, *others])
+    rows: Floats = values[1:] - values[0]
+    return [
+        Difference(row[np.isfinite(row)], float(p))
+        for row, p in zip(rows, adjusted_p_of(rows), strict=True)
+    ]
+
+
+def baseline_tables(
+    records: Iterable[Record], baseline: str, columns: str = ""
+) -> list[Table]:
+    """Return a table for every outcome of trained networks.
+
+    A cell is the mean difference from the baseline with its 95 % interval, in how many
+    of the common seeds the scheme is better, and the p value of a difference, adjusted
+    for all schemes of the column.
+
+    Args:
+        records: of the comparison.
+        baseline: label of the scheme to compare with.
+        columns: comma-separated headings or globs of those to show, or titles of
+            quantities that have one column; all, if empty.
+
+    Raises:
+        ConfigError: if no training is of that scheme, or no table has such a column.
+    """
+    tasks, chosen = by_task(records), Chosen(columns)
+    labels = {record.label for some in tasks.values() for record in some}
+    if baseline not in labels:
+        there = ", ".join(sorted(labels)[:8])
+        there = f"; there are {there}" if there else "; no network was trained"
+        near = hint(baseline, labels) or there
+        raise ConfigError(f"no training is of baseline {baseline[:80]!r}{near}")
+    tables = []
+    for task, some in tasks.items():
+        other_text, setting = _other_text(some, baseline), setting_line(some)
+        for title, quantity, found in _outcomes(some):
+            shown = chosen.of(found)
+            heading = f"{prefix(task)}{title}"
+            table = _baseline_table(heading, quantity, shown, baseline, other_text)
+            if table:
+                tables.append(replace(table, about=f"{table.note}. {setting}"))
+    chosen.check()
+    if not tables:
+        raise ConfigError(
+            f"differences from {baseline}: another trained scheme must be shown, "
+            f"and none is"
+        )
+    return tables
+
+
+def _outcomes(records: list[Record]) -> Iterator[tuple[str, Quantity, list[Column]]]:
+    """Yield title, quantity and columns of what has a better end, curves first."""
+    means, views = means_of(records), views_of(records).items()
+    for (measure, name), view in sorted(
+        views, key=lambda item: not isinstance(item[1], Curve)
+    ):
+        quantity = view.quantity
+        if quantity.better == "neither":
+            continue
+        if isinstance(view, Curve):
+            own = of_quantity(means, measure, name)
+            named = [(m.scheme, m) for m in rows_of(own[own["case"] == ""])]
+            columns = by_x(measure, named, quantity.better)
+            yield f"{quantity.heading} by {quantity.x}", quantity, columns
+        elif isinstance(view, Headline):
+            own = by_scheme(of_headline(means, measure, view))
+            column = Column(quantity.heading, measure, own)
+            yield quantity.heading, quantity, [column]
+
+
+def _other_text(records: list[Record], baseline: str) -> set[str]:
+    """Return the schemes that were not tested on the text of the baseline."""
+    texts: dict[str, set[tuple[str, str]]] = {}
+    for record in records:
+        texts.setdefault(record.label, set()).update(texts_of([record]))
+    return {label for label in texts if texts[label] != texts.get(baseline)}
+
+
+def _baseline_table(
+    title: str,
+    quantity: Quantity,
+    columns: list[Column],
+    baseline: str,
+    other_text: set[str],
+) -> Table | None:
+    """Return the differences of one quantity; of schemes of another text, a reason."""
+    families = {k: mean.family for c in columns for k, mean in c.means.items()}
+    labels = by_family_of(families, families.keys() - {baseline})
+    seeds = [c.means[baseline].n for c in columns if baseline in c.means]
+    if not labels or not seeds:
+        return None
+    cells = [
+        _baseline_cells(column, labels, baseline, quantity.better, other_text)
+        for column in columns
+    ]
+    lines = [f"{quantity.better} is better; * p ≤ {ALPHA:g}"]
+    common = {k: max(column[k].n for column in cells) for k in sorted(labels)}
+    if few := [label for label, count in common.items() if 0 < count < FEWEST]:
+        lines.append(f"no p, for {FEWEST} seeds are needed: {', '.join(few)}")
+    return Table(
+        f"{title}: difference from {baseline}",
+        ["scheme", *(column.name for column in columns)],
+        [[label, *(column[label] for column in cells)] for label in labels],
+        max(seeds),
+        tuple(lines),
+        note=f"with half width of its {LEVEL:.0%} interval; seeds that are better; p",
+    )
+
+
+def _baseline_cells(
+    column: Column,
+    labels: list[str],
+    baseline: str,
+    better: Better,
+    other_text: set[str],
+) -> dict[str, Cell]:
+    """Return every scheme's cell in a column."""
+    means = column.means
+    found = {k: Cell(note=means[k].note if k in means else "") for k in labels}
+    found |= {k: Cell(note="of another text") for k in other_text & found.keys()}
+    known = [k for k in labels if k in means and means[k].n and k not in other_text]
+    if baseline in means and means[baseline].n:
+        compared = differences(means[baseline], [means[k] for k in known])
+        for label, one in zip(known, compared, strict=True):
+            if len(one.values):
+                found[label] = one.cell(better)
+    return found
+
+
+def place_table(records: Iterable[Record], own: str) -> Table:
+    """Return the neighbours of a scheme by its score at the longest test.
+
+    Args:
+        records: trainings of all schemes on language.
+        own: label of the scheme.
+
+    Raises:
+        ConfigError: if there is no training of the scheme, or none of another.
+    """
+    curves: dict[str, dict[float, Mean]] = {}
+    means = of_quantity(means_of(records), *SCORE)
+    for mean in rows_of(means[means["case"] == ""]):
+        curves.setdefault(mean.scheme, {})[mean.x] = mean
+    if own not in curves or len(curves) < 2:
+        raise ConfigError(
+            f"rank: must have trainings of {own} and of another scheme, got those of "
+            f"{', '.join(curves) or 'none'}"
+        )
+    ends = min(curves[own]), max(curves[own])
+    compared = {x: _compared(curves, own, x) for x in ends}
+    ranked = sorted(curves, key=lambda name: _scores(curves[name], ends))
+    at = ranked.index(own)
+    rows: list[list[str | Cell]] = []
+    for place in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
+        name = ranked[place]
+        row: list[str | Cell] = [str(place + 1), name]
+        for x in ends:
+            mean, other = curves[name].get(x), compared[x].get(name)
+            row.append(replace(cell_of(mean), half_width=None) if mean else "")
+            row.append(other.cell() if other else "" if name == own else Cell())
+        rows.append(row)
+    lines = [_sentence(x, compared[x].values()) for x in ends]
+    lines += [
+        f"difference: the other less {own}, so that + means that {own} is better,",
+        "  with its 95 % interval over paired seeds, which is not adjusted",
+        f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
+        "The places go by means. Neighbours that do not differ have no ranking.",
+    ]
+    return Table(
+        f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}",
+        ["", "scheme", *(text for x in ends for text in (f"at {x:g}", "difference"))],
+        rows,
+        max(mean.n for mean in curves[own].values()),
+        tuple(lines),
+    )
+
+
+def _compared(
+    curves: Mapping[str, Mapping[float, Mean]], own: str, x: float
+) -> dict[str, Difference]:
+    """Return the difference of every other scheme that has a mean at a point."""
+    others = {k: c[x] for k, c in curves.items() if k != own and x in c}
+    found = differences(curves[own][x], [*others.values()])
+    return dict(zip(others, found, strict=True))
+
+
+def _scores(
+    curve: Mapping[float, Mean], ends: tuple[float, float]
+) -> list[tuple[bool, float]]:
+    """Return what schemes are sorted by; those without a score come last."""
+    means = [curve[x].mean if x in curve else math.nan for x in reversed(ends)]
+    return [(math.isnan(mean), 0.0 if math.isnan(mean) else mean) for mean in means]
+
+
+def _sentence(x: float, found: Iterable[Difference]) -> str:
+    """Return how many schemes a scheme is significantly ahead of, and behind."""
+    tested = [one for one in found if not math.isnan(one.p)]
+    if not tested:
+        return f"at {x:g}: no test, {FEWEST} common seeds are needed"
+    ahead = sum(one.p <= ALPHA and one.mean > 0 for one in tested)
+    behind = sum(one.p <= ALPHA and one.mean < 0 for one in tested)
+    rest = len(tested) - ahead - behind
+    return (
+        f"at {x:g}: significantly better than {ahead} of {len(tested)}, worse than "
+        f"{behind}; no difference shown for {rest}"
+    )

@@ -1,0 +1,251 @@
+"""Records as one frame with a row per number, and its means over seeds with intervals.
+
+A record of a curve may hold `document_bits`, the mean of every window at every x of the
+curve, and `window_documents`, the document that each window is from. A mean over seeds
+that read the same windows then has an interval over both.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from posenc_compare.records.load import DOCUMENTS
+from posenc_compare.records.quantities import Array, Curve, Headline, Row, View
+from posenc_compare.records.record import Record
+from posenc_compare.records.sanitize import SHORT, clean
+from posenc_compare.show.format import Cell
+from posenc_compare.stats.documents import crossed_half_width
+from posenc_compare.stats.intervals import LEVEL, half_width
+from posenc_compare.stats.rounding import rounded_away, settled
+
+SAME = 1e-4  # relative; records keep five digits of a window, and all of their mean
+Floats = NDArray[np.float64]
+Frame = Any  # a pandas table; type checkers lose its methods after one step
+Mean = Any  # a row of the frame of means, whose attributes are its columns
+Views = dict[tuple[str, str], View]
+"""By measure and quantity, in the order of display."""
+
+PLACE = ["scheme", "family", "measure", "task", "quantity", "case", "x"]
+LONG = [*PLACE, "seed", "value", "unit", "note", "status", "record"]
+SUMMARY = [*PLACE, "unit", "mean", "half_width", "n", "note", "records"]
+MEANS = [*SUMMARY, "source", "settings", "values", "documents"]
+
+
+def long_table(records: Iterable[Record]) -> pd.DataFrame:
+    """Return a row per number; a record without numbers gives one that says why.
+
+    The column `x` is where a curve's point lies, `record` the key of its file.
+    """
+    return _numbers(records)[LONG]
+
+
+def means_of(records: Iterable[Record]) -> Frame:
+    """Return the mean of every quantity of every scheme, sorted by their names.
+
+    A record without a result has one without values that says why.
+
+    Returns:
+        Beside the columns of `summary`: `source`, the paper of the scheme; `settings`
+        that distinguish the label from others; `values` by seed; `documents` that the
+        interval covers besides seeds. In `records` are keys. A half width is NaN for
+        one seed or none.
+    """
+    frame = _numbers(records).sort_values("seed", kind="stable")  # for the last digit
+    groups = frame.groupby([*PLACE, "unit"], dropna=False).ngroup()
+    behind: dict[int, list[Any]] = defaultdict(list)
+    for group, row in zip(groups, frame.itertuples(index=False), strict=True):
+        behind[group].append(row)
+    means = pd.DataFrame([_mean(behind[i]) for i in sorted(behind)], columns=MEANS)
+    return means.astype(dict.fromkeys(("x", "mean", "half_width"), "float64"))
+
+
+def summary(records: Iterable[Record]) -> pd.DataFrame:
+    """Return mean, half width of the 95 % interval and count over seeds.
+
+    `records` lists the keys of the records behind a row, `note` what they say.
+    """
+    means = means_of(records)
+    keys = means["records"].map(lambda found: " ".join(sorted(found)))
+    return means.assign(records=keys)[SUMMARY]
+
+
+def views_of(records: Iterable[Record]) -> Views:
+    """Return the views of all quantities by measure and name, in their order."""
+    found = {
+        (record.measure, name): view
+        for record in records
+        for name, view in record.views.items()
+    }
+    return {place: found[place] for place in sorted(found)}
+
+
+def of_quantity(means: Frame, measure: str, name: str) -> Frame:
+    """Return the means of one quantity of a measure.
+
+    Without a name these are the reasons why a whole measure failed.
+    """
+    return means[(means["measure"] == measure) & (means["quantity"] == name)]
+
+
+def of_headline(means: Frame, measure: str, view: Headline) -> Frame:
+    """Return the means that a headline shows: those of its case, at its point."""
+    own = of_quantity(means, measure, view.quantity.name)
+    own = own[own["case"] == clean(view.case, SHORT)]  # as rows have it
+    return own[own["x"].isna() if view.x is None else own["x"] == view.x]
+
+
+def rows_of(means: Frame) -> list[Mean]:
+    """Return means one by one."""
+    return [*means.itertuples(index=False)]
+
+
+def by_scheme(means: Frame) -> dict[str, Mean]:
+    """Return means by scheme."""
+    return {mean.scheme: mean for mean in rows_of(means)}
+
+
+def over_seeds(means: Frame) -> Frame:
+    """Return means with the interval over seeds alone, whatever else is known."""
+    found = [half_width([*values.values()]) for values in means["values"]]
+    return means.assign(half_width=found, documents=0)
+
+
+def with_values(mean: Mean, values: dict[int, float], **changes: Any) -> Mean:
+    """Return the mean of other values, with their interval over seeds."""
+    return mean._replace(**_of_values(values), documents=0, **changes)
+
+
+def values_of(means: Iterable[Mean]) -> Floats:
+    """Return the values of means, `(mean, seed)`; NaN where one lacks a seed."""
+    found = [mean.values for mean in means]
+    seeds = sorted({seed for values in found for seed in values})
+    return np.array([[values.get(s, np.nan) for s in seeds] for values in found])
+
+
+def cell_of(mean: Mean, *, best: bool = False) -> Cell:
+    """Return a mean for a table; a spread that is rounding is none."""
+    if not mean.values:
+        return Cell(note=mean.note)
+    values = [*mean.values.values()]
+    return Cell(
+        mean.mean,
+        None if settled(values) else mean.half_width,  # as one value alone is
+        len(values),
+        mean.note,
+        rounding=any(values) and not rounded_away(values).any(),
+        best=best,
+    )
+
+
+def spread_note(seeds: int, documents: int = 0) -> str:
+    """Describe the means and half widths of a table over so many seeds."""
+    if seeds == 1:
+        return "1 seed"
+    texts = f" and {documents} documents" if documents else ""
+    return f"mean ± half width of the {LEVEL:.0%} interval over {seeds} seeds{texts}"
+
+
+def _numbers(records: Iterable[Record]) -> Frame:
+    """Return the long table with `source`, `settings` and `windows` of documents."""
+    rows = [row for record in records for row in _rows(record)]
+    frame = pd.DataFrame(rows, columns=[*LONG, "source", "settings", "windows"])
+    return frame.astype({"x": "float64", "value": "float64"})
+
+
+def _rows(record: Record) -> Iterator[dict[str, object]]:
+    """Yield the numbers of a record, or a row that says why it has none."""
+    shared = {
+        "scheme": record.label,
+        "family": record.family,
+        "measure": record.measure,
+        "task": record.task,
+        "seed": record.spec.seed,
+        "status": record.status,
+        "record": record.key,
+        "source": record.source,
+        "settings": record.settings,
+    }
+    if record.status != "ok":
+        note = f"{record.status}: {record.error}"
+        yield {**shared, "quantity": "", "case": "", "unit": "", "note": note}
+        return
+    for row in record.rows:
+        unit = record.quantities[row.quantity].unit
+        yield {**vars(row), **shared, "unit": unit, "windows": _windows(record, row)}
+
+
+def _mean(rows: list[Any]) -> dict[str, object]:
+    """Return the mean of a number of one scheme, given by seed."""
+    known = [row for row in rows if not math.isnan(row.value)]
+    found = _of_values({row.seed: row.value for row in known})
+    if documents := _documents([row.windows for row in known]):
+        scores = np.array([row.windows[0] for row in known])
+        found["half_width"] = crossed_half_width(scores, known[0].windows[1])
+    return {
+        **{name: getattr(rows[0], name) for name in (*PLACE, "unit")},
+        **found,
+        "documents": documents,
+        "note": "; ".join(dict.fromkeys(row.note for row in rows if row.note)),
+        "records": tuple(row.record for row in rows),
+        "source": rows[0].source,
+        "settings": rows[0].settings,
+    }
+
+
+def _of_values(values: dict[int, float]) -> dict[str, Any]:
+    """Return values with their number, their mean and its half width."""
+    numbers = [*values.values()]
+    return {
+        "values": values,
+        "n": len(values),
+        "mean": float(np.mean(numbers)) if numbers else math.nan,
+        "half_width": half_width(numbers),
+    }
+
+
+def _documents(windows: list[tuple[Floats, Floats] | None]) -> int:
+    """Return how many documents all seeds read.
+
+    It is 0 if they did not read the same ones, or only one, whose choice nothing tells
+    of.
+    """
+    owners = [found[1] for found in windows if isinstance(found, tuple)]
+    if not owners or len(owners) < len(windows):
+        return 0
+    count = len(np.unique(owners[0]))
+    same = all(np.array_equal(owners[0], other) for other in owners)
+    return count if same and count > 1 else 0
+
+
+def _windows(record: Record, row: Row) -> tuple[Floats, Floats] | None:
+    """Return the scores of the windows behind a point, and their documents.
+
+    Of several curves of a record, windows belong to the one whose numbers are their
+    means.
+    """
+    scores, owners = map(record.arrays.get, DOCUMENTS)
+    view = record.views.get(row.quantity)
+    if row.case or not isinstance(view, Curve) or not isinstance(scores, list):
+        return None
+    own = [r for r in record.rows if r.quantity == row.quantity and not r.case]
+    points = sorted({r.x for r in own if r.x is not None})
+    documents = _flat(owners)
+    if row.x is None or not len(documents) or points.index(row.x) >= len(scores):
+        return None
+    bits = _flat(scores[points.index(row.x)])
+    if len(bits) != len(documents):
+        return None
+    near = math.isclose(bits.mean(), row.value or 0.0, rel_tol=SAME)
+    return (bits, documents) if near else None
+
+
+def _flat(array: Array) -> Floats:
+    """Return a flat array of finite numbers; an empty one for anything else."""
+    values = array if isinstance(array, list) else []
+    fit = all(isinstance(v, int | float) and math.isfinite(v) for v in values)
+    return np.array(values if fit else [], np.float64)

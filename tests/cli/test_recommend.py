@@ -1,0 +1,46 @@
+"""The command that prints the page on which scheme to take."""
+
+import pytest
+
+from posenc_compare.cli.recommend import CASES, LARGE, first_choice, page, sections_of
+
+
+def test_every_section_of_the_page_is_a_case() -> None:
+    sections = sections_of(page())
+    assert [*sections] == [*CASES.values(), LARGE]
+    for heading in CASES.values():
+        assert first_choice(sections[heading]).endswith(".")
+        for note in ("*Elsewhere.*", "*Here.*", "*Not known.*"):
+            assert sections[heading].count(note) == 1
+
+
+def test_without_a_case_all_first_choices_are_printed(posenc) -> None:
+    text = posenc("recommend").stdout
+    starts = [line.split()[:1] for line in text.splitlines()]
+    assert all([case] in starts for case in CASES)
+    assert "compute them for your own size" in " ".join(text.split())
+
+
+def test_a_case_has_its_notes_sources_and_figures(posenc) -> None:
+    text = " ".join(posenc("recommend", "domain").stdout.split())
+    assert text.startswith("Take alibi or t5_bias if inputs may be longer")
+    assert "https://arxiv.org/abs/2108.12409" in text
+    assert "Not known. A flat curve does not show" in text
+    rows = text.partition("Scorecard")[2]
+    for scheme in ("alibi", "t5_bias", "nope"):
+        assert f" {scheme} " in rows
+    assert " fire " not in rows
+
+
+def test_schemes_without_records_have_no_figures(posenc) -> None:
+    assert "Scorecard" not in posenc("recommend", "extend").stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("extnd", "did you mean extend?"), ("a" * 90, "got 'aaa")]
+)
+def test_another_case_is_refused(posenc, given: str, said: str) -> None:
+    done = posenc("recommend", given)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "must be one of language" in done.stderr
