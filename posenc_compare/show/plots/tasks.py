@@ -37,7 +37,8 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     scores, floors = (
         rows[rows["quantity"] == name] for name in ("accuracy", "floor_accuracy")
     )
-    lines = Lines(scores, styles, columns=3, width=1.7, height=1.3)
+    height = 1.3 if len(tasks) > 2 else 2.0  # inches
+    lines = Lines(scores, styles, columns=3, width=1.7, height=height)
     lines.length_axis()
     lines.axes[0].set_ylim(-0.03, 1.03)
     floor: Frame = floors.groupby(["panel", "x"])["value"].mean()
