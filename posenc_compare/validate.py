@@ -71,11 +71,7 @@ def check_whole(
     name: str, value: object, low: int, high: int, example: int | None = None
 ) -> None:
     """Raise `ConfigError` unless `value` is a whole number from `low` to `high`."""
-    if (
-        not isinstance(value, int)
-        or isinstance(value, bool)
-        or not low <= value <= high
-    ):
+    if type(value) is not int or not low <= value <= high:
         raise ConfigError(
             f"{name} must be a whole number from {low} to {high}, got {_short(value)}"
             f"{_advice(example)}",

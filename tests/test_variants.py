@@ -3,7 +3,7 @@
 from typing import Any, Literal, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_compare.check import built_in
@@ -269,6 +269,7 @@ def test_a_list_of_labels_keeps_its_order_and_drops_repeats(
 
 
 @given(st.text(max_size=30))
+@settings(deadline=None)  # the first call imports all schemes
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     refused = ""
     variants: list[Variant] = []

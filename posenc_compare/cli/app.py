@@ -35,7 +35,7 @@ from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
 from posenc_compare.errors import PosencError, StoreError
 from posenc_compare.settings.table import TABLE
-from posenc_compare.validate import hint, near
+from posenc_compare.validate import near
 
 
 class Commands(TyperGroup):
@@ -98,15 +98,16 @@ def _usage(error: Any) -> str:
     """Return what typer says of a wrong command line; the nearest option first."""
     if not hasattr(error, "possibilities"):
         return error.format_message().replace("Value error, ", "")
-    names = [name for p in error.ctx.command.params for name in p.opts]
-    setting = error.option_name.removeprefix("--").replace("-", "_")
-    setting = setting.removeprefix("not_")
-    if "--set" in names and setting in TABLE:
-        return f"{error.option_name} is a setting: --set {setting}=VALUE"
-    found = near(setting, TABLE) if "--set" in names else []
-    meant = hint(error.option_name, names)
-    meant = f"; did you mean --set {found[0]}=VALUE?" if found and not meant else meant
-    return f"{error.message}{meant}"
+    word = error.option_name.removeprefix("--")
+    options = [name for p in error.ctx.command.params for name in p.opts]
+    known = {option.removeprefix("--"): option for option in options}
+    setting = word.replace("-", "_").removeprefix("not_")
+    if "set" in known:
+        if setting in TABLE:
+            return f"{error.option_name} is a setting: --set {setting}=VALUE"
+        known = {name: f"--set {name}=VALUE" for name in TABLE} | known
+    meant = [f"; did you mean {known[name]}?" for name in near(word, known)[:1]]
+    return "".join([error.message, *meant])
 
 
 def _version(wanted: bool) -> None:

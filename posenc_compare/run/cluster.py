@@ -23,6 +23,7 @@ from posenc_compare.settings.table import Work
 
 ADDRESS = re.compile(r"(auto|(ray://)?[^\s:/]+:[0-9]{1,5}|\[[0-9a-f:]+\]:[0-9]{1,5})?")
 ANSWER = 10.0  # seconds that a cluster may take to answer
+UNPLACED = "unplaced"  # of a cell whose node was gone before it began
 LISTEN = 0.2  # seconds that an actor waits for news of its worker
 
 
@@ -90,10 +91,14 @@ class ClusterWorker:
 
     Args:
         host: the handle of its actor.
+
+    Attributes:
+        placed: whether its actor has answered from a node.
     """
 
     def __init__(self, host: Any) -> None:
         self.host = host
+        self.placed = False
 
     def send(self, request: Body) -> None:
         """Send one request; that the node is gone shows elsewhere."""
@@ -164,7 +169,7 @@ class Cluster:
         ready, _ = self._ray.wait(asked, timeout=seconds) if asked else ([], [])
         for answer in ready:
             worker = self._asked.pop(answer)
-            heard = self._heard(answer)
+            heard = self._heard(answer, worker)
             if not any(isinstance(m, End) and m.last for m in heard):
                 self._listen(worker)
             for message in heard:
@@ -184,17 +189,20 @@ class Cluster:
     def _listen(self, worker: ClusterWorker) -> None:
         self._asked[worker.host.hear.remote()] = worker
 
-    def _heard(self, answer: Any) -> list[int | End]:
+    def _heard(self, answer: Any, worker: ClusterWorker) -> list[int | End]:
         """Return what an actor answers, or that it will not any more."""
         errors = self._ray.exceptions
         try:
-            return self._ray.get(answer)
+            heard = self._ray.get(answer)
         except errors.OutOfMemoryError as error:
             return [End(f"oom: {one_line(str(error))[:200]}")]
         except errors.RayTaskError as error:  # its node cannot start a worker
             return [End(f"exit: {one_line(str(error.cause))[:200]}")]
         except errors.RayError as error:
-            return [End(f"killed: its place on a node is gone, {type(error).__name__}")]
+            kind = "killed" if worker.placed else UNPLACED
+            return [End(f"{kind}: its place on a node is gone, {type(error).__name__}")]
+        worker.placed = True
+        return heard
 
 
 def _knock(address: str) -> None:

@@ -19,14 +19,15 @@ from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
-from posenc_compare.run.cluster import Cluster
+from posenc_compare.run.cluster import UNPLACED, Cluster
 from posenc_compare.run.plan import missing
 from posenc_compare.run.workers import End, Pool
 from posenc_compare.settings.canonical import Body, parse_strictly
 from posenc_compare.settings.table import Work
 
 # Of one cell, by its loss.
-STARTS = {"killed": 3, "exit": 3, "oom": 2, "timeout": 1}
+STARTS = {"killed": 3, UNPLACED: 3, "exit": 3, "oom": 2, "timeout": 1}
+MOST_UNPLACED = 10  # starts of one cell on nodes that were gone
 LOOK = 1.0  # seconds between two looks at the folder
 GRACE = 12.0  # seconds to save what is under way, once asked to stop
 PLANNED = ("spec", "label", "family", "source")  # of a record, before it is computed
@@ -41,6 +42,7 @@ class Job:
     cell: Cell
     blank: Record  # as planned, with nothing in it yet
     starts: int = 0
+    unplaced: int = 0  # starts on a node that was gone
     done: int = 0  # units of its work
 
     @property
@@ -309,6 +311,9 @@ class Scheduler:
     def _lose(self, job: Job, record: Record) -> None:
         """Begin a cell again in a fresh process, or publish that it is lost."""
         fault = record.error.partition(":")[0]
+        if fault == UNPLACED and job.unplaced < MOST_UNPLACED:
+            job.unplaced += 1
+            job.starts -= 1  # no worker has seen it
         if job.starts < STARTS.get(fault, 1):
             self.waiting.appendleft(job)
         else:

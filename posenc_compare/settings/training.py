@@ -40,7 +40,14 @@ class Training(Network):
             TASKS.entry(self.task)
         check_whole("seed", self.seed, 0, SEEDS)
         check_choice("longest", self.longest, tuple(1 << i for i in range(11)))
-        check_whole("test_bytes", self.test_bytes, self.length * self.longest, 1 << 40)
+        check_whole("test_bytes", self.test_bytes, 1, 1 << 40)
+        if self.test_bytes < self.length * self.longest:
+            raise ConfigError(
+                f"test_bytes must hold a text of length * longest, {self.length} * "
+                f"{self.longest}, got {self.test_bytes}; --set "
+                f"test_bytes={self.length * self.longest} would work",
+                field="test_bytes",
+            )
         if self.drop and not self.dropped_steps:
             raise ConfigError(
                 f"drop must be 0 or a step of {self.steps} at least, got {self.drop}",

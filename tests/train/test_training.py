@@ -570,7 +570,7 @@ def test_presets_are_as_large_as_promised() -> None:
         ("corpus", 5, "corpus must be text"),
         ("heads", 3, "width must be a multiple of heads"),
         ("dtype", "int8", "dtype must be float32 or bfloat16"),
-        ("test_bytes", 5, "test_bytes must be a whole number from 1024"),
+        ("test_bytes", 5, r"of length \* longest, 64 \* 16, got 5"),
     ],
 )
 def test_bad_settings_are_refused(field: str, value: object, message: str) -> None:
