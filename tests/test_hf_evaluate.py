@@ -190,7 +190,7 @@ def test_a_plot_shows_factors_of_each_length_and_of_the_longest(
     figure = PLOTS.get("checkpoint")(longer)
     assert isinstance(figure, Figure)
     each, longest = figure.axes
-    assert each.get_title(loc="right") == "factor of each length"
+    assert each.get_title(loc="left") == "factor of each length"
     lines = {str(line.get_label()): line for line in each.lines}
     held = {str(line.get_label()): line for line in longest.lines}
     points = [len(np.asarray(line.get_xdata())) for line in each.lines[:2]]

@@ -1,9 +1,9 @@
 """Plots from small records made by hand."""
 
-import math
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,9 @@ from posenc_compare.show.plots.extrapolation import binned
 from posenc_compare.show.plots.frames import equal_groups, joined
 from posenc_compare.show.plots.maps import below_largest
 from posenc_compare.show.plots.paper import OWN, on_paper, paper_of
+from posenc_compare.show.plots.place import Change, draw_place
 from posenc_compare.show.plots.plot import in_order
-from posenc_compare.show.plots.style import LABEL, looks, safe
+from posenc_compare.show.plots.style import FAINT, LABEL, looks, safe
 
 # These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
 OTHERS = {"prediction", "sensitivity"}
@@ -198,7 +199,7 @@ def drawn(name: str, records: list[Record]) -> Figure:
 def test_draws_what_is_there_and_nothing_else(name: str) -> None:
     figure = drawn(name, full("rope") + full("alibi", lift=0.1))
     figure.draw_without_rendering()
-    assert figure.get_figwidth() in (3.4, 7.0)
+    assert figure.get_figwidth() == 7.0
     empty = [record(measure) for measure in {r.measure for r in full("rope")}]
     for none in ([], [record("other")], empty):
         assert PLOTS.get(name)(none) is None
@@ -252,7 +253,7 @@ def test_all_plots_are_written_and_the_same_each_time(tmp_path: Path) -> None:
         assert first.read_bytes() == second.read_bytes()
     assert draw_all([], tmp_path / "none") == []
     png, svg = paths[:2]
-    assert plt.imread(png).shape[1] == 3.4 * 150
+    assert plt.imread(png).shape[1] == 7.0 * 150
     assert ">a$b_{</text>" in svg.read_text()
 
 
@@ -336,12 +337,13 @@ def test_a_scheme_has_one_colour_and_dash_in_every_company() -> None:
     assert len({every[name].colour for name in common}) == len(common)
 
 
-def test_looks_are_ordered_by_family_then_name_and_have_texts_of_their_own() -> None:
+def test_looks_are_ordered_by_family_then_year_and_have_texts_of_their_own() -> None:
     wanted = {
         "nope": "none",
         "learned": "absolute",
-        "alibi": "bias",
         "t5_bias": "bias",
+        "alibi": "bias",
+        "alibi:a=1": "bias",
         "z": "strange",
     }
     records = of_family(dict(reversed(wanted.items())))
@@ -367,6 +369,12 @@ def test_safe(text: str, shown: str) -> None:
     assert safe(text) == shown
 
 
+def legend_of(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
 def lines_of(axes: Axes) -> list[Any]:
     return [np.asarray(line.get_xydata(), float).T.tolist() for line in axes.lines]
 
@@ -386,9 +394,9 @@ def test_extrapolation_draws_means_and_marks_ends() -> None:
     assert heights.max() == pytest.approx(3.05 + half_width, abs=1e-4)
     (bar,) = (line for line in axes.lines if line.get_marker() == "|")
     assert np.asarray(bar.get_xydata()).tolist() == [[8, 2]]
+    assert legend_of(axes) == ["rope, mix", "learned"]  # by their ends; equal are one
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    more = ["no further positions", "training length", "95% interval"]
-    assert names == ["learned", "rope, mix", *more]  # equal schemes are one
+    assert names == ["no further positions", "training length", "95% interval"]
     assert figure.get_suptitle() == "training length 8, n = 1 to 2 seeds"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
     wide = drawn("extrapolation", full("rope") + full("alibi", lift=4.0))
@@ -423,25 +431,38 @@ def test_many_schemes_have_a_panel_for_each_family() -> None:
         for i, (label, family) in enumerate({"nope": "none", **labels}.items())
         for found in full(label, lift=0.001 * i)
     ]
-    for name in ("extrapolation", "position_bits", "similarity"):
+    for name in ("extrapolation", "position_bits"):
         figure = drawn(name, records)
-        titled = {axes.get_title(loc="right"): axes for axes in figure.axes}
-        start = "logit, " if name == "similarity" else ""
+        titled = {axes.get_title(loc="left"): axes for axes in figure.axes}
         families = {"absolute", "rotary (1 of 2)", "rotary (2 of 2)", "bias"}
-        assert {start + family for family in families} <= set(titled)
+        assert families <= set(titled)
         for family in ("absolute", "bias", "contextual"):
-            legend = titled[start + family].get_legend()
-            assert legend is not None
-            shown = [text.get_text() for text in legend.get_texts()]
-            assert shown == ["nope", *(f"{family}{i}" for i in range(4))]
-        if name != "similarity":
-            assert len({axes.get_ylim() for axes in figure.axes}) == 1
+            shown = [*(f"{family}{i}" for i in reversed(range(4))), "nope"]
+            assert legend_of(titled[family]) == shown  # from the highest end down
+            colours = [line.get_color() for line in titled[family].lines]
+            assert colours.count(FAINT) == len(labels) - 4
+        assert len({axes.get_ylim() for axes in figure.axes}) == 1
 
 
-def test_equal_arrays_are_one_under_the_name_published_first() -> None:
+def test_many_schemes_have_a_column_of_tasks_for_each_family() -> None:
+    records = [
+        record("extrapolation", f"{family}{i}", task=task, family=family, rows=rows)
+        for task, family in product(("copy", "sort"), FAMILIES)
+        for i in range(2)
+        for rows in [[row("accuracy", 0.1 * i, 8 << x) for x in range(2)]]
+    ]
+    figure = drawn("tasks", records)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [f"{t}, {f}" for t in ("copy", "sort") for f in FAMILIES[1:]]
+    with on_paper(paper_of("column", None)):
+        narrow = drawn("tasks", records)
+    assert [axes.get_title(loc="left") for axes in narrow.axes] == ["copy", "sort"]
+
+
+def test_equal_arrays_are_one_under_the_first_name() -> None:
     wave = np.sin(np.arange(9.0))
     groups = equal_groups({"mix": wave, "alibi": wave + 1e-4, "rope": wave + 1e-7})
-    assert groups == [["alibi"], ["rope", "mix"]]
+    assert groups == [["mix", "rope"], ["alibi"]]
     assert joined(["a", "b"]) == "a, b"
     assert joined(["a" * 30, "b" * 9, "c"]) == "a" * 30 + " and 2 more"
 
@@ -458,7 +479,7 @@ def test_bins_share_out_every_position() -> None:
 
 def test_tasks_are_drawn_by_training_lengths() -> None:
     (axes,) = drawn("tasks", full("rope", lift=0.2)).axes
-    assert axes.get_title(loc="right") == "copy"
+    assert axes.get_title(loc="left") == "copy"
     assert [[1, 2, 4], pytest.approx([0.7] * 3)] in lines_of(axes)
 
 
@@ -481,7 +502,7 @@ def test_bits_of_checkpoints_count_from_their_own_sliding_windows_below_all(
         if one.measure == "checkpoint"
     ]
     figure = drawn("checkpoint", made)
-    titles = [axes.get_title(loc="right") for axes in figure.axes]
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
     factors = ("factor of each length", "factor of the longest")
     assert titles == [f"{label}\n{x}" for label in ("rope", "xpos") for x in factors]
     assert ("above" in figure.get_supylabel()) == above
@@ -496,29 +517,46 @@ def test_bits_of_checkpoints_count_from_their_own_sliding_windows_below_all(
 def test_trained_networks_are_drawn_under_their_scalings() -> None:
     records = [r for r in full("rope") + full("mix", lift=1) if r.measure in TRAINED]
     figure = drawn("checkpoint", records)
-    assert [axes.get_title(loc="right") for axes in figure.axes] == ["mix", "rope"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["rope", "mix"]
     assert {"as trained", "pi, yarn", "test length (bytes)"} <= set(texts(figure))
-    assert [[16, 32], pytest.approx([2.05] * 2)] in lines_of(figure.axes[1])
+    assert [[16, 32], pytest.approx([2.05] * 2)] in lines_of(figure.axes[0])
     plain = [record("extrapolation", rows=[row("bits_per_byte", 3.0, 8)])]
     assert PLOTS.get("checkpoint")(plain) is None
     long = [r for end in "ab" for r in full("rope:" + "x" * 200 + end)]
     figure = drawn("checkpoint", [r for r in long if r.measure == "checkpoint"])
-    assert len({axes.get_title(loc="right") for axes in figure.axes}) == 4
-
-
-def test_similarity_counts_logits_from_distance_zero() -> None:
-    cosines, logits = drawn("similarity", full("rope")).axes
-    assert lines_of(cosines) == [[[0, 1], [1, 0.5]]]
-    assert lines_of(logits) == [[[0, 1, 2], [0, -1, -40]]]
-    assert logits.get_ylim()[0] == -20
-    shallow = record("distance_decay", arrays={"mean_logit": [5.0, 4.0, -5.0]})
-    assert drawn("similarity", [shallow]).axes[0].get_ylim()[0] == -11
+    assert len({axes.get_title(loc="left") for axes in figure.axes}) == 4
 
 
 def heat_of(axes: Axes) -> Any:
     mesh = axes.collections[0]
     assert isinstance(mesh, QuadMesh)
     return np.ma.filled(np.ma.asarray(mesh.get_array(), dtype=float), np.nan)
+
+
+def test_similarity_has_a_row_for_each_scheme_and_counts_logits_from_distance_0() -> (
+    None
+):
+    steep = record("distance_decay", "alibi", arrays={"mean_logit": [5.0, 1.0, -5.0]})
+    steep = replace(steep, family="bias")
+    figure = drawn("similarity", [*full("rope"), *full("mix"), steep])
+    cosines, logits = figure.axes[:2]
+    names = [text.get_text() for text in cosines.get_yticklabels()]
+    assert names == ["rope, mix", "alibi"]
+    assert heat_of(cosines)[0].tolist() == [1, 0.5]
+    assert np.isnan(heat_of(cosines)[1]).all()
+    assert heat_of(logits).tolist() == [[0, -1, -40], [0, -4, -10]]
+    assert {"rotary", "bias"} <= set(texts(figure))
+    assert "mean cosine of two codes\n(n = 2 seeds)" in texts(figure)
+
+
+def test_the_rows_of_a_family_stand_by_how_far_they_fall() -> None:
+    records = [
+        record("distance_decay", label, arrays={"mean_logit": [0.0, -fall]})
+        for label, fall in (("rope", 3.0), ("xpos", 1.0), ("fope", 2.0))
+    ]
+    axes = drawn("similarity", records).axes[0]
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == ["xpos", "fope", "rope"]
 
 
 def test_codes_are_drawn_over_their_largest_beside_their_cosines() -> None:
@@ -546,8 +584,7 @@ def test_biases_are_counted_from_the_largest_of_each_query() -> None:
 def test_equal_maps_are_drawn_once_before_and_after_training() -> None:
     figure = drawn("bias_maps", full("rope") + full("mix"))
     titles = [text for text in texts(figure) if text.startswith("rope")]
-    trained = ["rope, mix, trained"] * 2
-    assert titles == ["rope, mix, head 0, 7", *trained]
+    assert titles == ["rope, mix, head 0, 7", "rope, mix", "rope, mix"]
     assert "before and after training, seed 0" in texts(figure)
     assert np.nanmin(heat_of(figure.axes[1])) == -2
     same = record("portrait", arrays={"bias_map": [[[0, 1], [1, 0]]] * 3})
@@ -579,10 +616,10 @@ def test_the_middle_of_a_grid_is_framed() -> None:
 
 def test_clock_hands_point_where_the_angles_say() -> None:
     figure = drawn("clock_hands", [r for r in full("rope") if r.measure == "portrait"])
-    tips = [(x[1], y[1]) for x, y in lines_of(figure.axes[0])[1:]]
-    assert [math.atan2(y, x) % math.tau for x, y in tips] == pytest.approx(
-        [position % math.tau for position in range(8)]
-    )
+    hands = lines_of(figure.axes[0])
+    assert [angles[1] for angles, _ in hands] == pytest.approx([*range(8)])
+    lengths = [ends[1] for _, ends in hands]
+    assert lengths == sorted(lengths)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "rope\npair 0\n6.3 positions",
         "pair 1\n62.8 positions",
@@ -602,8 +639,10 @@ def test_sinusoids_have_clock_hands_and_equal_rows_are_one() -> None:
         record("portrait", "mix", arrays={"angles": (angles * 2).tolist()}),
     ]
     titles = [axes.get_title(loc="left") for axes in drawn("clock_hands", records).axes]
-    first = [title.partition("\n")[0] for title in titles if title.count("\n") == 2]
-    assert first == ["mix", "sinusoidal, rope"]
+    assert [title for title in titles if title.count("\n") > 1] == [
+        "sinusoidal,\nrope\npair 0\n6.3 positions",
+        "mix\npair 0\n3.1 positions",
+    ]
 
 
 def test_dots_are_means_over_seeds_with_their_intervals() -> None:
@@ -622,7 +661,7 @@ def test_dots_are_means_over_seeds_with_their_intervals() -> None:
     ends = [0.2 - half_width, 0.2 + half_width]
     assert np.asarray(bar.get_xdata()) == pytest.approx(ends, abs=1e-4)
     assert share.get_xlim() == (-0.03, 1.03)
-    assert "error of one linear map" in shift.get_title().replace("\n", " ")
+    assert "error of one linear map" in shift.get_title(loc="left").replace("\n", " ")
     assert np.asarray(shift.lines[0].get_xdata()).tolist() == [0.5]
 
 
@@ -651,18 +690,48 @@ def test_perturbation_shows_schemes_where_they_change_something() -> None:
         "idle": [row("relative_size", 0.0, case="key"), row("bias_share", 0.0)],
     }
     records = [record("perturbation", label, rows=own) for label, own in rows.items()]
-    named = {
-        axes.get_title().replace("\n", " "): [
-            text.get_text() for text in axes.get_yticklabels()
+    figure = drawn("perturbation", records)
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names == ["added", "biased", "rotated"]
+    dots = {
+        axes.get_title(loc="left").replace("\n", " "): [
+            (names[round(y)], x)
+            for xs, ys in lines_of(axes)
+            for x, y in zip(xs, ys, strict=True)
+            if np.isfinite(x) and len(xs) != 2
         ]
-        for axes in drawn("perturbation", records).axes
+        for axes in figure.axes
     }
-    assert named == {
-        "added to tokens": ["added"],
-        "change of queries and keys": ["rotated"],
-        "bias in logits": ["biased"],
+    assert dots == {
+        "added to tokens": [("added", 0.5)],
+        "change of queries and keys": [("rotated", 1.2)],
+        "bias in logits": [("biased", 0.3)],
     }
     assert PLOTS.get("perturbation")(records[3:]) is None
+
+
+def test_the_place_of_ones_own_scheme_is_marked_among_all() -> None:
+    changes = [
+        Change("rope", 0.3, 0.1, 0.5),
+        Change("mine_$x$", -0.1, -0.2, 0.0, own=True),
+        Change("alibi", 0.0, np.nan, np.nan),
+    ]
+    figure = draw_place(changes, "bits per byte less those of alibi")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == ["1. mine_$x$", "2. alibi", "3. rope"]
+    assert lines_of(axes)[1:] == [
+        [[-0.2, 0.0], [0, 0]],
+        [[-0.1], [0]],
+        [pytest.approx([np.nan] * 2, nan_ok=True), [1, 1]],
+        [[0.0], [1]],
+        [[0.1, 0.5], [2, 2]],
+        [[0.3], [2]],
+    ]
+    colours = [line.get_color() for line in axes.lines]
+    assert colours[1] == colours[2] != colours[3] == colours[5]
+    assert axes.get_xlabel() == "bits per byte less those of alibi"
 
 
 def test_pdf_has_its_fonts_inside(tmp_path: Path) -> None:
@@ -676,11 +745,11 @@ def test_pdf_has_its_fonts_inside(tmp_path: Path) -> None:
 def test_a_user_chooses_width_and_style(tmp_path: Path) -> None:
     style = tmp_path / "my.mplstyle"
     style.write_text("# mine\n\nfont.size: 13 # large\naxes.facecolor: eeeeee\n")
-    paper = paper_of("page", style)
+    paper = paper_of("column", style)
+    assert drawn("extrapolation", full("rope")).get_figwidth() == 7.0
     with on_paper(paper):
         figure = drawn("extrapolation", full("rope"))
-    assert figure.get_figwidth() == 7.0
-    assert drawn("extrapolation", full("rope")).get_figwidth() == 3.4
+    assert figure.get_figwidth() == 3.4
     plain, mine = (
         draw_all(full("rope"), tmp_path, plots="extrapolation", format="svg", paper=one)
         and (tmp_path / "extrapolation.svg").read_text()

@@ -161,7 +161,7 @@ def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
     figure = PLOTS.get("sensitivity")(label_settings(sound(records), print))
     assert figure is not None
     figure.draw_without_rendering()
-    assert [axes.get_title(loc="right") for axes in figure.axes] == ["a", "b"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
     assert [len(axes.lines) for axes in figure.axes] == [2, 1]
     assert figure.axes[1].lines[0].get_ydata() == pytest.approx([0, 1])
     one = [r for r in records if r["spec"]["setting"]["learning_rate"] == 1.0]
@@ -183,7 +183,7 @@ def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
     )
     assert figure is not None
     figure.draw_without_rendering()
-    assert [axes.get_title(loc="right") for axes in figure.axes] == [
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "a [steps=10]",
         "a [steps=40]",
     ]

@@ -292,7 +292,7 @@ def test_the_plot_has_a_panel_for_each_task() -> None:
     figure = PLOTS.get("tasks")(vet(records()))
     assert figure is not None
     figure.draw_without_rendering()
-    assert [axes.get_title(loc="right") for axes in figure.axes] == ["copy", "sort"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["copy", "sort"]
     assert [len(axes.lines) for axes in figure.axes] == [4, 4]  # with the floor
     assert figure.axes[0].lines[1].get_xdata() == pytest.approx([1, 2])
     assert PLOTS.get("tasks")([]) is None

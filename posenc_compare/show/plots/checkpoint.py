@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import (
+    Frame,
     in_bits,
     interval,
     merge_equal,
@@ -18,15 +18,11 @@ from posenc_compare.show.plots.frames import (
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks, looks_in_turn
-from posenc_compare.show.setting import short_setting
 
 PLAIN, STATIC = "as trained", "static "  # static: with the factor of the longest length
 EACH, LONGEST = "factor of each length", "factor of the longest"
-PLAIN_BITS, READ_BITS, LEVEL = (
-    "bits_per_byte",
-    "read_bits_per_byte",
-    "sliding_bits_per_byte",
-)
+BITS, SCALED = "bits_per_byte", "read_bits_per_byte"
+SLIDING = "sliding_bits_per_byte"
 WINDOWS = "sliding windows of the trained length"
 DOTTED = {"color": MIDDLE, "linestyle": ":", "linewidth": 1.0}
 NAME = 34  # characters of a line of the name of a checkpoint
@@ -47,43 +43,39 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
     each model. Sliding windows of the trained length are where heights count from, on
     a logarithmic axis, if all curves lie above them; else they are a dotted line.
     """
-    styles = looks(records)
     chosen, unit = usable(records, "checkpoint"), "tokens"
     if not chosen:
-        trained = in_bits(records)
-        chosen, unit = [r for r in trained if READ_BITS in r.quantities], "bytes"
-    every = rows_of(chosen, styles).dropna(subset="value")
-    levels = every[every["quantity"] == LEVEL].groupby("scheme")["value"].first()
+        chosen, unit = [r for r in in_bits(records) if SCALED in r.quantities], "bytes"
+    every = rows_of(chosen, looks(records)).dropna(subset="value")
+    levels = every[every["quantity"] == SLIDING].groupby("scheme")["value"].first()
     rows = _panels(every[every["x"] > 0])
     if rows.empty:
         return None
-    floors = rows["model"].map(levels)  # NaN where nothing slides
-    keys = ["panel", "scheme", "x"]
-    lows = rows.groupby(keys)["value"].transform(lambda some: _least(some))
-    above = bool((lows > floors).all())
+    points = rows.groupby(["panel", "scheme", "x"])["value"]
+    level = rows["model"].map(levels)  # NaN where nothing slides
+    above = bool((points.transform(_lowest) > level).all())
     if above:
-        rows = rows.assign(value=rows["value"] - floors)
-    rules = looks_in_turn([PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})])
-    rows, rules = merge_equal(rows.assign(case=rows["panel"]), rules)
-    lines = Lines(rows, rules, height=2.2)
-    models = rows.drop_duplicates(["panel", "model"])
-    for title, model in models[["panel", "model"]].itertuples(index=False):
-        if not above and model in levels:
-            lines.panels[title].axhline(levels[model], **DOTTED)
+        rows = rows.assign(value=rows["value"] - level)
+    scalings = [PLAIN, *sorted(set(rows["scheme"]) - {PLAIN})]
+    rows, styles = merge_equal(rows, looks_in_turn(scalings))
+    lines = Lines(rows, styles, width=2.2)
+    models = rows.groupby("panel")["model"].first().map(levels).dropna()
+    for axes, title, _ in lines.facets:
+        if title in models and not above:
+            axes.axhline(models[title], **DOTTED)
             lines.entries[WINDOWS] = Line2D([], [], **DOTTED)
     lines.length_axis()
     if above:  # intervals may reach to 0
-        lines.first.set_ylim(0.7 * rows.groupby(keys)["value"].mean().min())
+        means = rows.groupby(["panel", "scheme", "x"])["value"].mean()
+        lines.axes[0].set_ylim(0.7 * means.min())
     scale = lines.value_axis()
-    settings = [one.spec.setting for one in chosen]
-    lengths = [one.get("trained", one.get("length")) for one in settings]
-    lines.mark_training(float(str(length)) for length in lengths)
-    bits = "bits above\nsliding windows" if above else "bits per byte"
-    lines.finish(f"test length ({unit})", bits + scale, short_setting(chosen))
+    lines.mark_training(chosen)
+    bits = "bits per byte above\nsliding windows" if above else "bits per byte"
+    lines.finish(f"test length ({unit})", bits + scale, chosen)
     return lines.figure
 
 
-def _least(values: Frame) -> float:
+def _lowest(values: Frame) -> float:
     """Return the lower end of the interval of a mean; of one value, that itself."""
     low, _ = interval(values)
     return values.mean() if pd.isna(low) else low
@@ -97,10 +89,10 @@ def _panels(rows: Frame) -> Frame:
     Args:
         rows: of all models, by the text of their look in `scheme`.
     """
-    plain = rows[rows["quantity"] == PLAIN_BITS].assign(case=PLAIN)
-    read = rows[rows["quantity"] == READ_BITS]
-    parts = []
-    for model, own in read.groupby("scheme", sort=False):
+    scaled = rows[rows["quantity"] == SCALED]
+    plain = rows[rows["quantity"] == BITS].assign(case=PLAIN)
+    parts = [pd.DataFrame(columns=[*rows.columns, "model", "panel"])]
+    for model, own in scaled.groupby("scheme", sort=False):
         base = plain[plain["scheme"] == model]
         fixed = own["case"].str.startswith(STATIC)
         held, moving = own[fixed], own[~fixed]
@@ -111,10 +103,9 @@ def _panels(rows: Frame) -> Frame:
             held = held.assign(case=held["case"].str.removeprefix(STATIC))
             found[LONGEST] = [base, held, moving[moving["x"] == base["x"].max()]]
         name = textwrap.fill(str(model), NAME)
-        several = read["scheme"].nunique() > 1
+        several = scaled["scheme"].nunique() > 1
         for title, some in found.items():
             words = [name] * several + [title] * (len(found) > 1)
             part = pd.concat(some).assign(model=model, panel="\n".join(words))
             parts.append(part.assign(scheme=part["case"]))
-    columns = ["scheme", "x", "seed", "value", "model", "panel"]
-    return pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
+    return pd.concat(parts[1:] or parts)

@@ -5,11 +5,8 @@ import textwrap
 
 import numpy as np
 import seaborn as sns
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import (
@@ -19,14 +16,14 @@ from posenc_compare.show.plots.frames import (
     joined,
     usable,
 )
-from posenc_compare.show.plots.panels import HIGH, legend_below, note_seed
-from posenc_compare.show.plots.paper import PAGE, columns_of, paper_width
+from posenc_compare.show.plots.panels import legend_below, note_seed
+from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, looks, new_figure
 
 HANDS = 8  # positions
-CLOCKS = 6  # pairs, where there is room
-WIDTH, TITLES = 1.1, 0.42  # inches of a clock at least, and of what is above it
+WIDTH, HIGH = 1.1, 1.35  # inches of a clock at least, and of a row of them
+LETTERS = 15  # of a line above a clock
 PACE = 0.02  # radians between a hand and one that turns evenly
 ROUND = 2e-3  # of a radius; records keep four digits of a number
 
@@ -44,38 +41,38 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
     other. Angles run against the clock from the right, as in mathematics.
     """
     styles, chosen = looks(records), usable(records, "portrait")
-    angles = {
-        label: found
-        for label, seeds in arrays_of(chosen, "code", styles).items()
-        if (found := angles_of_code(seeds[0])) is not None
-    }
-    for label, seeds in arrays_of(chosen, "angles", styles).items():
-        if seeds[0].ndim == 2:
-            angles[label] = seeds[0]
+    codes, rotated = (arrays_of(chosen, k, styles) for k in ("code", "angles"))
+    even = ((label, angles_of_code(seeds[0])) for label, seeds in codes.items())
+    angles = {label: found for label, found in even if found is not None}
+    angles |= {k: seeds[0] for k, seeds in rotated.items() if seeds[0].ndim == 2}
     if not angles:
         return None
-    groups = equal_groups({label: angles[label] for label in styles if label in angles})
-    clocks = columns_of(WIDTH, CLOCKS)
-    room = paper_width(PAGE) / clocks
-    figure = new_figure(PAGE, min(room + TITLES, HIGH / len(groups)) * len(groups))
-    grid = figure.subplots(len(groups), clocks, squeeze=False)
+    groups = equal_groups({k: angles[k] for k in styles if k in angles})
+    clocks = columns_of(WIDTH, 6)
+    figure = new_figure(HIGH * len(groups))
+    polar = {"projection": "polar"}
+    grid = figure.subplots(len(groups), clocks, squeeze=False, subplot_kw=polar)
+    colours = sns.color_palette("viridis", HANDS)
     for row, group in zip(grid, groups, strict=True):
         turned = angles[group[0]]
         pairs = turned.shape[1]
         kept = np.linspace(0, pairs - 1, min(clocks, pairs)).round().astype(int)
         for axes in row[len(kept) :]:
             axes.remove()
+        name = textwrap.fill(joined([styles[label].text for label in group]), LETTERS)
         for axes, pair in zip(row, kept, strict=False):
-            _clock(axes, turned[:HANDS, pair])
+            hands = turned[:HANDS, pair]
+            lengths = np.linspace(0.55, 1, len(hands))
+            for angle, length, colour in zip(hands, lengths, colours, strict=False):
+                axes.plot(
+                    [angle, angle], [0, length], ".-", color=colour, markevery=[1]
+                )
             title = f"pair {pair}\n{_period(turned[:, pair])}"
-            if pair == 0:
-                name = joined([styles[label].text for label in group])
-                title = f"{textwrap.fill(name, int(15 * room))}\n{title}"
-            axes.set_title(title, loc="left", fontsize=6.5)
-    hands: dict[str, Artist] = {
-        f"{position}": Line2D([], [], color=colour, linewidth=1.6)
-        for position, colour in enumerate(sns.color_palette("viridis", HANDS))
-    }
+            title = f"{name}\n{title}" if pair == 0 else title
+            axes.set_title(title, loc="left", fontsize=6.5, pad=2)
+            axes.set(ylim=(0, 1.05), xticks=[], yticks=[])
+            axes.spines["polar"].set_color(FAINT)
+    hands = {str(i): Line2D([], [], color=one) for i, one in enumerate(colours)}
     legend_below(figure, hands, title="position")
     note_seed(figure, chosen, "before training")
     return figure
@@ -103,20 +100,6 @@ def angles_of_code(code: Array) -> Array | None:
     angles = angles - angles[:1]
     even = angles[-1] * np.linspace(0, 1, len(angles))[:, None]
     return angles if np.allclose(angles, even, rtol=0, atol=PACE) else None
-
-
-def _clock(axes: Axes, angles: Array) -> None:
-    """Draw a hand for each position, later ones longer."""
-    axes.add_patch(Circle((0, 0), 1, facecolor="none", edgecolor=FAINT, linewidth=0.8))
-    axes.plot([0, 1], [0, 0], color=FAINT, linewidth=0.6)
-    length = np.linspace(0.55, 1, len(angles))
-    tips = zip(length * np.cos(angles), length * np.sin(angles), strict=True)
-    for (x, y), colour in zip(tips, sns.color_palette("viridis", HANDS), strict=False):
-        axes.plot(
-            [0, x], [0, y], color=colour, marker="o", markevery=[1], markersize=2.5
-        )
-    axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), aspect="equal", anchor="N")
-    axes.set_axis_off()
 
 
 def _period(angles: Array) -> str:

@@ -1,8 +1,10 @@
 """Codes: the vector that each absolute scheme adds at each position."""
 
 import math
+import textwrap
 
 import numpy as np
+import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
@@ -13,20 +15,16 @@ from posenc_compare.show.plots.frames import (
     joined,
     usable,
 )
-from posenc_compare.show.plots.heat import add_bar, draw_heat
-from posenc_compare.show.plots.panels import HIGH, note_seed
+from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
+from posenc_compare.show.plots.panels import note_seed
 from posenc_compare.show.plots.paper import COLUMN, PAGE, columns_of
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import (
-    FAINT,
-    in_style,
-    looks,
-    new_figure,
-    safe,
-)
+from posenc_compare.show.plots.style import FAINT, in_style, looks, new_figure, safe
 
-ENDS = ("vlag", -1.0, 1.0)
+ENDS = (sns.color_palette("vlag", 13), -1.0, 1.0)  # few colours: noise is many bytes
 NARROW = 64  # channels of one code that have room in a column
+LETTERS = 28  # of a line above a map
+HIGH = 8.0  # inches of all rows
 LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
 
 
@@ -34,8 +32,8 @@ LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
     "codes",
     order=40,
     caption="The vector that each absolute scheme adds at each position, over its "
-    "largest number, and the cosine of the codes of two positions; grey where there "
-    "is none.",
+    "largest number (max), and the cosine of the codes of two positions; grey where "
+    "there is none.",
 )
 def draw_codes(records: list[Record]) -> Figure | None:
     """Draw position by channel, and position by position, for every code."""
@@ -47,10 +45,9 @@ def draw_codes(records: list[Record]) -> Figure | None:
     groups = equal_groups(codes)
     across = columns_of(3.4, min(2, len(groups)))
     down = math.ceil(len(groups) / across)
-    figure = new_figure(PAGE, min(1.3, HIGH / down) * down + 0.3)
-    grid = figure.subplots(
-        down, 2 * across, squeeze=False, width_ratios=[2.4, 1] * across
-    )
+    figure = new_figure(min(1.3, HIGH / down) * down + 0.3)
+    widths = [2.4, 1] * across
+    grid = figure.subplots(down, 2 * across, squeeze=False, width_ratios=widths)
     pairs = grid.reshape(-1, 2)
     for axes in pairs[len(groups) :].flat:
         axes.remove()
@@ -59,10 +56,10 @@ def draw_codes(records: list[Record]) -> Figure | None:
         code = codes[group[0]]
         largest = np.nanmax(np.abs(code))
         draw_heat(left, code / (largest or 1.0), ENDS, square=False)
-        draw_heat(right, cosines(code), ENDS, square=False)
-        name = joined([styles[label].text for label in group])
-        left.set_title(name, loc="left")
-        left.set_title(f"largest {largest:.3g}", loc="right", fontsize=6)
+        draw_heat(right, cosines(code), ("vlag", -1.0, 1.0), square=False)
+        title = f"{joined([styles[k].text for k in group])}, max {largest:.3g}"
+        left.set_title(textwrap.fill(title, LETTERS), loc="left", fontsize=SMALL)
+        right.set_title("cosine", loc="left", fontsize=SMALL)
         below = i + across >= len(groups)
         for axes, label in ((left, "channel"), (right, "position")):
             axes.set(ylim=(positions, 0), facecolor=FAINT)
@@ -70,9 +67,8 @@ def draw_codes(records: list[Record]) -> Figure | None:
             axes.tick_params(labelbottom=below, labelleft=axes is left)
         right.set_xlim(0, positions)
         left.set_ylabel("position" if i % across == 0 else "")
-    drawn = [*pairs[: len(groups)].flat]
-    place = {"ax": drawn, "shrink": 0.5, "aspect": 30, "pad": 0.01}
-    add_bar(figure, drawn[0], "value / largest, or cosine", **place)
+    place = {"ax": [*pairs[: len(groups)].flat], "shrink": 0.5, "aspect": 30}
+    add_bar(figure, pairs[0, 0], "value / largest, or cosine", **place)
     note_seed(figure, [r for r in chosen if "code" in r.arrays], "before training")
     return figure
 
@@ -89,7 +85,7 @@ def draw_code(label: str, of: str, values: Array) -> Figure:
     rows, columns = values.shape
     width = COLUMN if columns <= NARROW else PAGE
     height = min(max(LOW, width * 0.8 * rows / columns), TALL)
-    figure = new_figure(width, height + 0.5)
+    figure = new_figure(height + 0.5, width)
     axes = figure.subplots()
     largest = float(np.abs(values).max()) or 1.0
     draw_heat(axes, values, ("vlag", -largest, largest), square=False)

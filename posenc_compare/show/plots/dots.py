@@ -2,41 +2,29 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
 
-import pandas as pd
+import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Frame, interval, rows_of, usable
-from posenc_compare.show.plots.panels import (
-    legend_below,
-    new_panels,
-    note_setting,
-)
-from posenc_compare.show.plots.paper import PAGE, columns_of, paper_width
+from posenc_compare.show.plots.panels import legend_below, new_panels, note_setting
+from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import (
-    MIDDLE,
-    Look,
-    looks,
-    looks_in_turn,
-    safe,
-)
+from posenc_compare.show.plots.style import MIDDLE, Look, looks, looks_in_turn, safe
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.stats.rounding import NOTHING
 
 SHARE = "share "  # of something: how a unit from 0 to 1 begins
 WIDE = 50.0  # ratio of largest to smallest from which an axis is logarithmic
-ROW, LINE, EDGE = 0.125, 0.12, 0.3  # inches: of a scheme, of text, and of ticks
-WIDTH, NAMES = 2.0, 1.15  # inches: of a panel at least, of the names of schemes
-LABELS = 110  # characters of a unit
+ROW, EDGE, WIDTH = 0.135, 1.1, 1.9  # inches: of a scheme, of texts, of a panel at least
+LETTERS, LABELS = 26, 110  # of a line below or above a panel, and of a unit
 TITLES = {
     "distinct_share": "distinct codes",
     "nearest_distance_relative": "distance of the nearest two codes",
@@ -58,8 +46,8 @@ def draw_uniqueness(records: list[Record]) -> Figure | None:
     chosen = [*usable(records, "uniqueness"), *usable(records, "shift_linearity")]
     rows = rows_of(chosen, looks(records))
     rows = rows[rows["x"].isna() | (rows["x"] == 1)]
-    panels = {title: rows[rows["quantity"] == name] for name, title in TITLES.items()}
-    return draw_dots(panels, chosen, "codes rounded to")
+    rows = rows.assign(panel=rows["quantity"].map(TITLES)).dropna(subset="panel")
+    return draw_dots(rows, [*TITLES.values()], chosen, "codes rounded to")
 
 
 @register_plot(
@@ -72,77 +60,69 @@ def draw_uniqueness(records: list[Record]) -> Figure | None:
 def draw_perturbation(records: list[Record]) -> Figure | None:
     """Draw what schemes do to tokens, to queries and keys, and to logits.
 
-    A scheme stands in the panels of what it changes, and nowhere else.
+    A scheme has dots in the panels of what it changes, and nowhere else.
     """
     chosen = usable(records, "perturbation")
     rows = rows_of(chosen, looks(records))
-    size = rows[rows["quantity"] == "relative_size"]
-    rotated = size["case"].isin(ROTATED)
-    words = "tokens " + size["case"].str.replace("^2", "\N{SUPERSCRIPT TWO}")
+    tokens, rotated, bias = titles = (
+        "added to tokens",
+        "change of queries and keys",
+        "bias in logits",
+    )
+    size, turned = rows["quantity"] == "relative_size", rows["case"].isin(ROTATED)
+    rows.loc[size, "panel"] = np.where(turned[size], rotated, tokens)
+    rows.loc[rows["quantity"] == "bias_share", "panel"] = bias
+    words = "tokens " + rows["case"].str.replace("^2", "\N{SUPERSCRIPT TWO}")
     words = words.str.replace("sqrt(d)", "\N{SQUARE ROOT}d")
-    panels = {
-        "added to tokens": size.assign(case=words)[~rotated],
-        "change of queries and keys": size[rotated],
-        "bias in logits": rows[rows["quantity"] == "bias_share"],
-    }
-    return draw_dots({title: _acting(own) for title, own in panels.items()}, chosen)
-
-
-def _acting(rows: Frame) -> Frame:
-    """Return the rows of schemes that change something."""
-    acting = rows.loc[rows["value"].abs() > NOTHING, "scheme"].unique()
-    return rows[rows["scheme"].isin(acting)]
+    rows["case"] = rows["case"].mask(size & ~turned, words)
+    most = rows["value"].abs().groupby([rows["panel"], rows["scheme"]]).transform("max")
+    return draw_dots(rows[most > NOTHING], [*titles], chosen)
 
 
 def draw_dots(
-    panels: Mapping[str, Frame], records: list[Record], legend: str = ""
+    rows: Frame, titles: list[str], records: list[Record], legend: str = ""
 ) -> Figure | None:
-    """Draw a panel for each quantity, with the schemes that have it.
+    """Draw a panel for each quantity, with the same schemes in all.
 
     A dot is the mean over seeds of a case, and the bar through it its 95 % interval.
 
     Args:
-        panels: by title: `scheme`, `case`, `unit` and `value` of each seed, the schemes
-            in order.
+        rows: `panel`, `scheme`, `case`, `unit` and `value` of each seed.
+        titles: of the panels, in order.
         records: that they are from.
         legend: what the cases are.
 
     Returns:
         None if there is nothing to draw.
     """
-    panels = {title: rows.dropna(subset="value") for title, rows in panels.items()}
-    panels = {title: rows for title, rows in panels.items() if len(rows)}
-    if not panels:
+    rows = rows.dropna(subset="value")
+    rows = rows.assign(value=rows["value"].where(rows["value"].abs() > NOTHING, 0.0))
+    titles = [title for title in titles if title in set(rows["panel"])]
+    if not titles:
         return None
-    every: Frame = pd.concat(panels.values())
-    schemes = {title: [*rows["scheme"].unique()] for title, rows in panels.items()}
-    most = max(map(len, schemes.values()))
-    room = paper_width(PAGE) / columns_of(WIDTH, len(panels)) - NAMES
-    units = {title: str(rows["unit"].iloc[0]) for title, rows in panels.items()}
-    chars = max(12, int(17 * room))
-    high = max(len(textwrap.wrap(text, chars)) for text in [*units.values(), *panels])
-    height = ROW * max(3, most) + LINE * (2 * high + 2) + EDGE
-    figure, places = new_panels(
-        [""] * len(panels), columns=3, width=WIDTH, height=height, share=False
-    )
-    cases = [case for case in every["case"].unique() if case]
+    order = [look.text for look in looks(records).values()]
+    there = set(rows["scheme"])
+    order = [text for text in order if text in there]
+    across = columns_of(WIDTH, len(titles))
+    height = ROW * max(3, len(order)) + EDGE
+    wrapped = [textwrap.fill(title, LETTERS) for title in titles]
+    figure, panels = new_panels(wrapped, across, height, share=False)
+    cases = [case for case in rows["case"].unique() if case]
     styles = looks_in_turn(cases) | {"": Look("", MIDDLE, "", "o", "")}
-    palette = {case: look.colour for case, look in styles.items()}
-    left: list[str] = []
-    for axes, (title, rows) in zip(places, panels.items(), strict=True):
-        own = [*rows["case"].unique()]
-        value = rows["value"].where(rows["value"].abs() > NOTHING, 0.0)
+    for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
+        own = rows[rows["panel"] == title]
+        some = [*own["case"].unique()]
         sns.pointplot(
-            rows.assign(value=value),
+            own,
             x="value",
             y="scheme",
-            order=schemes[title],
+            order=order,
             hue="case",
-            hue_order=own,
-            palette=palette,
-            markers=[styles[case].marker for case in own],
+            hue_order=some,
+            palette={case: styles[case].colour for case in some},
+            markers=[styles[case].marker for case in some],
             linestyle="none",
-            dodge=0.5 if len(own) > 1 else False,  # type: ignore[arg-type]
+            dodge=0.5 if len(some) > 1 else False,  # type: ignore[arg-type]
             errorbar=interval,
             markersize=2.5,
             err_kws={"linewidth": 0.8},
@@ -150,18 +130,16 @@ def draw_dots(
             clip_on=False,
             ax=axes,
         )
-        scale = _value_axis(axes, value, units[title])
-        axes.set_title(textwrap.fill(title, chars))
-        axes.set_xlabel(textwrap.fill(safe(units[title] + scale, LABELS), chars))
-        axes.set(ylabel="", ylim=(most - 0.5, -0.5))
+        unit = _value_axis(axes, own["value"], str(own["unit"].iloc[0]))
+        axes.set_xlabel(textwrap.fill(safe(unit, LABELS), LETTERS))
+        axes.set(ylabel="", ylim=(len(order) - 0.5, -0.5))
         axes.yaxis.grid(visible=True)
-        axes.tick_params(axis="y", length=0, labelleft=schemes[title] != left)
-        left = schemes[title] if len(panels) <= 3 else []
+        axes.tick_params(axis="y", length=0, labelleft=i % across == 0)
     entries: dict[str, Artist] = {
-        k: Line2D([], [], color=palette[k], marker=styles[k].marker, linestyle="")
+        k: Line2D([], [], color=styles[k].colour, marker=styles[k].marker, linestyle="")
         for k in cases
     }
-    counts = every.groupby(["scheme", "quantity", "case"])["value"].count()
+    counts = rows.groupby(["panel", "scheme", "case"])["value"].count()
     if int(counts.max()) > 1:
         entries[f"{LEVEL:.0%} interval"] = Line2D([], [], color=MIDDLE, linewidth=0.8)
     legend_below(figure, entries, title=legend if cases else None)
@@ -169,29 +147,33 @@ def draw_dots(
     return figure
 
 
-def _value_axis(axes: Axes, values: Sequence[float], unit: str) -> str:
-    """Set the scale of the axis; return its unit with the name of the scale."""
-    positive = [value for value in values if value > 0]
+def _value_axis(axes: Axes, values: Frame, unit: str) -> str:
+    """Set the scale of an axis; return its unit, with words for the scale."""
+    positive = values[values > 0]
     if unit.startswith(SHARE):
         axes.set_xlim(-0.03, 1.03)
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-        return ""
-    if min(values) < 0 or not positive or max(positive) <= WIDE * min(positive):
-        axes.set_xlim(min(0.0, 1.1 * min(values)), 1.1 * max(0.0, max(values)) or 1.0)
+        return unit
+    if positive.empty or positive.max() <= WIDE * positive.min() or values.min() < 0:
+        ends = min(0.0, 1.1 * values.min()), 1.1 * max(0.0, values.max()) or 1.0
+        axes.set_xlim(*ends)
         axes.xaxis.set_major_locator(MaxNLocator(3))
-        return ""
-    least, most = (math.floor(math.log10(end(positive))) for end in (min, max))
-    zeros = len(positive) < len(values)
+        return unit
+    least, most = (
+        math.floor(math.log10(end)) for end in (positive.min(), positive.max())
+    )
+    zeros = bool((values == 0).any())
+    start = 10.0**least
     if zeros:
-        start = 10.0**least
         axes.set_xscale("symlog", linthresh=start, linscale=0.8)
         axes.axvspan(-0.4 * start, start, color="0.93", linewidth=0, zorder=0)
-        axes.set_xlim(-0.4 * start, 10.0 ** (most + 1))
     else:
         axes.set_xscale("log")
-        axes.set_xlim(10.0**least, 10.0 ** (most + 1))
+    axes.set_xlim(-0.4 * start if zeros else start, 10.0 ** (most + 1))
     powers = range(least + zeros, most + 2, max(1, (most - least + 3) // 3))
-    texts = [f"{10.0**i:g}" if -3 < i < 4 else f"1e{i}" for i in powers]
-    axes.set_xticks([0.0] * zeros + [10.0**i for i in powers], ["0"] * zeros + texts)
+    axes.xaxis.set_major_locator(
+        FixedLocator([0.0] * zeros + [10.0**i for i in powers])
+    )
     axes.xaxis.set_minor_locator(NullLocator())
-    return " (logarithmic; linear in grey)" if zeros else " (logarithmic)"
+    axes.xaxis.set_major_formatter("{x:g}")
+    return unit + (" (logarithmic; linear in grey)" if zeros else " (logarithmic)")

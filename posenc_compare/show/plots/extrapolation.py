@@ -5,24 +5,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import (
+    Frame,
     array_rows,
     in_bits,
     merge_equal,
     rows_of,
-    training_length,
 )
-from posenc_compare.show.plots.lines import Lines, by_family
+from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import MIDDLE, Look, looks
-from posenc_compare.show.ranking import one_floor
-from posenc_compare.show.setting import short_setting
+from posenc_compare.show.plots.style import MIDDLE, looks
 
 BITS, FLOORS = "bits_per_byte", "floor_bits_per_byte"
 BINS_PER_OCTAVE = 2
 FIRST = 8  # positions in the first bin: fewer windows say little of each
-FEW = 6  # schemes whose lines fit into one column
 GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
 
 
@@ -31,23 +27,27 @@ GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
     order=10,
     measure="extrapolation",
     caption="Bits per byte against the test length: means over seeds with their 95% "
-    "intervals. Grey: n-gram models of the same training bytes.",
+    "intervals. Of many schemes, a panel for each family, with the others in pale "
+    "grey. Dark grey: n-gram models of the same training bytes.",
 )
 def draw_extrapolation(records: list[Record]) -> Figure | None:
-    """Draw a line for each scheme; of many schemes, a panel for each family.
+    """Draw a line for each scheme that was tested at several lengths.
 
     A line that ends at a bar belongs to a scheme that defines no further positions.
     All panels have one scale of bits, so that families can be compared.
     """
-    styles, chosen = looks(records), in_bits(records)
-    every = rows_of(chosen, styles)
+    chosen = in_bits(records)
+    every = rows_of(chosen, looks(records))
     every = every[every["x"] > 0]
     rows = every[every["quantity"] == BITS]
-    if rows["value"].isna().all():
+    if rows["value"].isna().all() or rows["x"].nunique() < 2:
         return None
+    floors = every[every["quantity"] == FLOORS]
+    seeds = floors.groupby(["case", "x", "seed"])["value"]
+    if not (seeds.nunique() == 1).all():  # trained on several texts
+        floors = floors[:0]
     ended = set(rows.loc[rows["value"].isna(), "scheme"])
-    floors = every[every["quantity"] == FLOORS] if one_floor(chosen, FLOORS) else None
-    return draw_families(rows, styles, chosen, "test length (bytes)", ended, floors)
+    return _draw(rows, records, "test length (bytes)", ended, floors)
 
 
 @register_plot(
@@ -63,14 +63,12 @@ def draw_position_bits(records: list[Record]) -> Figure | None:
     A line that ends at a bar belongs to a scheme that defines no further positions; it
     was tested in shorter windows.
     """
-    styles, chosen = looks(records), in_bits(records)
-    rows = array_rows(chosen, "position_bits", styles)
+    rows = array_rows(in_bits(records), "position_bits", looks(records))
     if rows["value"].isna().all():
         return None
     reach = rows.groupby("scheme")["x"].max()
     ended = set(reach.index[reach < reach.max()])
-    x = "position in the window (bytes)"
-    return draw_families(binned(rows), styles, chosen, x, ended, markers=False)
+    return _draw(binned(rows), records, "position in the window (bytes)", ended)
 
 
 def binned(rows: Frame) -> Frame:
@@ -90,49 +88,44 @@ def binned(rows: Frame) -> Frame:
     return means.assign(x=np.exp(means["x"])).drop(columns="bin")
 
 
-def draw_families(
+def _draw(
     rows: Frame,
-    styles: dict[str, Look],
-    chosen: list[Record],
+    records: list[Record],
     x: str,
     ended: set[str],
     floors: Frame | None = None,
-    *,
-    markers: bool = True,
 ) -> Figure:
-    """Draw bits over lengths: in one panel, or in one for each family.
+    """Draw bits over lengths, and the lengths of training.
 
     Args:
         rows: `scheme`, `x` and `value` of each seed.
-        styles: look of every scheme.
-        chosen: records that the rows are from.
+        records: of all measures.
         x: name of the x axis.
         ended: schemes, by text, that define no further positions.
-        floors: `case`, `x` and `value` of models without a scheme.
-        markers: whether to mark the points.
+        floors: `case`, `x` and `value` of models without a scheme; None for bins, whose
+            points have no markers.
     """
+    styles, chosen = looks(records), in_bits(records)
     merged_rows, merged = merge_equal(rows, styles)
-    parted, several = by_family(merged_rows, merged)
-    page = several or len(merged) > FEW
-    lines = Lines(parted, merged, markers=markers, beside=several, page=page)
+    lines = Lines(merged_rows.assign(panel=""), merged, markers=floors is not None)
     lines.length_axis()
     scale = lines.value_axis()
-    lines.mark_ends(merged[k] for k in merged if styles[k].text in ended)
-    lines.mark_training(map(training_length, chosen))
+    lines.mark_ends(merged[k].text for k in merged if styles[k].text in ended)
+    lines.mark_training(chosen)
     if floors is not None:
         _draw_floors(lines, floors)
-    lines.finish(x, f"bits per byte{scale}", short_setting(chosen))
+    lines.finish(x, f"bits per byte{scale}", chosen)
     return lines.figure
 
 
 def _draw_floors(lines: Lines, floors: Frame) -> None:
     """Draw the means of simple models in grey, where the bits of schemes lie."""
-    low, high = lines.first.get_ylim()
+    low, high = lines.axes[0].get_ylim()
     means = floors.groupby(["case", "x"])["value"].mean().unstack("x")
     for (case, line), dash in zip(means.iterrows(), GREY * len(means), strict=False):
         if low < line.dropna().iloc[-1] < high:
             look = {"color": MIDDLE, "linewidth": 0.7, "linestyle": dash}
-            for axes in lines.panels.values():
+            for axes in lines.axes:
                 axes.plot(line.index, line, zorder=2, **look)
             lines.entries[str(case)] = Line2D([], [], **look)
-    lines.first.set_ylim(low, high)
+    lines.axes[0].set_ylim(low, high)

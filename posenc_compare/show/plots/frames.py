@@ -8,13 +8,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame, long_table
-from posenc_compare.show.plots.style import Look, by_publication, safe
+from posenc_compare.show.frame import Frame
+from posenc_compare.show.plots.style import Look, safe
 from posenc_compare.show.tasks import by_task
 from posenc_compare.stats.intervals import half_width
 
 Array = NDArray[np.float64]
-COLUMNS = ["scheme", "quantity", "case", "x", "seed", "value", "unit", "note"]
+
+COLUMNS = ["scheme", "quantity", "case", "x", "seed", "value", "unit"]
 EQUAL = 2e-5  # of the largest value: rounding
 NAMES = 36  # characters of the names of schemes that are drawn as one
 
@@ -41,15 +42,9 @@ def in_bits(records: list[Record]) -> list[Record]:
 
 
 def training_length(record: Record) -> float:
-    """Return the length a trained record was trained at, in bytes.
-
-    Raises:
-        ValueError: if it does not say.
-    """
-    length = record.spec.setting.get("length")
-    if not isinstance(length, int | float):
-        raise ValueError("a record of a training must say at which length")
-    return length
+    """Return the length a record was trained at, in bytes or tokens."""
+    setting = record.spec.setting
+    return float(str(setting.get("trained", setting.get("length"))))
 
 
 def interval(values: Iterable[float]) -> tuple[float, float]:
@@ -62,34 +57,38 @@ def interval(values: Iterable[float]) -> tuple[float, float]:
     return mean - width, mean + width
 
 
-def rows_of(records: list[Record], styles: Mapping[str, Look]) -> Frame:
+def rows_of(records: Iterable[Record], styles: Mapping[str, Look]) -> Frame:
     """Return a row for every number of records, in the order of legends.
 
     `scheme` is the text of its look. A value that is missing is NaN.
     """
-    frame: Frame = long_table(records)[["family", *COLUMNS]]
     place = {label: i for i, label in enumerate(styles)}
-    frame = frame.sort_values(
-        "scheme", key=lambda labels: labels.map(place), kind="stable"
-    )
-    return frame.assign(
-        scheme=frame["scheme"].map({k: look.text for k, look in styles.items()}),
-        case=frame["case"].fillna("").map(safe),
-        note=frame["note"].fillna("").map(safe),
-    )
+    rows = [
+        (
+            styles[record.label].text,
+            row.quantity,
+            safe(row.case),
+            row.x,
+            record.spec.seed,
+            row.value,
+            record.quantities[row.quantity].unit,
+        )
+        for record in sorted(records, key=lambda record: place[record.label])
+        for row in record.rows
+    ]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    return frame.astype({"x": "float64", "value": "float64"})
 
 
 def arrays_of(
     records: list[Record], name: str, styles: Mapping[str, Look]
 ) -> dict[str, list[Array]]:
     """Return the array of every seed by label, in the order of legends."""
-    found: dict[str, list[Array]] = {}
+    found: dict[str, list[Array]] = {label: [] for label in styles}
     for record in records:
-        values = record.arrays.get(name)
-        if values:
-            array = np.array(values, dtype=np.float64)
-            found.setdefault(record.label, []).append(array)
-    return {label: found[label] for label in styles if label in found}
+        if values := record.arrays.get(name):
+            found[record.label].append(np.array(values, dtype=np.float64))
+    return {label: arrays for label, arrays in found.items() if arrays}
 
 
 def array_rows(records: list[Record], name: str, styles: Mapping[str, Look]) -> Frame:
@@ -100,24 +99,24 @@ def array_rows(records: list[Record], name: str, styles: Mapping[str, Look]) -> 
         for seed, values in enumerate(seeds)
     ]
     frame = pd.concat(parts or [pd.DataFrame(columns=["scheme", "seed", "value"])])
-    return frame.assign(x=frame.index.astype(float)).reset_index(drop=True)
+    frame = frame.assign(x=frame.index).reset_index(drop=True)
+    return frame.astype({"x": "float64", "value": "float64"})
 
 
 def equal_groups(arrays: Mapping[str, Array]) -> list[list[str]]:
-    """Return labels with equal arrays together, the first published in front.
+    """Return labels with equal arrays together, in the given order.
 
     Arrays are equal if they differ by rounding, and are undefined in the same places.
     """
     groups: list[list[str]] = []
-    for label in by_publication(arrays):
+    for label, array in arrays.items():
         for group in groups:
-            if _equal(arrays[group[0]], arrays[label]):
+            if _equal(arrays[group[0]], array):
                 group.append(label)
                 break
         else:
             groups.append([label])
-    labels = list(arrays)
-    return sorted(groups, key=lambda group: labels.index(group[0]))
+    return groups
 
 
 def _equal(one: Array, other: Array) -> bool:
@@ -142,13 +141,13 @@ def merge_equal(
 ) -> tuple[Frame, dict[str, Look]]:
     """Return rows and looks in which schemes with the same means are one.
 
-    It has the look of the one that was published first, and the names of all.
+    It has the look of the first, and the names of all.
 
     Args:
-        rows: `scheme`, `x`, `value`; `quantity` and `case` if there are several.
+        rows: `scheme`, `x` and `value`; `panel` if there are several.
         styles: look of every scheme.
     """
-    at = [name for name in ("quantity", "case", "x") if name in rows]
+    at = [name for name in ("panel", "x") if name in rows]
     table = rows.pivot_table(
         index=at, columns="scheme", values="value", sort=False, dropna=False
     )
@@ -157,12 +156,11 @@ def merge_equal(
         for label, look in styles.items()
         if look.text in table.columns
     }
-    groups = equal_groups(means)
     merged = {
-        group[0]: replace(
-            styles[group[0]], text=joined([styles[label].text for label in group])
+        first: replace(
+            styles[first], text=joined([styles[k].text for k in (first, *others)])
         )
-        for group in groups
+        for first, *others in equal_groups(means)
     }
     names = {styles[label].text: look.text for label, look in merged.items()}
     kept = rows[rows["scheme"].isin(names)]

@@ -4,18 +4,21 @@ from typing import Any
 
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import FigureBase
 
 from posenc_compare.show.plots.frames import Array
+
+SMALL = 6.5  # points of what is written beside maps
 
 
 def draw_heat(
     axes: Axes,
     values: Array,
-    ends: tuple[str, float, float],
+    ends: tuple[Any, float, float],
     *,
     square: bool = True,
     ticks: int = 4,
+    **given: Any,
 ) -> None:
     """Draw a matrix, its first row at the top; NaN shows the ground.
 
@@ -25,27 +28,20 @@ def draw_heat(
         ends: colour map and the values at its ends.
         square: make cells as high as wide.
         ticks: along each side, about.
+        given: what else `sns.heatmap` takes.
     """
     cmap, low, high = ends
     rows, columns = (max(1, round(side / ticks)) for side in values.shape)
-    sns.heatmap(
-        values,
-        ax=axes,
-        cmap=cmap,
-        vmin=low,
-        vmax=high,
-        cbar=False,
-        square=square,
-        rasterized=True,
-        xticklabels=columns,
-        yticklabels=rows,
-    )
-    axes.tick_params(labelrotation=0, labelsize=6)
+    labels = {"yticklabels": rows, "xticklabels": columns, **given}
+    colours = {"cmap": cmap, "vmin": low, "vmax": high}
+    shape = {"square": square, "rasterized": True, "cbar": False}
+    sns.heatmap(values, ax=axes, **shape, **colours, **labels)
+    axes.tick_params(labelrotation=0, labelsize=SMALL)
     axes.grid(visible=False)
 
 
 def add_bar(
-    figure: Figure, axes: Axes, label: str, extend: str = "neither", **place: Any
+    figure: FigureBase, axes: Axes, label: str, extend: str = "neither", **place: Any
 ) -> None:
     """Draw the colour bar of maps that have one scale.
 
@@ -58,5 +54,5 @@ def add_bar(
     """
     bar = figure.colorbar(axes.collections[0], extend=extend, **place)
     bar.outline.set_visible(False)  # type: ignore[operator]
-    bar.ax.tick_params(labelsize=6)
-    bar.set_label(label, fontsize=6.5)
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.set_label(label, fontsize=SMALL)

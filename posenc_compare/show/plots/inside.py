@@ -5,12 +5,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
-from posenc_compare.show.plots.frames import arrays_of, rows_of, usable
+from posenc_compare.show.plots.frames import Frame, arrays_of, rows_of, usable
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks
-from posenc_compare.show.setting import short_setting
 from posenc_compare.show.tasks import by_task
 
 CURVES = {
@@ -39,12 +37,11 @@ def draw_inside(records: list[Record]) -> Figure | None:
     if every["value"].isna().all():
         return None
     lines = Lines(every, styles, columns=3, width=2.2, height=1.9, share=False)
-    for title, axes in lines.panels.items():
+    lines.finish("", "", chosen)
+    for axes, title, _ in lines.facets:
         if title == USE:
             axes.axhline(1, color=MIDDLE, linewidth=0.8, linestyle=":", zorder=1)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    lines.finish("", "", short_setting(chosen))
-    for title, axes in lines.panels.items():
         axes.set_xlabel("pair, fastest first" if title == USE else "after layer")
     return lines.figure
 

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,21 +18,16 @@ from posenc_compare.show.plots.frames import (
     joined,
     usable,
 )
-from posenc_compare.show.plots.heat import add_bar, draw_heat
-from posenc_compare.show.plots.panels import HIGH, note_seed
-from posenc_compare.show.plots.paper import PAGE, columns_of, paper_width
+from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
+from posenc_compare.show.plots.panels import note_seed
+from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, MIDDLE, looks, new_figure
 
-HEADS = (4, 2, 1)  # of a scheme: the most that let the figure fit a page
-SIDE, MARGIN = 0.85, 1.5  # inches: of a map at least; of labels and the colour bar
-TITLE = 0.13  # inches of a line of a title
-ABOVE: dict[str, Any] = {
-    "xycoords": "axes fraction",
-    "textcoords": "offset points",
-    "fontsize": 6,
-}
-BAR = 4  # rows of maps that a colour bar stands beside
+HEADS = (4, 2, 1)  # of a scheme: the most that need no more than `ROWS`
+ROWS = 7  # of maps
+SIDE, HIGH = 0.85, 0.95  # inches of a map at least, and of a row of them
+LETTERS = 11  # of a line above a map
 
 
 class Kind(NamedTuple):
@@ -43,7 +38,6 @@ class Kind(NamedTuple):
         unit: for the colour bar.
         sides: what rows and columns are.
         ends: colour map and the values at its ends.
-        note: behind the name of a scheme, where arrays are of several measures.
         prepare: what is drawn of an array, `(head, row, column)`.
         ground: colour where nothing is defined.
         extend: the ends that values may lie beyond, as `colorbar` names them.
@@ -53,7 +47,6 @@ class Kind(NamedTuple):
     unit: str
     sides: tuple[str, str]
     ends: tuple[str, float, float]
-    note: str = ""
     prepare: Callable[[Array], Array] = lambda maps: maps
     ground: str = FAINT
     extend: str = "neither"
@@ -82,7 +75,7 @@ def below_head(maps: Array) -> Array:
 
 BIAS = Kind(
     "portrait",
-    "logits below the largest of the query",
+    "logits below the\nlargest of the query",
     ("query", "key"),
     ("rocket", -10.0, 0.0),
     prepare=below_largest,
@@ -92,15 +85,15 @@ BIAS = Kind(
 COSINE = Kind("portrait", "cosine", ("row", "column"), ("vlag", -1.0, 1.0))
 SEQUENCE = {
     "bias_map": BIAS,
-    "trained_bias": BIAS._replace(measure="inside", note=", trained"),
+    "trained_bias": BIAS._replace(measure="inside"),
     "trained_similarity": COSINE._replace(
-        measure="inside", sides=("position", "position"), note=", trained"
+        measure="inside", sides=("position", "position")
     ),
 }
 GRID = {
     "grid_bias": Kind(
         "portrait",
-        "logits below the largest",
+        "logits below the\nlargest of the head",
         ("row", "column"),
         ("rocket", -5.0, 0.0),
         prepare=below_head,
@@ -146,69 +139,6 @@ def draw_grid_maps(records: list[Record]) -> Figure | None:
     return figure
 
 
-class Scheme(NamedTuple):
-    """The maps of one scheme, or of schemes whose maps are equal.
-
-    Attributes:
-        name: of all of them.
-        heads: number of each; `all` for one that stands for all.
-        maps: `(row, column)` of each head.
-    """
-
-    name: str
-    heads: list[str]
-    maps: Array
-
-
-class Layout:
-    """Where maps stand, with some heads of each scheme: kinds below one another.
-
-    Args:
-        found: schemes by kind.
-        heads: of a scheme, at most.
-        most: maps side by side, at most.
-
-    Attributes:
-        slots: maps of a scheme, by kind.
-        per_row: schemes side by side, by kind.
-        rows: of maps, by kind.
-        columns: maps side by side.
-        side: inches of a map, about.
-        high: inches of a row.
-    """
-
-    def __init__(
-        self, found: Mapping[str, list[Scheme]], heads: int, most: int
-    ) -> None:
-        self.slots = {
-            kind: min(heads, max(len(one.heads) for one in schemes))
-            for kind, schemes in found.items()
-        }
-        self.per_row = {kind: most // slots for kind, slots in self.slots.items()}
-        self.rows = {k: math.ceil(len(found[k]) / self.per_row[k]) for k in found}
-        wide = [min(len(found[k]), self.per_row[k]) * self.slots[k] for k in found]
-        self.columns = max(min(4, most), *wide)
-        self.side = (paper_width(PAGE) - MARGIN) / self.columns
-        every = [(one, kind) for kind, schemes in found.items() for one in schemes]
-        lines = [self.title(one, kind).count("\n") + 1 for one, kind in every]
-        shape = max(np.divide(*one.maps.shape[1:]) for one, _ in every)
-        self.high = self.side * shape + TITLE * max(lines)
-
-    def heads(self, scheme: Scheme, kind: str) -> list[int]:
-        """Return the places of the heads that are drawn, evenly spaced."""
-        count = min(self.slots[kind], len(scheme.heads))
-        return np.linspace(0, len(scheme.heads) - 1, count).round().astype(int).tolist()
-
-    def title(self, scheme: Scheme, kind: str) -> str:
-        """Return the name of a scheme, and heads, in lines as wide as its maps."""
-        heads = ", ".join(scheme.heads[i] for i in self.heads(scheme, kind))
-        words = {"": "", "all": ", all heads"}.get(
-            heads, f", head\N{NO-BREAK SPACE}{heads}"
-        )
-        width = int(21 * self.side) * self.slots[kind]
-        return textwrap.fill(scheme.name + words, width)
-
-
 def draw_maps(
     records: list[Record], kinds: Mapping[str, Kind]
 ) -> tuple[Figure, list[Axes]] | None:
@@ -224,75 +154,69 @@ def draw_maps(
     Returns:
         The figure, and the axes that show a map.
     """
-    found = {name: _schemes(records, name, kind) for name, kind in kinds.items()}
-    found = {name: schemes for name, schemes in found.items() if schemes}
+    across = columns_of(SIDE, 8)
+    found = {name: _cells(records, name, kinds[name], across) for name in kinds}
+    found = {name: cells for name, cells in found.items() if cells}
     if not found:
         return None
-    measures = {kinds[name].measure for name in found}
-    if len(measures) > 1:
-        for name, schemes in found.items():
-            note = kinds[name].note
-            found[name] = [one._replace(name=one.name + note) for one in schemes]
-    most = columns_of(SIDE, 8)
-    layouts = [Layout(found, min(heads, most), most) for heads in HEADS]
-    fits = (one for one in layouts if one.high * sum(one.rows.values()) <= HIGH)
-    layout = next(fits, layouts[-1])
-    rows = sum(layout.rows.values())
-    figure = new_figure(PAGE, layout.high * rows + 0.35 * len(found), "compressed")
-    grid = figure.add_gridspec(
-        rows, layout.columns + 1, width_ratios=[*[1.0] * layout.columns, 0.1]
-    )
+    down = [1 + max(cells) // across for cells in found.values()]
+    heights = [HIGH * rows + 0.4 for rows in down]
+    figure = new_figure(sum(heights))
+    parts = figure.subfigures(len(down), 1, height_ratios=heights, squeeze=False).flat
     panels: list[Axes] = []
-    top = 0
-    for name, schemes in found.items():
-        kind, down = kinds[name], layout.rows[name]
-        for i, scheme in enumerate(schemes):
-            y, x = divmod(i, layout.per_row[name])
-            for j, head in enumerate(layout.heads(scheme, name)):
-                place = grid[top + y, x * layout.slots[name] + j]
-                axes = figure.add_subplot(place, facecolor=kind.ground)
-                draw_heat(axes, scheme.maps[head], kind.ends, ticks=3)
-                if j == 0:
-                    _name(axes, layout.title(scheme, name))
-                left, below = x + j == 0, y == down - 1
-                axes.tick_params(labelleft=left, labelbottom=below)
-                axes.set_ylabel(kind.sides[0] if left else "")
-                axes.set_xlabel(kind.sides[1] if below else "")
-                panels.append(axes)
-        beside = min(BAR, down)
-        bar = figure.add_subplot(grid[top : top + beside, -1])
-        unit = textwrap.fill(kind.unit, int(12 * beside * layout.high))
-        add_bar(figure, panels[-1], unit, kind.extend, cax=bar, extendfrac=0.04)
-        top += down
+    for part, (name, cells), rows in zip(parts, found.items(), down, strict=True):
+        kind, grid = kinds[name], part.subplots(rows, across, squeeze=False)
+        for i, axes in enumerate(grid.flat):
+            axes.set_visible(i in cells)
+        for i, (title, values) in cells.items():
+            axes, left, below = grid.flat[i], i % across == 0, i // across == rows - 1
+            draw_heat(axes, values, kind.ends, ticks=2)
+            axes.set_facecolor(kind.ground)
+            room = "\n".join(" " * (title.count("\n") + 1))
+            axes.set_title(
+                room, fontsize=SMALL, pad=2
+            )  # the text is wider than the map
+            place = {"transform": axes.transAxes, "va": "bottom", "fontsize": SMALL}
+            axes.text(0, 1.03, title, **place).set_in_layout(False)
+            axes.tick_params(labelleft=left, labelbottom=below)
+            axes.set_ylabel(kind.sides[0] if left else "")
+            axes.set_xlabel(kind.sides[1] if below else "")
+            panels.append(axes)
+        place = {"ax": grid, "shrink": min(1, 3 / rows), "aspect": 25}
+        add_bar(part, panels[-1], kind.unit, kind.extend, **place)
     chosen = [one for one in records if one.arrays.keys() & found.keys()]
+    measures = {kinds[name].measure for name in found}
     words = {"portrait": "before", "inside": "after"}
-    when = " and ".join(words[k] for k in words if k in measures)
+    when = " and ".join(word for measure, word in words.items() if measure in measures)
     note_seed(figure, chosen, f"{when} training")
     return figure, panels
 
 
-def _name(axes: Axes, title: str) -> None:
-    """Write a title from the left edge on, which may be wider than the map."""
-    room = "\n".join(" " * (title.count("\n") + 1))  # that the layout knows of
-    axes.set_title(room, fontsize=6, pad=2)
-    axes.annotate(title, (0, 1), (0, 2), **ABOVE).set_in_layout(False)
-
-
-def _schemes(records: list[Record], name: str, kind: Kind) -> list[Scheme]:
-    """Return the maps of every scheme; equal schemes are one."""
+def _cells(
+    records: list[Record], name: str, kind: Kind, across: int
+) -> dict[int, tuple[str, Array]]:
+    """Return titles and maps by their places in rows of so many; each once."""
     chosen, styles = usable(records, kind.measure), looks(records)
     numbers = arrays_of(chosen, "bias_heads", styles)
     arrays = {
         label: kind.prepare(seeds[0])
         for label, seeds in arrays_of(chosen, name, styles).items()
     }
-    found = []
-    for group in equal_groups(arrays):
+    groups = equal_groups(arrays)
+    most = max((len(maps) for maps in arrays.values()), default=1)
+    slots = [min(heads, most, across) for heads in HEADS]
+    fits = (n for n in slots if math.ceil(len(groups) / (across // n)) <= ROWS)
+    slot = next(fits, 1)
+    cells = {}
+    for i, group in enumerate(groups):
         maps = arrays[group[0]]
         heads = numbers.get(group[0], [np.arange(len(maps))])[0]
-        words = [f"{heads[i]:.0f}" for i in range(len(maps))]
+        kept = np.linspace(0, len(maps) - 1, min(slot, len(maps))).round().astype(int)
+        words = f", head {', '.join(f'{heads[k]:.0f}' for k in kept)}"
         if all(np.array_equal(maps[0], other, equal_nan=True) for other in maps):
-            maps, words = maps[:1], ["all" if len(maps) > 1 else ""]
-        names = joined([styles[label].text for label in group])
-        found.append(Scheme(names, words, maps))
-    return found
+            kept, words = kept[:1], ", all heads" if len(maps) > 1 else ""
+        name = joined([styles[label].text for label in group])
+        title = textwrap.fill(name + words, LETTERS * slot)
+        first = i // (across // slot) * across + i % (across // slot) * slot
+        cells |= {first + j: (title * (j == 0), maps[k]) for j, k in enumerate(kept)}
+    return cells

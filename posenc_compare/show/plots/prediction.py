@@ -1,15 +1,13 @@
-"""Prediction: which training-free measure correlates with a trained score."""
+"""Prediction: the rank correlations of measures without training and trained scores."""
 
 import textwrap
 
 import numpy as np
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
 from posenc_compare.show.plots.frames import usable
-from posenc_compare.show.plots.heat import add_bar
+from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
 from posenc_compare.show.plots.panels import note_setting
 from posenc_compare.show.plots.paper import COLUMN, PAGE, paper_width
 from posenc_compare.show.plots.plot import register_plot
@@ -38,53 +36,56 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     found = found[np.isfinite(found["rho"].astype(float))]
     if found.empty:
         return None
+    names = found["quantity"].mask(found["of_start"], OWN)
+    ends = ((found[f"{of}_low"], found[f"{of}_high"]) for of in ("schemes", "families"))
+    outside = [(low * high > 0).to_numpy(bool) for low, high in ends]  # 0 is
+    stars = ["*" * count for count in np.sum(outside, axis=0)]
+    numbers = found["rho"].map("{:.2f}".format).str.replace("-", "\N{MINUS SIGN}")
     table = found.assign(
-        measure=found["quantity"].mask(found["of_start"], OWN).map(_name),
-        score=found["curve"].map(_name),
-        text=found["rho"].map("{:.2f}".format).str.replace("-", "\N{MINUS SIGN}")
-        + found.apply(_stars, axis=1),
+        measure=names.map(lambda name: safe(name, 60)),
+        score=found["curve"].map(lambda name: safe(name, 60)),
+        stars=stars,
+        text=numbers + stars,
     )
-    names, scores = table["measure"].unique(), table["score"].unique()
+    measures, scores = table["measure"].unique(), table["score"].unique()
     whens = [when for when in WHENS if when in set(table["when"])]
     wide = paper_width(PAGE) > COLUMN
-    below = LETTER * max(map(len, scores)) + 0.7
-    row = ROW if wide else 1.5 * ROW  # of two lines
-    figure = new_figure(PAGE, row * len(names) + below)
+    figure = new_figure(
+        ROW * (1 if wide else 1.5) * len(measures)
+        + LETTER * max(map(len, scores))
+        + 0.7
+    )
     panels = figure.subplots(1, len(whens), sharey=True, squeeze=False)[0]
-    room = (figure.get_figwidth() - (2.7 if wide else 1.95)) / len(whens)
-    shown = [textwrap.fill(name, 60 if wide else 24) for name in names]
-    if room / len(scores) < 0.35:  # inches: stars alone have room
-        table = table.assign(text=table["text"].str.extract(r"([*]*)$")[0])
+    shown = [textwrap.fill(name, 60 if wide else 24) for name in measures]
+    room = len(whens) * len(scores) <= (9 if wide else 3)  # for numbers
     for axes, when in zip(panels, whens, strict=True):
-        some = table[table["when"] == when]
+        own = table[table["when"] == when]
         rho, text = (
-            some.pivot(index="measure", columns="score", values=name).reindex(
-                index=names, columns=scores
+            own.pivot(index="measure", columns="score", values=name).reindex(
+                index=measures, columns=scores
             )
-            for name in ("rho", "text")
+            for name in ("rho", "text" if room else "stars")
         )
-        axes.set_facecolor(FAINT)
-        sns.heatmap(
+        draw_heat(
+            axes,
             rho,
+            ("vlag", -1.0, 1.0),
+            square=False,
             annot=text.astype(object).where(text.notna(), ""),
             fmt="",
             annot_kws={"fontsize": 6},
-            ax=axes,
-            cmap="vlag",
-            vmin=-1,
-            vmax=1,
-            cbar=False,
             linewidths=0.5,
             xticklabels=True,
             yticklabels=shown,
         )
-        axes.set_title(textwrap.fill(when, max(10, int(15 * room))), fontsize=6.5)
+        axes.set_facecolor(FAINT)
+        axes.set_title(textwrap.fill(when, 24 if wide else 12), fontsize=SMALL)
         axes.set(xlabel="", ylabel="")
-        axes.grid(visible=False)
         axes.tick_params(length=0)
-        upright = len(scores) > 1 or not wide
-        axes.tick_params(axis="x", labelrotation=90 if upright else 0, labelsize=6.5)
-        axes.tick_params(axis="y", labelsize=7 if wide else 5.5)
+        upright = 90 if len(scores) > 1 or not wide else 0
+        axes.tick_params(axis="x", labelrotation=upright)
+        if not wide:
+            axes.tick_params(axis="y", labelsize=5.5)
     place = {"ax": list(panels), "aspect": 30, "pad": 0.01, "ticks": [-1, 0, 1]}
     add_bar(figure, panels[0], "rank correlation", **place)
     low, high = found["n"].min(), found["n"].max()
@@ -93,13 +94,3 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     means = f"{short_setting(trained)} averaged" if trained else "means over seeds"
     note_setting(figure, f"{means}; {n} schemes")
     return figure
-
-
-def _name(text: str) -> str:
-    return safe(text, 60)
-
-
-def _stars(found: Frame) -> str:
-    """Return a star for each interval of a correlation that leaves out 0."""
-    ends = ((found[f"{of}_low"], found[f"{of}_high"]) for of in ("schemes", "families"))
-    return "".join("*" for low, high in ends if low > 0 or high < 0)

@@ -5,12 +5,10 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
-from posenc_compare.show.plots.frames import in_bits
+from posenc_compare.show.plots.frames import Frame, in_bits
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import looks_in_turn, safe
-from posenc_compare.show.setting import short_setting
 
 RATES = ("learning_rate", "scheme_rate")
 COLUMNS = ["panel", "x", "multiple", "seed", "value"]
@@ -39,19 +37,18 @@ def draw_sensitivity(records: list[Record]) -> Figure | None:
     rows = rows.assign(
         value=rows["value"] - best, scheme=rows["multiple"].map(multiples)
     )
-    styles = looks_in_turn(multiples.values())
     rows = rows.sort_values("panel", kind="stable")
-    lines = Lines(
-        rows, styles, markers=False, bands=False, columns=4, width=1.7, height=1.35
-    )
+    styles = looks_in_turn(multiples.values())
+    layout = {"columns": 4, "width": 1.7, "height": 1.15}
+    lines = Lines(rows, styles, markers=False, bands=False, **layout)
     palette = {text: look.colour for text, look in styles.items()}
     dots = {"hue": "scheme", "palette": palette, "s": 8, "legend": False}
-    for title, axes in lines.panels.items():
+    for axes, title, _ in lines.facets:
         own = rows[rows["panel"] == title]
         sns.scatterplot(own, x="x", y="value", ax=axes, **dots)
     lines.rate_axis()
     title = "rate of the scheme's own parameters, in peak rates"
-    lines.finish("peak rate", "bits above the best", short_setting(chosen), title)
+    lines.finish("peak rate", "bits per byte above the best", chosen, title)
     return lines.figure
 
 

@@ -1,78 +1,76 @@
 """Similarity: how similar two positions look, by the distance between them."""
 
+from itertools import pairwise, product
+
 import pandas as pd
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
-from posenc_compare.show.plots.frames import array_rows, merge_equal, usable
-from posenc_compare.show.plots.lines import Lines, by_family
+from posenc_compare.show.plots.frames import Frame, array_rows, merge_equal, usable
+from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
+from posenc_compare.show.plots.panels import note_setting
+from posenc_compare.show.plots.paper import columns_of
 from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import looks
+from posenc_compare.show.plots.style import FAINT, looks, new_figure
 from posenc_compare.show.setting import seeds_of, short_setting
 
-NAMES = {  # of the y axis, by what begins the title of a panel
-    "cosine": "mean cosine\nof two codes",
-    "logit": "mean logit minus\nthat at distance 0",
-}
-DEEP = 20.0  # logits below 0 at which the axis ends; a softmax sees no difference
+COSINE, LOGIT = "mean cosine of two codes", "mean logit minus that at distance 0"
+ENDS = {COSINE: ("vlag", -1.0, 1.0), LOGIT: ("rocket", -10.0, 0.0)}
+BEYOND = {COSINE: "neither", LOGIT: "both"}  # a softmax sees little below -10
+ROW = 0.14  # inches of a scheme
 
 
 @register_plot(
     "similarity",
     order=90,
     caption="Mean cosine of two codes, and mean logit of equal tokens after a "
-    "LayerNorm, by their distance: means over seeds with their 95% intervals.",
+    "LayerNorm minus that at distance 0, by their distance: means over seeds. In "
+    "each family, those that fall most stand last.",
 )
 def draw_similarity(records: list[Record]) -> Figure | None:
-    """Draw the mean cosine of two codes, and the mean logit, by distance.
-
-    Logits are those of equal tokens after a LayerNorm, as a change from distance 0.
-    """
+    """Draw a row of colours for each scheme: its cosines and its logits by distance."""
     styles = looks(records)
     codes = [one for one in usable(records, "portrait") if "similarity" in one.arrays]
     logits = usable(records, "distance_decay")
-    cosine, logit = NAMES
     parts = {
-        cosine: array_rows(codes, "similarity", styles),
-        logit: _from_zero(array_rows(logits, "mean_logit", styles)),
+        COSINE: array_rows(codes, "similarity", styles),
+        LOGIT: _from_zero(array_rows(logits, "mean_logit", styles)),
     }
-    rows = pd.concat(part.assign(case=case) for case, part in parts.items())
+    rows: Frame = pd.concat([one.assign(panel=k) for k, one in parts.items()])
     rows = rows.dropna(subset="value")
     if rows.empty:
         return None
-    merged_rows, merged = merge_equal(rows, styles)
-    parted, several = by_family(merged_rows, merged)
-    parted = parted.sort_values("case", kind="stable")
-    titles = parted["case"] + (", " + parted["panel"] if several else "")
-    parted = parted.assign(panel=titles)
-    layout = {"page": titles.nunique() > 1, "height": 1.9, "share": False}
-    lines = Lines(parted, merged, markers=False, beside=several, **layout)
-    ends = _logit_ends(rows[rows["case"] == logit])
-    setting = short_setting(logits or codes)
-    if logits and codes:
-        setting = f"{setting}; of cosines {seeds_of(codes)}"
-    lines.finish("distance (positions)", "", setting)
-    for title, axes in lines.panels.items():
-        name = title.partition(",")[0]
-        axes.set(ylabel=NAMES[name], xlim=(0, None))
-        if name == logit:
-            axes.set_ylim(ends)
-    return lines.figure
-
-
-def _logit_ends(rows: Frame) -> tuple[float, float]:
-    """Return the ends of the axis of logits, by the means of all schemes."""
-    means = rows.groupby(["scheme", "x"])["value"].mean()
-    return max(-DEEP, min(-0.5, 1.1 * means.min())), max(0.5, 1.1 * means.max())
+    rows, merged = merge_equal(rows, styles)
+    table = rows.pivot_table(index="scheme", columns=["panel", "x"], values="value")
+    panels = [name for name in parts if name in table]
+    fall = table[panels[-1]].mean(axis=1).fillna(0.0)
+    families = {look.text: look.family for look in merged.values()}
+    order = [*dict.fromkeys(families.values())]
+    names = sorted(families, key=lambda k: (order.index(families[k]), -fall[k]))
+    own = [families[name] for name in names]
+    borders = [own.index(family) for family in dict.fromkeys(own)]
+    across = columns_of(2.5, len(panels))
+    down = len(panels) // across
+    figure = new_figure((ROW * max(len(names), 6) + 1.1) * down)
+    grid = figure.subplots(down, across, sharey=True, squeeze=False)
+    for axes, panel in zip(grid.flat, panels, strict=True):
+        values = table[panel].reindex(names)
+        step = {"xticklabels": max(1, len(values.columns) // 4), "yticklabels": names}
+        draw_heat(axes, values.to_numpy(), ENDS[panel], square=False, **step)
+        axes.set(xlabel="distance (positions)", facecolor=FAINT)
+        axes.tick_params(axis="y", length=0)
+        axes.hlines(borders[1:], *axes.get_xlim(), color="white", linewidth=2)
+        place = {"ax": axes, "location": "top", "aspect": 30, "pad": 0.02}
+        n = seeds_of(codes if panel == COSINE else logits)
+        add_bar(figure, axes, f"{panel}\n({n})", BEYOND[panel], **place)
+    for axes, (start, end) in product(grid[:, -1], pairwise([*borders, len(names)])):
+        place = {"transform": axes.get_yaxis_transform(), "fontsize": SMALL}
+        axes.text(1.02, (start + end) / 2, own[start], va="center", **place)
+    note_setting(figure, short_setting([*codes, *logits]))
+    return figure
 
 
 def _from_zero(rows: Frame) -> Frame:
-    """Return rows whose values count from each seed's own value at distance 0.
-
-    Values whose mean lies below the axis have no interval.
-    """
+    """Return rows whose values count from each seed's own value at distance 0."""
     zero = rows.groupby(["scheme", "seed"])["value"].transform("first")
-    rows = rows.assign(value=rows["value"] - zero)
-    mean = rows.groupby(["scheme", "x"])["value"].transform("mean")
-    return rows.assign(value=rows["value"].where(mean > -DEEP, mean))
+    return rows.assign(value=rows["value"] - zero)

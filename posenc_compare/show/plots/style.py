@@ -2,27 +2,29 @@
 
 import functools
 import io
+import re
 import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 from posenc_compare.records.record import Record
-from posenc_compare.registry import SCHEMES, Entry
-from posenc_compare.show.plots.paper import PAPER, paper_width
-from posenc_compare.show.ranking import YEAR, by_family
+from posenc_compare.registry import FAMILIES, SCHEMES, Entry
+from posenc_compare.show.plots.paper import PAGE, PAPER, paper_width
 
 SCREEN = 160  # dots per inch where a notebook shows a figure
 LABEL = 40  # characters of a label that are shown
 FONT = "DejaVu Sans"  # comes with matplotlib
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 # Hues that read well as thin lines: without pale ones, and with dark ones beside them.
 COLOURS = [
@@ -47,13 +49,10 @@ RC: dict[Any, Any] = {
     "grid.linewidth": 0.4,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
+    **{f"{x}tick.major.size": 2.5 for x in "xy"},
+    **{f"{x}tick.major.width": 0.6 for x in "xy"},
     "legend.frameon": False,
     "legend.labelspacing": 0.3,
-    "figure.constrained_layout.w_pad": 0.07,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "svg.hashsalt": "posenc-compare",
@@ -97,25 +96,31 @@ class Look:
 def looks(records: Iterable[Record]) -> dict[str, Look]:
     """Return the look of every label of records, in the order of legends.
 
-    The order is by family, then by name. Colour and dash depend on the label alone, so
-    that a scheme has the same ones in all plots of all runs.
+    The order is by family, then by publication. Colour and dash depend on the label
+    alone, so that a scheme has the same ones in all plots of all runs.
     """
     family = {record.label: record.family for record in records}
-    labels = sorted(family, key=lambda label: by_family(family[label], label))
+    known, faces = [*FAMILIES, ""], _faces()
+    published = {name: place for place, name in enumerate(faces)}
+
+    def place(label: str) -> tuple[int, int, str]:
+        of = family[label] if family[label] in FAMILIES else ""
+        return known.index(of), published.get(label, len(published)), label
+
     found: dict[str, Look] = {}
     texts: set[str] = set()
-    faces: set[tuple[str, Any, str]] = set()
-    for label in labels:
+    taken: set[tuple[str, Any, str]] = set()
+    for label in sorted(family, key=place):
         text, copy = safe(label), 1
         while text in texts:  # of labels that begin alike
             copy += 1
             text = safe(label, LABEL - 5) + f" ({copy})"
-        colour, dash, first = _faces().get(label) or _face_of(label)
-        turned = MARKERS[first:] + MARKERS[:first]
-        free = (one for one in turned if (colour, dash, one) not in faces)
-        marker = next(free, turned[0])
+        colour, dash, first = faces.get(label) or _face_of(label)
+        markers = MARKERS[first:] + MARKERS[:first]
+        free = (one for one in markers if (colour, dash, one) not in taken)
+        marker = next(free, markers[0])
         texts.add(text)
-        faces.add((colour, dash, marker))
+        taken.add((colour, dash, marker))
         found[label] = Look(text, colour, dash, marker, safe(family[label]))
     return found
 
@@ -137,13 +142,19 @@ def _faces() -> dict[str, tuple[str, Any, int]]:
     families: Counter[tuple[str, str]] = Counter()
     total: Counter[str] = Counter()
     found = {}
-    for name, family in _published().items():
+    for entry in sorted(SCHEMES.built_in(), key=_publication):
+        family = entry.facts["family"]
         colour = min(COLOURS, key=lambda c: (families[family, c], total[c]))
         count = total[colour]
-        found[name] = (colour, DASHES[count % len(DASHES)], count % len(MARKERS))
+        found[entry.name] = colour, DASHES[count % len(DASHES)], count % len(MARKERS)
         families[family, colour] += 1
         total[colour] += 1
     return found
+
+
+def _publication(entry: Entry) -> tuple[bool, int, str]:
+    year = YEAR.search(entry.facts.get("source", ""))
+    return entry.facts["family"] != "none", int(year[0]) if year else 0, entry.name
 
 
 def _face_of(label: str) -> tuple[str, Any, int]:
@@ -152,25 +163,6 @@ def _face_of(label: str) -> tuple[str, Any, int]:
     number, colour = divmod(number, len(COLOURS))
     number, dash = divmod(number, len(DASHES))
     return COLOURS[colour], DASHES[dash], number % len(MARKERS)
-
-
-@functools.cache
-def _published() -> dict[str, str]:
-    """Return the family of every scheme of this package, in order of publication."""
-    own = SCHEMES.built_in()
-    own.sort(key=lambda entry: (entry.facts["family"] != "none", _year(entry)))
-    return {entry.name: entry.facts["family"] for entry in own}
-
-
-def _year(entry: Entry) -> tuple[int, str]:
-    year = YEAR.search(entry.facts.get("source", ""))
-    return int(year[0]) if year else 0, entry.name
-
-
-def by_publication(labels: Iterable[str]) -> list[str]:
-    """Return labels in the order of publication; those of no package scheme last."""
-    places = {name: place for place, name in enumerate(_published())}
-    return sorted(labels, key=lambda label: places.get(label, len(places)))
 
 
 def safe(text: str, length: int = LABEL) -> str:
@@ -222,14 +214,20 @@ def render(figure: Figure, ending: str, dpi: int) -> bytes:
     Args:
         figure: to render.
         ending: png, svg or pdf.
-        dpi: resolution of PNG.
+        dpi: resolution of PNG, which is kept small by 256 colours.
     """
     data = io.BytesIO()
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context():
         _apply()
         figure.savefig(data, format=ending, dpi=dpi, metadata=date.get(ending))
-    return data.getvalue()
+    if ending != "png":
+        return data.getvalue()
+    small = io.BytesIO()
+    image = Image.open(data).convert("RGB")
+    few = image.quantize(kmeans=1, dither=Image.Dither.NONE)
+    few.save(small, "png", optimize=True, dpi=(dpi, dpi))
+    return small.getvalue()
 
 
 class Picture(Figure):
@@ -239,13 +237,9 @@ class Picture(Figure):
         return render(self, "png", SCREEN)
 
 
-def new_figure(
-    width: float,
-    height: float,
-    layout: Literal["constrained", "compressed"] = "constrained",
-) -> Figure:
+def new_figure(height: float, width: float = PAGE) -> Figure:
     """Return an empty figure in inches, outside pyplot and any window.
 
     Its width is that of the paper, where a user asks for one.
     """
-    return Picture(figsize=(paper_width(width), height), layout=layout)
+    return Picture(figsize=(paper_width(width), height), layout="constrained")

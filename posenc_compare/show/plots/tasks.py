@@ -5,12 +5,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.frame import Frame
-from posenc_compare.show.plots.frames import rows_of, scored, training_length
+from posenc_compare.show.plots.frames import Frame, rows_of, scored, training_length
 from posenc_compare.show.plots.lines import Lines
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, looks, safe
-from posenc_compare.show.setting import short_setting
 
 FLOOR = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
 
@@ -24,7 +22,7 @@ FLOOR = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
     "answer.",
 )
 def draw_tasks(records: list[Record]) -> Figure | None:
-    """Draw a panel for each task that is scored by accuracy, with a line per scheme."""
+    """Draw a row of panels for each task that is scored by accuracy."""
     tasks = scored(records, "accuracy")
     if not tasks:
         return None
@@ -39,13 +37,16 @@ def draw_tasks(records: list[Record]) -> Figure | None:
     scores, floors = (
         rows[rows["quantity"] == name] for name in ("accuracy", "floor_accuracy")
     )
-    lines = Lines(scores, styles, columns=3, width=1.7, height=1.6)
+    height = 1.3 if len(tasks) > 2 else 2.0  # inches
+    lines = Lines(scores, styles, columns=3, width=1.7, height=height)
     lines.length_axis()
-    lines.first.set_ylim(-0.03, 1.03)
-    for task, some in floors.groupby("panel"):
-        floor: Frame = some.groupby("x")["value"].mean()
-        lines.panels[task].plot(floor.index, floor, **FLOOR)
-    lines.entries["constant answer"] = Line2D([], [], **FLOOR)
+    lines.axes[0].set_ylim(-0.03, 1.03)
+    floor: Frame = floors.groupby(["panel", "x"])["value"].mean()
+    for axes, task, _ in lines.facets:
+        if task in floor:
+            axes.plot(floor[task].index, floor[task], **FLOOR)
+    if len(floor):
+        lines.entries["constant answer"] = Line2D([], [], **FLOOR)
     every = [one for some in tasks.values() for one in some]
-    lines.finish("test length\n(training lengths)", "accuracy", short_setting(every))
+    lines.finish("test length\n(training lengths)", "accuracy", every)
     return lines.figure

@@ -1,0 +1,55 @@
+"""Place: one's own scheme among others, by the change of their scores."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from posenc_compare.show.plots.style import COLOURS, MIDDLE, in_style, new_figure, safe
+
+ROW = 0.15  # inches of a scheme
+
+
+class Change(NamedTuple):
+    """The score of a scheme minus that of a reference.
+
+    Attributes:
+        scheme: its label.
+        change: mean over seeds.
+        low: lower end of its interval; NaN for a single seed.
+        high: upper end of its interval; NaN for a single seed.
+        own: whether it is the scheme to highlight.
+    """
+
+    scheme: str
+    change: float
+    low: float
+    high: float
+    own: bool = False
+
+
+@in_style
+def draw_place(changes: Iterable[Change], unit: str) -> Figure:
+    """Draw a dot with its interval for every scheme, the lowest at the top.
+
+    Args:
+        changes: at least one; one's own scheme is drawn in colour.
+        unit: of the changes, for the axis.
+    """
+    ordered = sorted(changes, key=lambda one: one.change)
+    figure = new_figure(ROW * max(len(ordered), 3) + 0.6)
+    axes = figure.subplots()
+    axes.axvline(0, color=MIDDLE, linewidth=0.7, linestyle=":")
+    for place, one in enumerate(ordered):
+        colour = COLOURS[3] if one.own else MIDDLE
+        axes.plot([one.low, one.high], [place, place], color=colour, linewidth=1.0)
+        axes.plot(one.change, place, "o", color=colour)
+    names = [f"{i}. {safe(one.scheme)}" for i, one in enumerate(ordered, 1)]
+    axes.set_yticks(range(len(ordered)), names)
+    axes.set(xlabel=unit, ylim=(len(ordered) - 0.5, -0.5))
+    for text, one in zip(axes.get_yticklabels(), ordered, strict=True):
+        text.set(
+            color=COLOURS[3] if one.own else "black",
+            weight="bold" if one.own else "normal",
+        )
+    return figure
