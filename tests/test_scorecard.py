@@ -68,6 +68,23 @@ def test_a_row_has_the_change_with_its_interval() -> None:
     assert (found["at L"], found["16 L"]) == ("2.00", "2.50")
 
 
+def test_a_star_marks_the_best_and_what_does_not_differ_from_it() -> None:
+    near = trained("near", 2.0, 3.0)
+    for seed, body in enumerate(near):  # ahead in three seeds of six
+        for one in body["rows"]:
+            one["value"] += 0.01 * (-1) ** seed + 0.001
+    bodies = [*trained("best", 2.0, 3.0), *near, *trained("worse", 2.5, 3.5)]
+    found = card(bodies)
+    stars = {name: (row["at L"], row["16 L"]) for name, row in found.items()}
+    assert stars == {
+        "best": ("2.00*", "3.00*"),
+        "near": ("2.00*", "3.00*"),
+        "worse": ("2.50", "3.50"),
+    }
+    few = [*bodies[:5], *bodies[6:11], *bodies[12:17]]  # five seeds of each
+    assert not any("*" in row["at L"] for row in card(few).values())
+
+
 def test_one_seed_has_no_interval_and_no_level() -> None:
     found = card(trained("rope", 2.0, 2.5)[2:3])["rope"]
     assert (found["change"], found["level"]) == ("+0.50", "one seed")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from posenc_compare.records.cells import Cell
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store
+    from posenc_compare.show.format import Table
 
 MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
 CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
@@ -99,9 +100,10 @@ def _rank(
     own = [record for record in results.records if record.status == "ok"]
     labels = list(dict.fromkeys(record.label for record in own))
     others = [record for record in known if record.label not in labels]
-    tables = [place_table([*others, *own], label) for label in labels]
-    card = scorecard(own)
-    show_parts([*filter(None, [card]), *tables], format)
+    card, every = scorecard(own), [*others, *own]
+    tables = [*filter(None, [card]), *(place_table(every, label) for label in labels)]
+    show_parts(tables, format)
+    _write(every, own, tables, labels, out)
     if lines := _differing(known, own):
         lines.append(_control(known, chosen, store))
     for line in lines:
@@ -145,6 +147,37 @@ def _check(label: str, plugins: list[str]) -> int:
             say(f"{label}: check {outcome.check.code} failed: {outcome.detail}")
     say(f"{label}: {states['passed']} checks passed, {states['failed']} failed")
     return states["failed"]
+
+
+def _write(
+    every: "list[Record]",
+    own: "list[Record]",
+    tables: "list[Table]",
+    labels: list[str],
+    out: Path,
+) -> None:
+    """Write the tables, a plot of the place of each scheme, and a page with both."""
+    from posenc_compare.records.files import write_file
+    from posenc_compare.show.plots.place import place_plot
+    from posenc_compare.show.report import plate, report_html
+    from posenc_compare.show.tables import write_tables
+    from posenc_compare.show.tasks import page_name
+
+    written = write_tables(own, out, tables)
+    plates = []
+    for label in labels:
+        image = place_plot(every, label)
+        path = out / f"place-{page_name(label)}.png"
+        write_file(path, image)
+        caption = (
+            "Scores at the longest test, less those of the scheme, with intervals."
+        )
+        plates.append(plate(path.stem, caption, "extrapolation", image))
+        written.append(path)
+    page = report_html(every, f"{', '.join(labels)} among all schemes", plates)
+    write_file(out / "rank.html", page.encode())
+    for path in [*written, out / "rank.html"]:
+        say(str(path))
 
 
 def _control(known: "list[Record]", chosen: Body, store: "Store") -> str:

@@ -221,15 +221,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     Raises:
         ConfigError: if there is no training of the scheme, or none of another.
     """
-    curves: dict[str, dict[float, Mean]] = {}
-    means = of_quantity(means_of(records), *SCORE)
-    for mean in rows_of(means[means["case"] == ""]):
-        curves.setdefault(mean.scheme, {})[mean.x] = mean
-    if own not in curves or len(curves) < 2:
-        raise ConfigError(
-            f"rank: must have trainings of {own} and of another scheme, got those of "
-            f"{', '.join(curves) or 'none'}"
-        )
+    curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
     ranked = sorted(curves, key=lambda name: _scores(curves[name], ends))
@@ -257,6 +249,34 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         max(mean.n for mean in curves[own].values()),
         tuple(lines),
     )
+
+
+def at_the_end(records: Iterable[Record], own: str) -> dict[str, Difference]:
+    """Return the differences of other schemes from one at the longest test.
+
+    Args:
+        records: trainings of all schemes on language.
+        own: label of the scheme.
+
+    Raises:
+        ConfigError: if there is no training of the scheme, or none of another.
+    """
+    curves = _curves(records, own)
+    return _compared(curves, own, max(curves[own]))
+
+
+def _curves(records: Iterable[Record], own: str) -> dict[str, dict[float, Mean]]:
+    """Return the scores of schemes by test length, with those of one and another."""
+    curves: dict[str, dict[float, Mean]] = {}
+    means = of_quantity(means_of(records), *SCORE)
+    for mean in rows_of(means[means["case"] == ""]):
+        curves.setdefault(mean.scheme, {})[mean.x] = mean
+    if own not in curves or len(curves) < 2:
+        raise ConfigError(
+            f"rank: must have trainings of {own} and of another scheme, got those of "
+            f"{', '.join(curves) or 'none'}"
+        )
+    return curves
 
 
 def _compared(

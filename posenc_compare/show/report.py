@@ -185,12 +185,15 @@ def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
     for file, image in images(records, warn, endings=("png",)).items():
         name = PurePath(file).stem
         facts = PLOTS.entry(name).facts
-        width = int.from_bytes(image[16:20])  # in the header of a PNG
-        width = round(width / DPI * INCH)
-        address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-        measure = facts.get("measure", "")
-        found.append(Plate(name, facts["caption"], measure, width, address))
+        found.append(plate(name, facts["caption"], facts.get("measure", ""), image))
     return found
+
+
+def plate(name: str, caption: str, measure: str, image: bytes) -> Plate:
+    """Return a plot of a page from the bytes of its PNG."""
+    width = int.from_bytes(image[16:20])  # in the header of a PNG
+    address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    return Plate(name, caption, measure, round(width / DPI * INCH), address)
 
 
 def policy(style: str, script: str) -> str:

@@ -3,17 +3,21 @@
 A scheme holds its level if the 95 % interval of its change from L to 16 L lies below
 `MARGIN`, and loses if the interval lies above it. The interval is Student's t over
 paired seeds of one scheme. Intervals of different schemes are not adjusted for each
-other.
+other. A star marks the best scheme of a column of scores, and the schemes from which a
+test of all pairs shows no difference.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Table
-from posenc_compare.show.frame import Mean, means_of, rows_of
+from posenc_compare.show.frame import Mean, means_of, rows_of, values_of
 from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 from posenc_compare.stats.rounding import rounded_away
 
 MARGIN = 0.05  # bits per byte that count as no loss
@@ -64,14 +68,20 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         return None
     ends = [mean.x for curve in curves.values() for mean in curve]
     longest, seconds = max(ends) / min(ends), _seconds(schemes.get("nope", {}))
+    leading = [
+        _leading({k: c[0] for k, c in curves.items() if c}),
+        _leading({k: c[-1] for k, c in curves.items() if c}),
+    ]
     cards = [
-        _card(name, found, curves[name], seconds) for name, found in schemes.items()
+        _card(name, found, curves[name], seconds, [name in some for some in leading])
+        for name, found in schemes.items()
     ]
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
     head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
     most = max(card.seeds for card in cards)
     few = [f"{c.texts[0]} ({c.seeds})" for c in cards if c.seeds < most]
-    lines = (*_LINES, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
+    lines = _LINES + _LEADING * any(leading)
+    lines = (*lines, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
     return Table("Scorecard", head, [[*card.texts] for card in cards], lines=lines)
 
 
@@ -83,9 +93,25 @@ _LINES = (
     f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
     "  loses if above, unclear if across; undefined without a score at the end",
 )
+_LEADING = (
+    "*: no significant difference from the best of the column (max-T test of all",
+    f"  pairs, p > {ALPHA}), which does not make these schemes equal",
+)
 
 
-def _card(name: str, found: Numbers, curve: list[Mean], seconds: float) -> Card:
+def _leading(means: Mapping[str, Mean]) -> set[str]:
+    """Return the scheme with the best mean and those that do not differ from it."""
+    known = {k: mean for k, mean in means.items() if len(mean.values) >= FEWEST}
+    if len(known) < 2:
+        return set()
+    p = adjusted_p(values_of(known.values()))
+    best = int(np.argmin([mean.mean for mean in known.values()]))
+    return {k for i, k in enumerate(known) if i == best or not p[best, i] <= ALPHA}
+
+
+def _card(
+    name: str, found: Numbers, curve: list[Mean], seconds: float, leads: list[bool]
+) -> Card:
     first, last = (curve[0], curve[-1]) if curve else (None, None)
     change, verdict = _change(first, last)
     if not curve and found.get(("extrapolation", "", "")):
@@ -96,14 +122,18 @@ def _card(name: str, found: Numbers, curve: list[Mean], seconds: float) -> Card:
         _unique(found),
         _shift(found),
         _adds(found),
-        f"{first.mean:.2f}" if first and first.values else "",
-        f"{last.mean:.2f}" if last and last.values else "",
+        _score(first, leads[0]),
+        _score(last, leads[1]),
         change,
         f"{own / seconds:.1f}" if own and seconds else "",
         verdict,
     )
     score = last.mean if last and last.values else math.inf
     return Card(texts, verdict, score, len(first.values) if first else 0)
+
+
+def _score(mean: Mean | None, leads: bool) -> str:
+    return f"{mean.mean:.2f}{'*' * leads}" if mean and mean.values else ""
 
 
 def _curve(found: Numbers) -> list[Mean]:

@@ -64,7 +64,9 @@ def ranked(
     return rank
 
 
-def test_a_disguised_scheme_lands_beside_the_one_it_copies(ranked: Any) -> None:
+def test_a_disguised_scheme_lands_beside_the_one_it_copies(
+    ranked: Any, tmp_path: Path
+) -> None:
     code, out, err = ranked(DISGUISED)
     assert code == 0
     assert "disguised: 24 checks passed, 0 failed" in err
@@ -72,6 +74,12 @@ def test_a_disguised_scheme_lands_beside_the_one_it_copies(ranked: Any) -> None:
     (beside,) = (line for line in lines if "| alibi " in line)
     assert beside.count("| 0.000 ± 0.000, p 1.000 ") == 2
     assert "disguised: place" in out
+    folder = tmp_path / "out"
+    assert (folder / "place-disguised.png").read_bytes().startswith(b"\x89PNG")
+    assert r"\toprule" in (folder / "table.tex").read_text()
+    page = (folder / "rank.html").read_text()
+    assert "disguised" in page
+    assert "data:image/png" in page
 
 
 def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:

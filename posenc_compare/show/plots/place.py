@@ -1,11 +1,23 @@
-"""Place: one's own scheme among others, by the change of their scores."""
+"""Place: one's own scheme among others, by their scores at the longest test."""
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from posenc_compare.show.plots.style import COLOURS, MIDDLE, in_style, new_figure, safe
+from posenc_compare.records.record import Record
+from posenc_compare.show.differences import at_the_end
+from posenc_compare.show.plots.drawing import DPI
+from posenc_compare.show.plots.style import (
+    COLOURS,
+    MIDDLE,
+    in_style,
+    new_figure,
+    render,
+    safe,
+)
+from posenc_compare.stats.intervals import half_width
 
 ROW = 0.15  # inches of a scheme
 
@@ -53,3 +65,23 @@ def draw_place(changes: Iterable[Change], unit: str) -> Figure:
             weight="bold" if one.own else "normal",
         )
     return figure
+
+
+def place_plot(records: Iterable[Record], own: str) -> bytes:
+    """Return a PNG of the differences of other schemes from one's own.
+
+    Args:
+        records: trainings of all schemes on language.
+        own: label of the scheme.
+
+    Raises:
+        ConfigError: if there is no training of the scheme, or none of another.
+    """
+    changes = [Change(own, 0.0, math.nan, math.nan, own=True)]
+    for label, one in at_the_end(records, own).items():
+        if len(one.values):
+            width = half_width(one.values)
+            low, high = one.mean - width, one.mean + width
+            changes.append(Change(label, one.mean, low, high))
+    unit = f"bits per byte at the longest test, less those of {safe(own)}"
+    return render(draw_place(changes, unit), "png", DPI)
