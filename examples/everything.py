@@ -10,23 +10,26 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from posenc_compare.measures.measure import (
+from posenc_compare import (
+    Batch,
     Headline,
+    Probe,
+    Progress,
     Quantity,
+    Record,
     Result,
     Row,
+    Task,
+    Variant,
+    looks,
+    register,
     register_measure,
+    register_plot,
+    register_task,
+    stream_seed,
+    usable,
 )
-from posenc_compare.measures.probe import Probe
-from posenc_compare.records.record import Record
-from posenc_compare.schemes import Variant, register
 from posenc_compare.schemes.alibi import Alibi
-from posenc_compare.settings.seeds import stream_seed
-from posenc_compare.show.plots.frames import usable
-from posenc_compare.show.plots.plot import register_plot
-from posenc_compare.show.plots.style import looks
-from posenc_compare.tasks.task import Batch, Task, register_task
-from posenc_compare.train.progress import Progress
 
 
 @register("gentle_alibi", family="bias", source="own example")

@@ -33,13 +33,26 @@ from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
 from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
-from posenc_compare.errors import PosencError, StoreError
+from posenc_compare.errors import ConfigError, PosencError, StoreError
 from posenc_compare.settings.table import TABLE
-from posenc_compare.validate import near
+from posenc_compare.validate import hint, near
+
+SYNONYMS: dict[str, str] = {"compare": "run", "train": "run", "benchmark": "cost"}
 
 
 class Commands(TyperGroup):
     """Commands that an interruption ends in one line, also while they import."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is asked for.
+
+        Raises:
+            ConfigError: if there is none; the nearest is suggested.
+        """
+        if not args[0].startswith("-") and args[0] not in self.commands:
+            meant = hint(SYNONYMS.get(args[0], args[0]), self.commands)
+            raise ConfigError(f"unknown command {args[0][:40]!r}{meant}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command that is asked for."""

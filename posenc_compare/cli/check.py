@@ -57,7 +57,7 @@ def check(
         (tell if as_table else say)(line)
         if found and as_table:
             show("", head, _alike(found))
-        rows += [[variant.label, *_row(outcome)] for outcome in found]
+        rows += [[variant.label, *_row(outcome)] for outcome in outcomes]
         bad += counts["failed"]
     if not as_table:
         show("", ["scheme", *head], rows, format)

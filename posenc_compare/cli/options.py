@@ -83,8 +83,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated names of `list`, `trained`, `untrained` or `all`. [all; of "
-        "`measure`: untrained]",
+        "Comma-separated: names of `posenc-compare list`, trained, untrained or all. "
+        "[all; of `measure`: untrained]",
     ),
     "config": (
         Path,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import Comparison
 
+SCREEN = 40  # cells of a plan that are listed one by one
 DATA = ("preset", "tasks", "seeds", "corpus", "test_corpus")
 COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields__}
 UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
@@ -163,7 +164,7 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
 
     cells, todo = comparison.cells, comparison.missing(store)
     held = comparison.held(store)
-    body = []
+    body: list[list[Any]] = []
     for cell in cells:
         key = cell.key()
         state = "to compute" if key in todo else "done"
@@ -172,10 +173,20 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
     for key in held:
         del todo[key]
     title = f"{len(cells)} cells, {len(todo)} to compute"
-    show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
+    if len(body) > SCREEN and format == "table":
+        show(title, ["measure", "state", "cells"], _counts(body))
+        say("`--format csv` lists every cell")
+    else:
+        show(title, ["scheme", "measure", "seed", "state", "record"], body, format)
     if todo:
         stores = [store, *map(Store, comparison.work.folders())]
         _say_time(list(todo.values()), stores, comparison.work.workers or 1)
+
+
+def _counts(body: list[list[Any]]) -> list[list[str]]:
+    """Return how many cells of a plan each measure has in each state."""
+    counts = Counter((measure, state) for _, measure, _, state, _ in body)
+    return [[*place, str(count)] for place, count in sorted(counts.items())]
 
 
 def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:

@@ -123,9 +123,11 @@ def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
             f"version: {some}; the same run computes them again"
         )
     if not records:
+        inside = [path.parent for path in folder.glob("*/cells*")]
+        those = ", ".join(dict.fromkeys(map(str, sorted(inside)[:3])))
         raise ConfigError(
             f"{folder}: must hold records of a run (cells/*.json, or packed in "
-            f"cells.jsonl.xz), and holds none"
+            f"cells.jsonl.xz), and holds none{f'; try {those}' if those else ''}"
         )
     return records
 

@@ -210,8 +210,10 @@ def test_cuda_is_refused_where_there_is_none_whatever_the_preset(posenc) -> None
 def test_no_arguments_show_the_help(posenc) -> None:
     done = posenc()
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Usage: ")
-    assert "No such command 'rnu'" in refused(posenc("rnu"))
+    assert "Usage: " in done.stdout
+    for word, meant in (("rnu", "run"), ("compare", "run"), ("tabel", "table")):
+        line = refused(posenc(word))
+        assert f"unknown command {word!r}; did you mean {meant}?" in line
 
 
 # --- memory -----------------------------------------------------------------------

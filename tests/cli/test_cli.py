@@ -132,6 +132,16 @@ def test_dry_run_computes_nothing(posenc, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_dry_run_of_many_cells_counts_them(posenc) -> None:
+    words = ["measure", "--dry-run", "--measures", "smoothness,shift_error"]
+    done = posenc(*words, "--schemes", "*rope*,alibi,nope", "--seeds", "3")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    counts = {row[0]: int(row[-1]) for row in rows[2:] if row}
+    assert [*counts] == ["shift_error", "smoothness"]
+    assert sum(counts.values()) == int(rows[0][0]) > 40
+    assert "`--format csv` lists every cell" in done.stderr
+
+
 def test_a_dry_run_passes_over_a_record_of_the_wrong_shape(
     posenc, tmp_path: Path
 ) -> None:
