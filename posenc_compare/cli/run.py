@@ -12,6 +12,7 @@ from posenc_compare.cli.console import NUMBERS, progress, say, show, show_parts
 from posenc_compare.cli.list import report_broken
 from posenc_compare.cli.options import COMMON, WORK, Format, with_options
 from posenc_compare.cli.table import show_tables
+from posenc_compare.registry import SCHEMES
 from posenc_compare.settings.canonical import Body
 from posenc_compare.settings.table import TABLE, Work
 from posenc_compare.validate import check_choice, check_text
@@ -121,8 +122,17 @@ def run_comparison(
         say(f"of {len(comparison.keys)} cells: {said}")
         again = bad and not comparison.work.statuses()
         _say_how_to_go_on(" --retry failed,lost" if again else "")
+    _say_unchecked(comparison)
     report_broken()
     return int(bool(bad or without))
+
+
+def _say_unchecked(comparison: "Comparison") -> None:
+    """Say that schemes of plugins were trained, and not checked."""
+    names = sorted({cell.variant.name for cell in comparison.cells})
+    own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
+    if own:
+        say(f"not checked: {', '.join(own)}; `posenc-compare check` does that")
 
 
 def _results(comparison: "Comparison", store: "Store") -> "list[Record]":

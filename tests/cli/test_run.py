@@ -66,6 +66,7 @@ def test_a_scheme_of_twenty_lines_is_in_every_table_and_plot(finished, root) -> 
     ):
         assert "ramp" in text
         assert "rope:layout=half" in text
+    assert "not checked: ramp; `posenc-compare check` does that" in done.stderr
     plots = {path.stem for path in out.glob("*.png")}
     assert {path.stem for path in out.glob("*.svg")} == plots
     for name in ("extrapolation", "codes", "similarity", "perturbation"):
