@@ -20,7 +20,7 @@ from posenc_compare.check import built_in
 from posenc_compare.registry import SCHEMES
 
 NAMES = [n for n in built_in() if SCHEMES.entry(n).facts.get("axes", 1) < 3]
-WITHIN = {"schemes/contract: check_positions": 1}
+WITHIN = {"schemes/scheme: check_positions": 1}
 DISTINCT = "schemes/shared/distinct: distinct"
 # By scheme: what makes the host wait in every step. All others let it run ahead.
 WAITS: Mapping[str, dict[str, int]] = {

@@ -19,7 +19,7 @@ class TestInteger(EmbedTests):
     # Near 15 962 a bfloat16 is 1/64 of its size wide.
     half_places = [15_962, 16_090, 3]
     changes = [{"normalised": False}]
-    errors = [({"normalised": 3}, "^.*normalised must be true or false, got '3'")]
+    errors = [({"normalised": 3}, "^.*normalised must be true or false, got 3")]
 
     def code(self, scheme: Any, case: Case, position: int) -> list[float]:
         whole = case.options.get("normalised", True)
