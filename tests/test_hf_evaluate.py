@@ -165,7 +165,7 @@ def test_readings_have_an_order_where_windows_are_enough(made: list[Record]) -> 
     assert bits.title.startswith("bits per byte of a checkpoint ↓")
     assert read.lines[0] == "no order: 2 seeds, 6 are needed"
     assert sliding.title.startswith("Measures of checkpoints")
-    assert "trained at 32 tokens, float32, read on the test" in bits.caption
+    assert "trained at 32 tokens, float32, evaluated on the test" in bits.caption
 
 
 def test_a_plot_of_one_longer_length_shows_the_factor_of_the_longest(

@@ -396,7 +396,11 @@ def test_extrapolation_draws_means_and_marks_ends() -> None:
     assert np.asarray(bar.get_xydata()).tolist() == [[8, 2]]
     assert legend_of(axes) == ["rope, mix", "learned"]  # by their ends; equal are one
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["no further positions", "training length", "95% interval"]
+    assert names == [
+        "no further positions",
+        "training length",
+        "95% interval over seeds",
+    ]
     assert figure.get_suptitle() == "training length 8, n = 1 to 2 seeds"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
     wide = drawn("extrapolation", full("rope") + full("alibi", lift=4.0))
@@ -421,6 +425,13 @@ def test_simple_models_of_one_text_alone_are_drawn(apart: float) -> None:
     figure = drawn("extrapolation", records)
     assert ([[8, 16], [3.0, 2.9]] in lines_of(figure.axes[0])) == (apart == 0)
     assert ("2-gram" in texts(figure)) == (apart == 0)
+
+
+def test_a_model_below_the_axis_is_named_with_its_score() -> None:
+    rows = [row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)]
+    rows += [row("floor_bits_per_byte", 1.25, 8 << i, "5-gram") for i in range(2)]
+    figure = drawn("extrapolation", [record("extrapolation", "a", rows=rows)])
+    assert "below the axis: 5-gram (1.25)" in texts(figure)
 
 
 def test_many_schemes_have_a_panel_for_each_family() -> None:

@@ -110,7 +110,10 @@ def _refuse(reason: str, code: int) -> int:
 def _usage(error: Any) -> str:
     """Return what typer says of a wrong command line; the nearest option first."""
     if not hasattr(error, "possibilities"):
-        return error.format_message().replace("Value error, ", "")
+        message = error.format_message().replace("Value error, ", "")
+        # Which is all that typer gives.
+        more = "; commas separate names" if "extra argument" in message else ""
+        return f"{message}{more}"
     word = error.option_name.removeprefix("--")
     options = [name for p in error.ctx.command.params for name in p.opts]
     known = {option.removeprefix("--"): option for option in options}

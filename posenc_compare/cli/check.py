@@ -52,7 +52,7 @@ def check(
         outcomes = [run_check(subject, code) for code in CHECKS]
         counts = Counter(outcome.state for outcome in outcomes)
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
-        line = f"{variant.label}: {len(outcomes)} declared: {said}"
+        line = f"{variant.label}: {len(outcomes)} checks: {said}"
         found = [outcome for outcome in outcomes if outcome.state != "passed"]
         (tell if as_table else say)(line)
         if found and as_table:

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import NUMBERS, progress, say, show_parts
-from posenc_compare.cli.options import Format, with_options
+from posenc_compare.cli.console import progress, say, show_parts
+from posenc_compare.cli.options import with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
 from posenc_compare.settings.canonical import Body
@@ -35,7 +35,9 @@ def rank(
             help="Schemes as for `run`, or a Python file: every scheme in it."
         ),
     ],
-    format: Annotated[Format, typer.Option(help="Format of stdout.")] = Format.table,
+    format: Annotated[
+        Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
+    ] = "table",
     **options: Any,
 ) -> int:
     """Rank a scheme among the built-in ones that were trained with the preset.
@@ -43,11 +45,6 @@ def rank(
     Checks and measures the scheme, and trains it with the settings of the preset. The
     records of the others come with the package.
     """
-    if format in NUMBERS:
-        raise ConfigError(
-            f"format must be table, md or tex, got {format.value}; "
-            f"`table DIR --format {format.value}` has the numbers"
-        )
     with configured(options, ALLOWED) as given:
         chosen: Body = dict(given)
         preset = str(chosen.setdefault("preset", "quick"))
@@ -78,9 +75,7 @@ def reference_of(preset: str) -> Path:
     return folder
 
 
-def _rank(
-    schemes: str, chosen: Body, out: Path, reference: Path, format: Format
-) -> int:
+def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -> int:
     from posenc_compare.records.load import load_records
     from posenc_compare.records.store import Store
     from posenc_compare.run.comparison import plan_comparison
@@ -97,10 +92,11 @@ def _rank(
         if comparison.compute(store, listen):
             return 130
     results = comparison.results(store, say, arrays=False)
+    basis = _step_of_nope(chosen, store)
     own = [record for record in results.records if record.status == "ok"]
     labels = list(dict.fromkeys(record.label for record in own))
     others = [record for record in known if record.label not in labels]
-    card, every = scorecard(own), [*others, *own]
+    card, every = scorecard([*own, *basis]), [*others, *own]
     tables = [*filter(None, [card]), *(place_table(every, label) for label in labels)]
     show_parts(tables, format)
     _write(every, own, tables, labels, out)
@@ -109,6 +105,16 @@ def _rank(
     for line in lines:
         say(line)
     return int(bool(bad or results.failed))
+
+
+def _step_of_nope(chosen: Body, store: "Store") -> "list[Record]":
+    """Return what a step of `nope` costs here, to which times are relative."""
+    from posenc_compare.run.comparison import plan_comparison
+
+    comparison = plan_comparison("nope", "cost", **{**chosen, "plugins": []})
+    with progress() as listen:
+        comparison.compute(store, listen)
+    return comparison.results(store, say, arrays=False).records
 
 
 def _check_text(known: "list[Record]", cells: "Iterable[Cell]") -> None:

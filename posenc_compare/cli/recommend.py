@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posenc_compare.cli.console import show, show_parts
+from posenc_compare.cli.console import show, show_parts, tell
 from posenc_compare.errors import ConfigError
 from posenc_compare.validate import hint
 
@@ -58,6 +58,7 @@ def recommend(
     words = set(re.findall(r"`(\w+)`", text)) & {record.label for record in known}
     if words:  # `nope` stands beside them: times are relative to it
         named = [record for record in known if record.label in words | {"nope"}]
+        tell("These schemes in the preset quick: networks of 64 channels, 32 bytes.")
         show_parts(filter(None, [scorecard(named)]), "table")
 
 

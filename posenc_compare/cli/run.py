@@ -165,7 +165,10 @@ def _show_results(
         for path in draw_all(everything, store.folder, say):
             say(str(path))
         write_tables(everything, store.folder)
-    say(f"tables and plots in {store.folder}; `posenc-compare report` puts them in one")
+    say(
+        f"tables and plots in {store.folder}; `posenc-compare report "
+        f"{store.folder}` writes one HTML file"
+    )
     return Counter(record.status for record in records)
 
 

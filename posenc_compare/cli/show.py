@@ -95,13 +95,16 @@ def show_(
         path = out or Path(f"{NAME.sub('-', label)}.{format.value}")
         _write(draw_code(label, of, values), format.value, path)
     else:
+        # A bias alone has a column for each head.
+        alone = of == "distance" and values.shape[1] == heads_of(heads, width)
+        columns = "head" if alone else "channel"
         head = [of, *map(str, range(values.shape[1]))]
         exact = format in NUMBERS
         body = [
             [place, *(n if exact else f"{n:.4f}" for n in row)]
             for place, row in enumerate(values.tolist())
         ]
-        show(f"{label}: code by {of} and channel", head, body, format)
+        show(f"{label}: code by {of} and {columns}", head, body, format)
 
 
 def _code_of(
@@ -122,7 +125,7 @@ def _code_of(
     from posenc_compare.measures.probe import Probe
 
     label = (variant := labelled(name)).label
-    heads = heads or math.gcd(HEADS, width)
+    heads = heads_of(heads, width)
     probe = Probe(width=width, heads=heads, positions=positions)
     try:
         code = code_of(probe.build(variant, length), probe)
@@ -136,6 +139,11 @@ def _code_of(
     if not code.values.isfinite().all():
         raise NonFiniteError(f"{label}: codes must be finite, got NaN or inf")
     return label, code.of, code.values.double().numpy() + 0.0  # no negative zeros
+
+
+def heads_of(heads: int, width: int) -> int:
+    """Return the number of heads that is meant, 0 for a default that divides width."""
+    return heads or math.gcd(HEADS, width)
 
 
 def text_map(label: str, of: str, values: "NDArray[float64]", room: int) -> list[str]:

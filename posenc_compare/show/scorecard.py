@@ -86,9 +86,9 @@ def scorecard(records: Iterable[Record]) -> Table | None:
 
 
 _LINES = (
-    "unique: number of positions whose codes all differ in bfloat16",
+    "unique: positions whose codes all differ in bfloat16, or distinct codes of n",
     "shift: linear in the code, none in the logits (relative), or the largest error",
-    "added: norm of the code, relative to that of the token",
+    "added: norm of what is added to a token, relative to that of the token",
     "L: training length; scores in bits per byte; time: of a step, relative to nope",
     f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
     "  loses if above, unclear if across; undefined without a score at the end",

@@ -22,10 +22,10 @@ WORDS = {  # of a training, of a checkpoint or of a probe
     "length": "training length {}",
     "steps": "{} steps",
     "batch": "batches of {} sequences",
-    "learning_rate": "peak rate {}",
+    "learning_rate": "peak learning rate {}",
     "dtype": "{}",
     "grid": "grid {}",
-    "split": "read on the {} documents",
+    "split": "evaluated on the {} documents",
 }
 SEVERAL = "no order: scores are of several texts"
 

@@ -46,7 +46,7 @@ def test_one_cause_is_one_row(posenc: Any, file: Path) -> None:
 def test_one_class_by_its_name_or_its_class(posenc: Any, file: Path) -> None:
     for name in ("Sound", "cli_sound"):
         done = posenc("check", f"{file}:{name}")
-        said = "cli_sound: 24 declared: 24 passed\n"
+        said = "cli_sound: 24 checks: 24 passed\n"
         assert (done.returncode, done.stdout) == (0, said)
 
 
@@ -57,7 +57,7 @@ def test_a_file_stands_for_all_of_its_schemes(posenc: Any, file: Path) -> None:
     assert outcomes["cli_sound", "passed"] == 24
     failed = outcomes["cli_wide", "failed"]
     assert sum(outcomes.values()) == 48
-    assert "cli_sound: 24 declared: 24 passed\n" in done.stderr
+    assert "cli_sound: 24 checks: 24 passed\n" in done.stderr
     assert f"{failed} checks failed" in done.stderr
 
 
@@ -68,7 +68,7 @@ def test_a_file_in_a_folder_whose_name_looks_like_one(
     path.parent.mkdir()
     path.write_text(SCHEMES.replace("cli_", "other_"))
     done = posenc("check", f"{path}:Sound")
-    assert done.stdout == "other_sound: 24 declared: 24 passed\n"
+    assert done.stdout == "other_sound: 24 checks: 24 passed\n"
     done = posenc("check", f"{path}:Sound:slope=2")
     assert done.stderr == (
         "error: other_sound: no option 'slope'; it takes none; options are the "

@@ -9,7 +9,6 @@ import pytest
 from support.records import curve
 
 from posenc_compare.cli import rank as command
-from posenc_compare.cli.options import Format
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.load import sound
@@ -57,7 +56,7 @@ def ranked(
     def rank(text: str) -> tuple[int, str, str]:
         plugin = tmp_path / "mine.py"
         plugin.write_text(text)
-        code = command.rank(str(plugin), Format.md, out=tmp_path / "out", **options)
+        code = command.rank(str(plugin), "md", out=tmp_path / "out", **options)
         printed = capsys.readouterr()
         return code, printed.out, printed.err
 
@@ -104,12 +103,6 @@ def test_the_reference_is_of_a_preset(posenc) -> None:
     done = posenc("rank", "rope", "--preset", "gpu")
     assert done.returncode == 2
     assert "preset must have reference records, got gpu" in done.stderr
-
-
-def test_a_place_is_shown_as_a_table(posenc) -> None:
-    done = posenc("rank", "rope", "--format", "json")
-    assert done.returncode == 2
-    assert "format must be table, md or tex, got json" in done.stderr
 
 
 @pytest.mark.parametrize("off", [0.0, 0.25])

@@ -141,7 +141,9 @@ def draw_dots(
     }
     counts = rows.groupby(["panel", "scheme", "case"])["value"].count()
     if int(counts.max()) > 1:
-        entries[f"{LEVEL:.0%} interval"] = Line2D([], [], color=MIDDLE, linewidth=0.8)
+        entries[f"{LEVEL:.0%} interval over seeds"] = Line2D(
+            [], [], color=MIDDLE, linewidth=0.8
+        )
     legend_below(figure, entries, title=legend if cases else None)
     note_setting(figure, short_setting(records))
     return figure

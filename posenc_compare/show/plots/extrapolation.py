@@ -122,10 +122,16 @@ def _draw_floors(lines: Lines, floors: Frame) -> None:
     """Draw the means of simple models in grey, where the bits of schemes lie."""
     low, high = lines.axes[0].get_ylim()
     means = floors.groupby(["case", "x"])["value"].mean().unstack("x")
+    below = []
     for (case, line), dash in zip(means.iterrows(), GREY * len(means), strict=False):
         if low < line.dropna().iloc[-1] < high:
             look = {"color": MIDDLE, "linewidth": 0.7, "linestyle": dash}
             for axes in lines.axes:
                 axes.plot(line.index, line, zorder=2, **look)
             lines.entries[str(case)] = Line2D([], [], **look)
+        elif line.dropna().iloc[-1] <= low:
+            below.append(f"{case} ({line.dropna().iloc[-1]:.2f})")
+    if below:  # which a legend names, so that nothing is hidden
+        label = f"below the axis: {', '.join(below)}"
+        lines.entries[label] = Line2D([], [], linestyle="none")
     lines.axes[0].set_ylim(low, high)

@@ -195,7 +195,9 @@ class Lines:
             title: of the legend.
         """
         if self.bands and self.rows.groupby(["panel", "scheme", "x"]).size().max() > 1:
-            self.entries[f"{LEVEL:.0%} interval"] = Patch(color=MIDDLE, **BAND)
+            self.entries[f"{LEVEL:.0%} interval over seeds"] = Patch(
+                color=MIDDLE, **BAND
+            )
         legend_below(self.figure, self.entries, title)
         for axes in self.axes:
             lowest = axes.xaxis.get_tick_params()["labelbottom"]
