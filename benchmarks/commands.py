@@ -19,9 +19,9 @@ COMMANDS = [
     "run --schemes rop",
     "run --set steps=0",
     "measure --set positions=1048576,width=65536",
-    "run --schemes all --out results/language/miniature --dry-run",
-    "status results/language/miniature",
-    "table results/language/miniature",
+    "run --schemes all --out results/language/150-steps --dry-run",
+    "status results/language/150-steps",
+    "table results/language/150-steps",
 ]
 
 

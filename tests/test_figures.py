@@ -39,29 +39,29 @@ ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 LONG = {"clock_hands", "perturbation", "uniqueness", "extrapolation", "position_bits"}
 CASES = [
     *(
-        ("language/miniature", name, "")
+        ("language/150-steps", name, "")
         for name in QUICK
         if name not in {"similarity", *LONG}
     ),
     *(
-        ("language/miniature", name, schemes)
+        ("language/150-steps", name, schemes)
         for name in sorted(LONG)
         for schemes in (EIGHT, ROTARY)
     ),
     # A curve for each of all schemes, with their names beside it, takes two columns.
-    *(("language/miniature", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
-    ("language/miniature", "bias_maps", EIGHT),
+    *(("language/150-steps", "similarity", schemes) for schemes in (EIGHT, ROTARY)),
+    ("language/150-steps", "bias_maps", EIGHT),
     *(
-        ("language/miniature", name, FOUR)
+        ("language/150-steps", name, FOUR)
         for name in ("extrapolation", "similarity", "perturbation")
     ),
-    *(("language/miniature", name, "rope") for name in ("extrapolation", "similarity")),
+    *(("language/150-steps", name, "rope") for name in ("extrapolation", "similarity")),
     *(
         (folder, name, "")
         for folder in ("language/1500", "language/6000")
         for name in ("extrapolation", "position_bits", "checkpoint")
     ),
-    ("language/miniature", "bias_maps", "alibi"),
+    ("language/150-steps", "bias_maps", "alibi"),
     ("grid/16x16", "grid_maps", ""),
     ("ablations/rate", "sensitivity", ""),
     ("tasks/six", "tasks", ""),
@@ -126,7 +126,7 @@ def test_a_figure_fits_a_paper(folder: str, name: str, schemes: str, size: str) 
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    [("language/miniature", name) for name in sorted(LONG)],
+    [("language/150-steps", name) for name in sorted(LONG)],
 )
 def test_a_figure_of_all_schemes_fits_a_page(folder: str, name: str) -> None:
     figure = drawn(name, records_of(folder, ""))
