@@ -1038,3 +1038,11 @@ def test_errors(change: dict[str, Any], error: type[Exception], message: str) ->
     attention(**given)  # nothing else is wrong
     with pytest.raises(error, match=message):
         attention(**{**given, **change})
+
+
+def test_a_name_in_the_place_of_a_scheme_is_refused() -> None:
+    q = torch.randn(1, 2, 4, 8)
+    with pytest.raises(
+        ConfigError, match="what `create` returns, got 'alibi'"
+    ):
+        attention(q, q, q, scheme="alibi", positions=torch.arange(4))  # pyright: ignore

@@ -75,8 +75,13 @@ class Plan:
 
         Raises:
             ShapeError: if sizes or position ids do not fit together.
-            ConfigError: if the scheme needs another mask.
+            ConfigError: if the scheme is none, or needs another mask.
         """
+        if not isinstance(scheme, Scheme):
+            raise ConfigError(
+                f"attention: scheme must be what `create` returns, got {scheme!r:.60}; "
+                f"create('alibi', heads=8, head_dim=64) would work"
+            )
         if q.dim() != 4:
             raise ShapeError(
                 f"attention: q must be (batch, heads, query, head_dim), "

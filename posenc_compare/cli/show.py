@@ -21,6 +21,7 @@ from posenc_compare.errors import (
     StoreError,
 )
 from posenc_compare.records.sanitize import one_line
+from posenc_compare.registry import SCHEMES
 from posenc_compare.variants import labelled
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def _code_of(
     from posenc_compare.measures.probe import Probe
 
     label = (variant := labelled(name)).label
+    if not heads and SCHEMES.entry(variant.name).facts["family"] == "rotary":
+        heads = 1  # all heads rotate alike, each by as many pairs as it has
     heads = heads_of(heads, width)
     probe = Probe(width=width, heads=heads, positions=positions)
     try:
