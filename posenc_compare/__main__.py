@@ -1,6 +1,6 @@
 """Run the command line as `python -m posenc_compare`.
 
-Python then looks for modules in the current folder first, which may be a stranger's.
+Python then looks for modules in the current folder first, which may be untrusted.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Starting Python in a process of its own, without code from the current folder.
 
-The current folder may belong to a stranger: a file `json.py` in it must not run. So
+The current folder may be untrusted: a file `json.py` in it must not run. So
 Python starts with `-P`, and imports this package from its own path, installed or not.
 """
 

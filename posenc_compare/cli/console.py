@@ -1,6 +1,6 @@
-"""Everything that commands print, with nothing in it that a terminal would act on.
+"""Console output, with terminal escapes removed.
 
-Paths, docstrings and messages of plugins may be those of strangers. What draws tables
+Paths, docstrings and messages of plugins may be untrusted. What draws tables
 and bars is imported when one is drawn: a refusal needs none of it.
 """
 

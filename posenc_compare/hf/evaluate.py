@@ -2,7 +2,7 @@
 
 The same tokens are read at every length: a window of the longest, and pieces of it. The
 seed says which window of a text it is, so that several have an interval and a test.
-Every token is foretold from those before it in its window, the first of a window from
+Every token is predicted from those before it in its window, the first of a window from
 one. Bits are divided by the bytes of the text, so that tokenizers can be compared.
 """
 
@@ -213,7 +213,7 @@ class Reader:
         return float(self._kept[name])
 
     def _nats(self, text: Tensor, targets: Tensor) -> Tensor:
-        """Return the nats of the last tokens, each foretold from all before it."""
+        """Return the nats of the last tokens, each predicted from all before it."""
         device = self.model.device
         states = self._states(text.to(device)[None])[0, -len(targets) :]
         whole = torch.zeros((), dtype=torch.float64)
@@ -272,7 +272,7 @@ class Reader:
 
 
 def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield what is read of a window, and the tokens that are foretold at its end.
+    """Yield what is read of a window, and the tokens that are predicted at its end.
 
     Args:
         row: `(longest + 1,)` tokens.
@@ -291,7 +291,7 @@ def parts(row: Tensor, length: int, within: int) -> Iterator[tuple[Tensor, Tenso
 
 
 def _window(setting: Checkpoint, tokenizer: Any) -> tuple[Tensor, int]:
-    """Return the tokens of the setting's window, and the bytes that they foretell.
+    """Return the tokens of the setting's window, and the bytes that they predict.
 
     Raises:
         CorpusError: if the window holds too few tokens, or there is none.

@@ -2,7 +2,7 @@
 
 Four questions that tutorials ask, each put to a network after its training:
 
-- Can the position be read off? A linear probe foretells the position from the vectors
+- Can the position be read off? A linear probe predicts the position from the vectors
   after each layer, and from what the layer added to them alone (Haviv et al. 2022,
   arXiv:2203.16634, show that a causal network without a scheme knows positions).
 - Do token vectors make room for a code that is added to them? They may grow, and they
@@ -216,7 +216,7 @@ def _probed(states: list[Tensor]) -> list[Row]:
 
 
 def explained(state: Tensor) -> float:
-    """Return the share of the variance of the place that a linear map foretells.
+    """Return the share of the variance of the place that a linear map predicts.
 
     The map is fitted on the first half of the sequences, and tested on the others.
 

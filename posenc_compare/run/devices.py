@@ -61,7 +61,7 @@ def graphics() -> Graphics | None:
     """Return the first CUDA device, or None if there is none that torch can use."""
     if not _built_for_cuda():
         return None
-    # -P: nothing of the current folder, which may be a stranger's, is imported.
+    # -P: nothing of the current folder, which may be untrusted, is imported.
     command = [sys.executable, "-P", "-c", ASK]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = answer.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Does one number of a scheme foretell another? Spearman's correlation over schemes.
+"""Does one number of a scheme predict another? Spearman's correlation over schemes.
 
 Bootstraps resample schemes, or whole families of schemes, by weights: a scheme drawn
 twice weighs two. Ranks are taken anew in every draw.

@@ -1,10 +1,10 @@
 """The order that a test of all pairs allows: groups, the best first.
 
-To be told apart is not transitive: `a` may be below `c` while `b`, between them, cannot
-be told from either. So the list of schemes, sorted by their means, is cut only where
-every scheme before the cut is told apart from every scheme behind it. The groups are
-then in an order of which each single pair was tested; two schemes of one group may
-differ or not.
+A significant difference is not transitive: `a` may be below `c` while `b`, between
+them, differs from neither. So the list of schemes, sorted by their means, is cut only
+where every scheme before the cut differs significantly from every scheme behind it. The
+groups are then in an order of which each single pair was tested; two schemes of one
+group may differ or not.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def order(values: ArrayLike) -> Order:
     ranked = enough[np.argsort(means, kind="stable")]
     p = adjusted_p(array[ranked])
     gaps = np.nansum(array[ranked][None] - array[ranked][:, None], axis=2)
-    # [i, j]: i is told apart from j, and lies below it on their common seeds.
+    # [i, j]: i differs significantly from j, and lies below it on their common seeds.
     below = (np.nan_to_num(p, nan=1.0) <= ALPHA) & (gaps > 0)
     cuts = [m for m in range(1, len(ranked)) if below[:m, m:].all()]
     groups = tuple(tuple(part.tolist()) for part in np.split(ranked, cuts))

@@ -213,7 +213,7 @@ def test_no_arguments_show_the_help(posenc) -> None:
     assert "Usage: " in done.stdout
     for word, meant in (("rnu", "run"), ("compare", "run"), ("tabel", "table")):
         line = refused(posenc(word))
-        assert f"unknown command {word!r}; did you mean {meant}?" in line
+        assert f"unknown command {word!r}; did you mean {meant}" in line
 
 
 # --- memory -----------------------------------------------------------------------
