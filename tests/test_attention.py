@@ -1042,7 +1042,5 @@ def test_errors(change: dict[str, Any], error: type[Exception], message: str) ->
 
 def test_a_name_in_the_place_of_a_scheme_is_refused() -> None:
     q = torch.randn(1, 2, 4, 8)
-    with pytest.raises(
-        ConfigError, match="what `create` returns, got 'alibi'"
-    ):
+    with pytest.raises(ConfigError, match="what `create` returns, got 'alibi'"):
         attention(q, q, q, scheme="alibi", positions=torch.arange(4))  # pyright: ignore
