@@ -7,7 +7,7 @@ from support.records import curve, fact, record, row
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import sound
-from posenc_compare.show.differences import place_table
+from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
 from posenc_compare.show.scorecard import HEAD, scorecard
 
@@ -83,6 +83,15 @@ def test_a_star_marks_the_best_and_what_does_not_differ_from_it() -> None:
     }
     few = [*bodies[:5], *bodies[6:11], *bodies[12:17]]  # five seeds of each
     assert not any("*" in row["at L"] for row in card(few).values())
+
+
+def test_scores_of_another_length_are_not_compared() -> None:
+    short = trained("short", 1.0, 1.0)
+    for body in short:  # whose longest test is half as long
+        body["rows"][1]["x"] /= 2
+    found = card([*short, *trained("best", 2.0, 3.0), *trained("worse", 2.5, 3.5)])
+    assert (found["short"]["at L"], found["short"]["16 L"]) == ("1.00*", "")
+    assert (found["short"]["change"], found["best"]["16 L"]) == ("", "3.00*")
 
 
 def test_one_seed_has_no_interval_and_no_level() -> None:
@@ -201,3 +210,10 @@ def test_a_scheme_without_scores_has_no_differences() -> None:
     table = place_table(records, "learned")
     assert [line[1] for line in table.rows] == ["rope", "learned"]
     assert table.lines[1] == "at 16: no test, 6 common seeds are needed"
+
+
+def test_a_scheme_without_scores_at_the_end_is_compared_where_it_has_some() -> None:
+    ended = [*trained("ended", 2.0, None), *trained("rope", 2.5, 3.0)]
+    x, compared = at_the_end(sound(ended), "ended")
+    assert x == 8
+    assert compared["rope"].mean == pytest.approx(0.5)

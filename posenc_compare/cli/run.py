@@ -128,7 +128,7 @@ def run_comparison(
 
 
 def _say_unchecked(comparison: "Comparison") -> None:
-    """Say that schemes of plugins were trained, and not checked."""
+    """Name the schemes of plugins, which `run` trains without checking them."""
     names = sorted({cell.variant.name for cell in comparison.cells})
     own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
     if own:

@@ -61,7 +61,7 @@ class Store:
 
     @contextlib.contextmanager
     def _must(self, what: str) -> Iterator[None]:
-        """Turn errors of the file system into one line that says what must hold."""
+        """Raise a `StoreError` of one line for any error of the file system."""
         try:
             yield
         except (OSError, ValueError) as error:

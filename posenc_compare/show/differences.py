@@ -251,8 +251,12 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     )
 
 
-def at_the_end(records: Iterable[Record], own: str) -> dict[str, Difference]:
-    """Return the differences of other schemes from one at the longest test.
+def at_the_end(
+    records: Iterable[Record], own: str
+) -> tuple[float, dict[str, Difference]]:
+    """Return the longest test that a scheme has a score of, and differences there.
+
+    They are the scores of other schemes less its own.
 
     Args:
         records: trainings of all schemes on language.
@@ -262,7 +266,9 @@ def at_the_end(records: Iterable[Record], own: str) -> dict[str, Difference]:
         ConfigError: if there is no training of the scheme, or none of another.
     """
     curves = _curves(records, own)
-    return _compared(curves, own, max(curves[own]))
+    scored = [x for x, mean in curves[own].items() if mean.values]
+    x = max(scored or curves[own])
+    return x, _compared(curves, own, x)
 
 
 def _curves(records: Iterable[Record], own: str) -> dict[str, dict[float, Mean]]:

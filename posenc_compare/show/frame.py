@@ -37,7 +37,7 @@ MEANS = [*SUMMARY, "source", "settings", "values", "documents"]
 
 
 def long_table(records: Iterable[Record]) -> pd.DataFrame:
-    """Return a row per number; a record without numbers gives one that says why.
+    """Return a row per number; a record without numbers gives a row with the reason.
 
     The column `x` is where a curve's point lies, `record` the key of its file.
     """
@@ -47,7 +47,7 @@ def long_table(records: Iterable[Record]) -> pd.DataFrame:
 def means_of(records: Iterable[Record]) -> Frame:
     """Return the mean of every quantity of every scheme, sorted by their names.
 
-    A record without a result has one without values that says why.
+    A record without a result has a row with the reason and no values.
 
     Returns:
         Beside the columns of `summary`: `source`, the paper of the scheme; `settings`
@@ -158,7 +158,7 @@ def _numbers(records: Iterable[Record]) -> Frame:
 
 
 def _rows(record: Record) -> Iterator[dict[str, object]]:
-    """Yield the numbers of a record, or a row that says why it has none."""
+    """Yield the numbers of a record, or a row with the reason why there are none."""
     shared = {
         "scheme": record.label,
         "family": record.family,

@@ -54,7 +54,7 @@ class Ranking:
 def ranking(column: ByLabel, better: Better) -> Ranking:
     """Return the ranking of the schemes of a column.
 
-    `posenc_compare.stats.order` says how groups are made. `{a, b} < c` says that both
+    `posenc_compare.stats.order` defines the groups. `{a, b} < c` means that both
     `a` and `b` differ significantly from `c`, and that not all in the braces do from
     each other; `a > b` that a higher number is better and that `a` has it.
     """

@@ -68,12 +68,19 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         return None
     ends = [mean.x for curve in curves.values() for mean in curve]
     longest, seconds = max(ends) / min(ends), _seconds(schemes.get("nope", {}))
-    leading = [
-        _leading({k: c[0] for k, c in curves.items() if c}),
-        _leading({k: c[-1] for k, c in curves.items() if c}),
-    ]
+    # Scores are compared at two lengths, which a scheme may lack.
+    first, last = (
+        {k: _at(c, x) for k, c in curves.items()} for x in (min(ends), max(ends))
+    )
+    leading = [_leading(first), _leading(last)]
     cards = [
-        _card(name, found, curves[name], seconds, [name in some for some in leading])
+        _card(
+            name,
+            found,
+            (first[name], last[name]),
+            seconds,
+            [name in some for some in leading],
+        )
         for name, found in schemes.items()
     ]
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
@@ -99,9 +106,13 @@ _LEADING = (
 )
 
 
-def _leading(means: Mapping[str, Mean]) -> set[str]:
+def _at(curve: list[Mean], x: float) -> Mean | None:
+    return next((mean for mean in curve if mean.x == x), None)
+
+
+def _leading(means: Mapping[str, Mean | None]) -> set[str]:
     """Return the scheme with the best mean and those that do not differ from it."""
-    known = {k: mean for k, mean in means.items() if len(mean.values) >= FEWEST}
+    known = {k: m for k, m in means.items() if m and len(m.values) >= FEWEST}
     if len(known) < 2:
         return set()
     p = adjusted_p(values_of(known.values()))
@@ -110,11 +121,15 @@ def _leading(means: Mapping[str, Mean]) -> set[str]:
 
 
 def _card(
-    name: str, found: Numbers, curve: list[Mean], seconds: float, leads: list[bool]
+    name: str,
+    found: Numbers,
+    ends: tuple[Mean | None, Mean | None],
+    seconds: float,
+    leads: list[bool],
 ) -> Card:
-    first, last = (curve[0], curve[-1]) if curve else (None, None)
+    first, last = ends
     change, verdict = _change(first, last)
-    if not curve and found.get(("extrapolation", "", "")):
+    if not any(ends) and found.get(("extrapolation", "", "")):
         verdict = "failed"
     own = _seconds(found)
     texts = (

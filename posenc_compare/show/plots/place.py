@@ -78,10 +78,11 @@ def place_plot(records: Iterable[Record], own: str) -> bytes:
         ConfigError: if there is no training of the scheme, or none of another.
     """
     changes = [Change(own, 0.0, math.nan, math.nan, own=True)]
-    for label, one in at_the_end(records, own).items():
+    x, compared = at_the_end(records, own)
+    for label, one in compared.items():
         if len(one.values):
             width = half_width(one.values)
             low, high = one.mean - width, one.mean + width
             changes.append(Change(label, one.mean, low, high))
-    unit = f"bits per byte at the longest test, less those of {safe(own)}"
+    unit = f"bits per byte at {x:g}, less those of {safe(own)}"
     return render(draw_place(changes, unit), "png", DPI)
