@@ -434,6 +434,13 @@ def test_a_model_below_the_axis_is_named_with_its_score() -> None:
     assert "below the axis: 5-gram (1.25)" in texts(figure)
 
 
+def test_a_model_that_crosses_the_axis_is_drawn() -> None:
+    rows = [row("bits_per_byte", 2.5 + i, 8 << i) for i in range(2)]
+    rows += [row("floor_bits_per_byte", 3.0 - 2 * i, 8 << i, "3-gram") for i in (0, 1)]
+    figure = drawn("extrapolation", [record("extrapolation", "a", rows=rows)])
+    assert "3-gram" in texts(figure)
+
+
 def test_many_schemes_have_a_panel_for_each_family() -> None:
     labels = {f"{family}{i}": family for family in FAMILIES[1:] for i in range(4)}
     labels |= {f"s{i:02}": "rotary" for i in range(10)}

@@ -94,6 +94,24 @@ def test_scores_of_another_length_are_not_compared() -> None:
     assert (found["short"]["change"], found["best"]["16 L"]) == ("", "3.00*")
 
 
+@pytest.mark.parametrize("seeds", [range(6, 12), range(1, 7)])
+def test_without_six_common_seeds_nothing_has_a_star(seeds: range) -> None:
+    other = trained("other", 5.0, 9.0)
+    for body, seed in zip(other, seeds, strict=True):
+        body["spec"]["setting"]["seed"] = seed
+    found = card([*trained("best", 2.0, 3.0), *other])
+    assert not any("*" in row["at L"] + row["16 L"] for row in found.values())
+
+
+def test_seeds_are_counted_at_both_lengths() -> None:
+    part = trained("part", 2.0, 2.0)
+    for body in part[2:]:
+        body["rows"][1]["value"] = None
+    table = scorecard(sound([*part, *trained("rope", 2.0, 2.0)]))
+    assert table is not None
+    assert table.lines[-1] == "fewer seeds than 6: part (2)"
+
+
 def test_one_seed_has_no_interval_and_no_level() -> None:
     found = card(trained("rope", 2.0, 2.5)[2:3])["rope"]
     assert (found["change"], found["level"]) == ("+0.50", "one seed")

@@ -55,8 +55,10 @@ def recommend(
     text = sections[CASES[case]]
     print_markdown(text)
     known = load_records(reference_of("quick"), lambda line: None, arrays=False)
-    words = set(re.findall(r"`(\w+)`", text)) & {record.label for record in known}
-    if words:  # `nope` stands beside them: times are relative to it
+    labels = {record.label for record in known}
+    words = set(re.findall(r"`(\w+)`", text)) & labels
+    first = set(re.findall(r"`([^`]+)`", text.split("**")[1]))
+    if first & labels:  # `nope` stands beside them: times are relative to it
         named = [record for record in known if record.label in words | {"nope"}]
         tell("These schemes in the preset quick: networks of 64 channels, 32 bytes.")
         show_parts(filter(None, [scorecard(named)]), "table")

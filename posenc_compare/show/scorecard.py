@@ -38,7 +38,7 @@ class Card:
         texts: of the cells.
         verdict: one of `VERDICTS`.
         last: score at the longest test; infinite where there is none.
-        seeds: behind the change.
+        seeds: behind the change, or behind the score at L where there is none.
     """
 
     texts: tuple[str, ...]
@@ -111,13 +111,21 @@ def _at(curve: list[Mean], x: float) -> Mean | None:
 
 
 def _leading(means: Mapping[str, Mean | None]) -> set[str]:
-    """Return the scheme with the best mean and those that do not differ from it."""
-    known = {k: m for k, m in means.items() if m and len(m.values) >= FEWEST}
+    """Return the scheme with the best mean and those that do not differ from it.
+
+    All are compared on the seeds that all of them have. Without `FEWEST` of these, or
+    if a scheme with fewer could be the best, there are none.
+    """
+    known = {k: mean for k, mean in means.items() if mean and mean.values}
     if len(known) < 2:
         return set()
-    p = adjusted_p(values_of(known.values()))
-    best = int(np.argmin([mean.mean for mean in known.values()]))
-    return {k for i, k in enumerate(known) if i == best or not p[best, i] <= ALPHA}
+    values = values_of(known.values())
+    common = np.isfinite(values).all(axis=0)
+    if common.sum() < FEWEST:
+        return set()
+    values = values[:, common]
+    best, p = int(values.mean(axis=1).argmin()), adjusted_p(values)
+    return {k for i, k in enumerate(known) if i == best or p[best, i] > ALPHA}
 
 
 def _card(
@@ -144,7 +152,9 @@ def _card(
         verdict,
     )
     score = last.mean if last and last.values else math.inf
-    return Card(texts, verdict, score, len(first.values) if first else 0)
+    both = first.values.keys() & last.values.keys() if first and last else set()
+    seeds = both if last and last.values else first.values if first else ()
+    return Card(texts, verdict, score, len(seeds))
 
 
 def _score(mean: Mean | None, leads: bool) -> str:

@@ -32,8 +32,9 @@ def test_a_case_has_its_notes_sources_and_figures(posenc) -> None:
     assert " fire " not in rows
 
 
-def test_schemes_without_records_have_no_figures(posenc) -> None:
-    assert "Scorecard" not in posenc("recommend", "extend").stdout
+@pytest.mark.parametrize("case", ["extend", "grid"])
+def test_first_choices_without_records_have_no_figures(posenc, case: str) -> None:
+    assert "Scorecard" not in posenc("recommend", case).stdout
 
 
 @pytest.mark.parametrize(

@@ -124,13 +124,14 @@ def _draw_floors(lines: Lines, floors: Frame) -> None:
     means = floors.groupby(["case", "x"])["value"].mean().unstack("x")
     below = []
     for (case, line), dash in zip(means.iterrows(), GREY * len(means), strict=False):
-        if low < line.dropna().iloc[-1] < high:
+        known = line.dropna()
+        if ((low < known) & (known < high)).any():
             look = {"color": MIDDLE, "linewidth": 0.7, "linestyle": dash}
             for axes in lines.axes:
                 axes.plot(line.index, line, zorder=2, **look)
             lines.entries[str(case)] = Line2D([], [], **look)
-        elif line.dropna().iloc[-1] <= low:
-            below.append(f"{case} ({line.dropna().iloc[-1]:.2f})")
+        elif len(known) and (known <= low).all():
+            below.append(f"{case} ({known.iloc[-1]:.2f})")
     if below:  # which a legend names, so that nothing is hidden
         label = f"below the axis: {', '.join(below)}"
         lines.entries[label] = Line2D([], [], linestyle="none")
