@@ -101,15 +101,18 @@ class Wall(Scheme):
             total: `(batch, head, key, head_dim)`, logarithms, summed.
             first: the key that is the first query.
         """
-        keys = k.shape[2]
-        here = total[:, :, first : first + q.shape[2]]
+        queries, keys = q.shape[2], k.shape[2]
+        here = total[:, :, first : first + queries]
+        # What lies behind a query is masked; its gates would be divided by.
+        behind = torch.ones(queries, queries, dtype=torch.bool, device=q.device).triu(1)
+        between = here[:, :, :, None] + (-here)[:, :, None, :]
+        decay = between.masked_fill_(behind[..., None], 0).exp_().to(q.dtype)
+        products = q[:, :, :, None] * k[:, :, None, first : first + queries]
+        near = sum((products * decay).unbind(dim=-1))  # channel by channel
+        near = F.pad(near, (0, keys - first - queries))
+        if not first:
+            return near
         to_queries = (here - here[:, :, :1]).exp().to(q.dtype)
         to_first = (here[:, :, :1] - total[:, :, :first]).exp().to(q.dtype)
         before = (q * to_queries) @ (k[:, :, :first] * to_first).mT
-        between = here[:, :, :, None] - here[:, :, None, :]
-        # What lies behind a query is masked; its gates would be divided by.
-        decay = between.clamp(max=0).exp().to(q.dtype)
-        among = k[:, :, first : first + q.shape[2]]
-        near = torch.einsum("bhid,bhjd,bhijd->bhij", q, among, decay)
-        behind = keys - first - near.shape[-1]
-        return torch.cat([before, F.pad(near, (0, behind))], dim=-1)
+        return torch.cat([before, near], dim=-1)
