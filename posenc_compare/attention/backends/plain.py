@@ -67,4 +67,4 @@ def logits(request: Request) -> Tensor:
     shape = found.shape
     found = request.scheme.scores(found, request.call)
     check_returned(request.scheme, "scores", found, shape, q)
-    return found.masked_fill(~request.call.keep(), -math.inf)
+    return torch.where(request.call.keep(), found, -math.inf)
