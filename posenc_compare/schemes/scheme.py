@@ -175,12 +175,16 @@ class Call:
     ) -> T:
         """Return `make()`, computed once for all layers of a forward pass.
 
+        The call of some of the queries keeps nothing: its positions are its own.
+
         Args:
             owner: the scheme that asks.
             what: it computes.
             positions: `q_positions` or `k_positions`, which it depends on.
             make: computes it.
         """
+        if self.first >= 0:
+            return make()
         return once(self.shared, (owner, what, positions), make)
 
     @property
