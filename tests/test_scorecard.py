@@ -212,6 +212,17 @@ def test_neighbours_are_five_on_either_side() -> None:
     assert names == [f"s{i:02}" for i in range(5, 16)]
 
 
+def test_places_go_by_the_seeds_that_both_schemes_have() -> None:
+    one, other = trained("rope", 2.0, 2.505), trained("alibi", 2.0, 2.5)
+    # Over its last two seeds, rope has 0.015 more than over all six.
+    table = place_table(sound([*one[4:], *other]), "alibi")
+    assert [line[1] for line in table.rows] == ["alibi", "rope"]
+    table = place_table(sound([*one[:2], *other]), "alibi")
+    assert [line[1] for line in table.rows] == ["alibi", "rope"]  # by means, rope first
+    table = place_table(sound([*one[:2], *other]), "rope")
+    assert [line[1] for line in table.rows] == ["alibi", "rope"]
+
+
 def test_a_scheme_beside_no_other_has_no_place() -> None:
     with pytest.raises(ConfigError, match="of another scheme, got those of rope"):
         place_table(sound(trained("rope", 2.0, 2.5)), "rope")

@@ -224,7 +224,16 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
-    ranked = sorted(curves, key=lambda name: _scores(curves[name], ends))
+
+    def score(name: str) -> list[tuple[bool, float]]:
+        """Return what sorts a scheme, over the seeds that it shares with the own."""
+        found = [compared[x].get(name) for x in reversed(ends)]
+        means = [one.mean if one else math.nan for one in found]
+        if name == own:
+            means = [0.0 if curves[own][x].values else math.nan for x in reversed(ends)]
+        return [(math.isnan(mean), 0.0 if math.isnan(mean) else mean) for mean in means]
+
+    ranked = sorted(curves, key=score)
     at = ranked.index(own)
     rows: list[list[str | Cell]] = []
     for place in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
@@ -240,7 +249,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "The places go by means. Neighbours that do not differ have no ranking.",
+        "The places go by means over common seeds. Neighbours that do not differ have no ranking.",
     ]
     return Table(
         f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}",
@@ -292,14 +301,6 @@ def _compared(
     others = {k: c[x] for k, c in curves.items() if k != own and x in c}
     found = differences(curves[own][x], [*others.values()])
     return dict(zip(others, found, strict=True))
-
-
-def _scores(
-    curve: Mapping[float, Mean], ends: tuple[float, float]
-) -> list[tuple[bool, float]]:
-    """Return what schemes are sorted by; those without a score come last."""
-    means = [curve[x].mean if x in curve else math.nan for x in reversed(ends)]
-    return [(math.isnan(mean), 0.0 if math.isnan(mean) else mean) for mean in means]
 
 
 def _sentence(x: float, found: Iterable[Difference]) -> str:
