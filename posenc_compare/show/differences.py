@@ -225,13 +225,17 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
 
-    def score(name: str) -> list[tuple[bool, float]]:
-        """Return what sorts a scheme, over the seeds that it shares with the own."""
-        found = [compared[x].get(name) for x in reversed(ends)]
-        means = [one.mean if one else math.nan for one in found]
+    def lead(name: str, x: float) -> float:
+        """Return how far `own` is ahead, over common seeds; if it has none, a score."""
+        if not curves[own][x].values:
+            return curves[name][x].mean if x in curves[name] else math.nan
         if name == own:
-            means = [0.0 if curves[own][x].values else math.nan for x in reversed(ends)]
-        return [(math.isnan(mean), 0.0 if math.isnan(mean) else mean) for mean in means]
+            return 0.0
+        return compared[x][name].mean if name in compared[x] else math.nan
+
+    def score(name: str) -> list[tuple[bool, float]]:
+        leads = [lead(name, x) for x in reversed(ends)]
+        return [(math.isnan(one), 0.0 if math.isnan(one) else one) for one in leads]
 
     ranked = sorted(curves, key=score)
     at = ranked.index(own)
