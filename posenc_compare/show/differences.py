@@ -253,7 +253,8 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "The places go by means over common seeds. Neighbours that do not differ have no ranking.",
+        "The places go by means over common seeds. Neighbours without a difference",
+        "  have no ranking.",
     ]
     return Table(
         f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}",
