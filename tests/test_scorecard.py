@@ -132,6 +132,13 @@ def test_a_long_label_is_cut_unless_two_would_be_the_same() -> None:
     assert card(bodies).keys() == {*labels, "transformer_xl:far…"}
 
 
+def test_schemes_with_the_same_scores_are_named() -> None:
+    bodies = [b for k in ("mix", "rope", "mr_rope") for b in trained(k, 2.0, 2.5)]
+    table = scorecard(sound([*bodies, *trained("alibi", 2.0, 2.6)]))
+    assert table is not None
+    assert table.lines[-1] == "the same as mix in every score: mr_rope, rope"
+
+
 LINEAR = ("shift_linearity", "linear_residual")
 UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
 
