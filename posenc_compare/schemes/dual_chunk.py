@@ -88,8 +88,8 @@ class DualChunk(Wrapper):
         q_far, k_far, near = call.once(
             self, "far", call.q_positions, lambda: self._far(call)
         )
-        q = self.inner.query(call.q, q_far, call)
-        k = self.inner.key(call.k, k_far, call)
+        q = super().query(call.q, q_far, call)
+        k = super().key(call.k, k_far, call)
         far = q.to(logits.dtype) @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
         return torch.where(near, logits, far)
 

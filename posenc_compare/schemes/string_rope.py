@@ -81,8 +81,8 @@ class StringRope(Wrapper):
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
         q_far, near = call.once(self, "far", call.q_positions, lambda: self._far(call))
-        q = self.inner.query(call.q, q_far, call)
-        k = self.inner.key(call.k, call.k_positions, call)
+        q = super().query(call.q, q_far, call)
+        k = super().key(call.k, call.k_positions, call)
         far = q.to(logits.dtype) @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
         return torch.where(near, logits, far)
 

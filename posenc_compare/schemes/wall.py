@@ -16,6 +16,8 @@ Blocks: what decays between a key and the first query of a block is in the key, 
 what decays from there on in the query, so that neither factor exceeds 1.
 """
 
+from functools import reduce
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -108,7 +110,7 @@ class Wall(Scheme):
         between = here[:, :, :, None] + (-here)[:, :, None, :]
         decay = between.masked_fill_(behind[..., None], 0).exp_().to(q.dtype)
         products = q[:, :, :, None] * k[:, :, None, first : first + queries]
-        near = sum((products * decay).unbind(dim=-1))  # channel by channel
+        near = reduce(torch.add, (products * decay).unbind(dim=-1))
         near = F.pad(near, (0, keys - first - queries))
         if not first:
             return near

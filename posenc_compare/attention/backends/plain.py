@@ -9,7 +9,7 @@ from torch import Tensor
 from posenc_compare.attention.request import Request
 from posenc_compare.schemes.contract import check_returned
 
-ROWS = 64  # queries whose logits stay in the cache of a CPU from step to step
+ROWS = 128  # queries whose logits stay in the cache of a CPU from step to step
 
 
 def serves(request: Request) -> str:
