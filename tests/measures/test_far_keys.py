@@ -8,16 +8,18 @@ from posenc_compare.attention import Session
 from posenc_compare.measures.far_keys import DISTANCES, far_keys
 from posenc_compare.measures.probe import Probe
 from posenc_compare.schemes import Variant
+from posenc_compare.schemes.alibi import Alibi
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import labelled
 
 PROBE = Probe(positions=64)
 
 
-def shares(label: str, probe: Probe = PROBE) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {"locality": [], "inconsistency": []}
+def shares(label: str, probe: Probe = PROBE) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"locality": [], "inconsistency": []}
     rows = far_keys(labelled(label), probe, Progress()).rows
     for row in rows:
+        assert row.value is not None, row
         found[row.quantity].append(row.value)
     assert [row.x for row in rows[::2]] == [*DISTANCES]
     return found
@@ -72,6 +74,7 @@ def test_far_ids_ask_a_bias_for_the_offsets_that_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scheme = PROBE.build(Variant("alibi"))
+    assert isinstance(scheme, Alibi)
     asked, own = [], type(scheme).offset_bias
     monkeypatch.setattr(
         type(scheme), "offset_bias", lambda s, of: asked.append(len(of)) or own(s, of)
