@@ -103,6 +103,7 @@ def test_a_paper_named_twice_is_cited_once() -> None:
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
+        ("rope", ["Acts at: query, key", "adjacent | half", "10000.0"]),
         ("nope", ["Acts at: no door", "Depends on: nothing", "Parameters: none\n"]),
         (
             "shape",
@@ -133,6 +134,14 @@ def test_what_is_said_of(
     text = described(name, capsys)
     for line in lines:
         assert line in text
+
+
+def test_an_unknown_name_suggests_the_nearest(posenc) -> None:
+    done = posenc("describe", "rop")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "error: no scheme, measure, task or plot is 'rop'; did you mean rope"
+    )
 
 
 @pytest.mark.parametrize(

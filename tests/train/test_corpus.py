@@ -122,19 +122,6 @@ def test_a_batch_may_begin_at_every_byte_that_has_a_whole_window(spare: int) -> 
     assert (batch == batch[:, :1] + np.arange(17)).all()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"", "at least one byte"), (b"abc" * 30, "must hold out")],
-)
-def test_too_small_a_corpus_is_refused(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
-    path = tmp_path / "small.txt"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=message):
-        load_corpus(str(path)).windows("test", 64, 640)
-
-
 def test_copies_of_a_held_out_document_are_not_trained_on(folder: Path) -> None:
     whole = load_corpus(str(folder))
     for number, copied in enumerate((whole.test[-1], whole.validation[-1])):

@@ -212,19 +212,6 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     assert first[-1] < 3.5
 
 
-def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
-    setting = replace(SETTING, steps=1, learning_rate=1e-3, weight_decay=0)
-    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    table = model.get_parameter("schemes.0.table")
-    token = model.embedding.weight
-    before = table.detach().clone(), token.detach().clone()
-    train(model, corpus, setting)
-    moved_table = (table - before[0]).abs().max().item()
-    moved_token = (token - before[1]).abs().max().item() * 32**0.5
-    # Adam's first step is the rate for every parameter with a gradient.
-    assert moved_table == pytest.approx(moved_token, rel=1e-3)
-
-
 def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
     model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
     trainer = Trainer(model, text(corpus, 1), SETTING)
@@ -539,12 +526,6 @@ def test_figures_are_those_of_the_network_as_trained(
     assert rows["bits_per_byte", 32, ""] not in read
 
 
-def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None:
-    setting = Training(corpus_sha256="0" * 64)
-    with pytest.raises(ConfigError, match="has changed since"):
-        extrapolation(Variant("nope"), setting, Progress())
-
-
 def test_presets_are_as_large_as_promised() -> None:
     seeds = {name: preset.seeds for name, preset in PRESETS.items()}
     assert seeds == {"quick": 6, "survey": 6, "standard": 6, "gpu": 10}
@@ -556,26 +537,6 @@ def test_presets_are_as_large_as_promised() -> None:
     gpu = PRESETS["gpu"].training
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype) == (6, 384, 512, "bfloat16")
     assert quick.test_lengths == [32, 64, 128, 256, 512]
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("steps", 0, "steps must be a whole number from 1"),
-        ("steps", True, "steps must be a whole number"),
-        ("learning_rate", float("nan"), "learning_rate must be a number"),
-        ("longest", 3, "longest must be 1 or 2"),
-        ("longest", 16.0, "longest must be a whole number"),
-        ("compiled", 1, "compiled must be true or false"),
-        ("corpus", 5, "corpus must be text"),
-        ("heads", 3, "width must be a multiple of heads"),
-        ("dtype", "int8", "dtype must be float32 or bfloat16"),
-        ("test_bytes", 5, r"of length \* longest, 64 \* 16, got 5"),
-    ],
-)
-def test_bad_settings_are_refused(field: str, value: object, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Training(**{field: value})  # type: ignore[arg-type]
 
 
 def test_a_compiled_network_trains_to_the_same_losses(
