@@ -373,11 +373,3 @@ def test_every_built_in_thing_has_code_of_its_own_alone() -> None:
                 assert all(sources.parse(path) for path in code.files)
                 found[registry.kind, name] = code.sha256
     assert len({*found.values()}) == len(found) > 90
-
-
-def test_every_scheme_that_is_inside_counts() -> None:
-    given = Variant("mix", {"first": "alibi", "second": "dape"})
-    assert Variant("mix").schemes == ["mix", "nope", "rope"]
-    assert given.schemes == ["alibi", "dape", "mix"]  # dape is around alibi
-    assert Variant("shape").schemes == ["shape", "sinusoidal"]
-    assert Variant("cape").schemes == ["cape", "sinusoidal"]  # by its name alone

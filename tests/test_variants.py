@@ -144,6 +144,9 @@ def test_build_passes_the_options() -> None:
         ("rope", {"base": True}, "rope: base must be a finite number, got 'True'"),
         ("rope", {"base": None}, "rope: base must be a finite number, got 'None'"),
         ("rope", {"base": float("inf")}, "rope: base must be a finite number"),
+        ("rope", {"base": float("nan")}, "rope: base must be a finite number"),
+        ("rope", {"base": 10**400}, "rope: base must be a finite number"),
+        ("rope", {"layout": ["half"]}, "rope: layout must be adjacent or half"),
         ("rope", {"layout": 1}, "rope: layout must be adjacent or half, got 1"),
         ("binary", {"bits": 4.0}, r"binary: bits must be a whole number, got '4\.0'"),
         ("binary", {"bits": True}, "binary: bits must be a whole number, got 'True'"),
@@ -202,6 +205,7 @@ def test_option_types() -> None:
         "layout": (Literal["interleaved", "concatenated", "t2t"], "interleaved"),
     }
     assert option_types("dape")["base"] == (Variant, "alibi")
+    assert option_types("randomized")["scheme"] == (Variant, "sinusoidal")
     assert option_types("nope") == {}
 
 

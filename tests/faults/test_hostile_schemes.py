@@ -583,24 +583,6 @@ def test_half_a_grid_that_failed_is_still_shown(zoo, posenc, tmp_path: Path) -> 
         forget_plugins()
 
 
-def test_two_files_with_one_name_are_refused_by_the_command(
-    posenc, tmp_path: Path
-) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "one.py").write_text(MEDDLE.replace("NAME", "one"))
-    words = [f"--plugin={tmp_path / folder / 'one.py'}" for folder in ("a", "b")]
-    done = posenc("run", *words, "--schemes", "one", "--dry-run")
-    assert done.returncode == 2
-    assert "a/one.py" in done.stderr
-    assert "b/one.py" in done.stderr
-    (tmp_path / "rope.py").write_text(MEDDLE.replace("NAME", "rope"))
-    done = posenc("list", "--plugin", tmp_path / "rope.py")
-    assert done.returncode == 2
-    assert "posenc_compare.schemes.rope" in done.stderr
-    assert "rope.py" in done.stderr
-
-
 def test_a_broken_distribution_is_one_line_and_costs_no_cell(tmp_path: Path) -> None:
     site = tmp_path / "site"
     facts = site / "posenc_broken-1.0.dist-info"
