@@ -87,24 +87,6 @@ def test_a_higher_accuracy_is_better_at_its_case_and_length() -> None:
     assert order_table("", order(), [outcome]).body[0][1] == "n/a"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "margin", "alike", "no_worse"),
-    [
-        ("b", "c", 0.05, "agrees", "agrees"),
-        ("b", "c", 0.001, "not separable", "not separable"),
-        ("a", "b", 0.05, "disagrees", "agrees"),
-        ("b", "a", 0.05, "disagrees", "disagrees"),
-    ],
-)
-def test_alike_and_no_worse_go_by_the_interval(
-    first: str, second: str, margin: float, alike: str, no_worse: str
-) -> None:
-    pair = Score(first), Score(second)
-    assert verdicts(
-        Claim(*pair, "alike", margin), Claim(*pair, "no worse", margin)
-    ) == [alike, no_worse]
-
-
 def test_one_claim_that_disagrees_decides() -> None:
     a, b, c = (Score(label) for label in "abc")
     for claims, word in (

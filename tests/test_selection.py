@@ -115,15 +115,6 @@ def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
         assert len(pc.load(folder, all_versions=True).records) == 5
 
 
-def test_an_older_version_stays_where_a_newer_one_has_nothing() -> None:
-    one, other = edited("a", 1), edited("b", 2)
-    other["spec"]["measure"]["name"] = "smoothness"
-    assert len(newest(sound([one, other]))) == 2
-    other = edited("b", 2)
-    other["spec"]["setting"]["positions"] = 64
-    assert len(newest(sound([one, other]))) == 2
-
-
 def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:
     other = stored(tmp_path / "other", [record("fire"), made()[0]])
     records = load_records([run, other], print)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.store import Store
 from posenc_compare.run.comparison import plan_comparison
@@ -19,15 +17,6 @@ from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
 
 CELL = Cell(Variant("rope"), "shift_error", ProbeSetting(), threads=1)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_shards_share_out_all_cells(count: int) -> None:
-    cells = [replace(CELL, threads=threads) for threads in range(1, 31)]
-    shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
-    assert all(shards)
-    found = [cell.threads for shard in shards for cell in shard]
-    assert sorted(found) == list(range(1, 31))
 
 
 @functools.cache

@@ -521,25 +521,6 @@ def floored(
     return made
 
 
-@pytest.mark.parametrize(
-    ("seeds", "said"),
-    [
-        # Six seeds are tested: what scatters around the floor is no better than it.
-        (6, "not shown to be better than the flat at 8: loose, above"),
-        (5, "not shown to be better than the flat at 8: above"),  # the means alone
-    ],
-)
-def test_who_does_not_beat_the_floor_is_named(seeds: int, said: str) -> None:
-    made = [
-        *floored("above", 2.1, 0.001, seeds),
-        *floored("below", 1.9, 0.001, seeds),
-        *floored("loose", 1.95, 0.2, seeds),
-    ]
-    (table,) = display_tables(vet(made))
-    assert said in table.lines
-    assert table.body[-1][0] == "flat"
-
-
 def test_too_few_seeds_are_not_better_than_a_floor_that_others_are_tested_against() -> (
     None
 ):
