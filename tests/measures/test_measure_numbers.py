@@ -180,7 +180,9 @@ def test_a_step_costs_the_median_of_those_timed_and_the_memory_of_one(
 
     monkeypatch.setattr(Trainer, "step", step)
     monkeypatch.setattr(costs, "peak_memory", peak_memory)
-    found = values(costs.cost(Variant("nope"), COPY, Progress()))
+    units: list[int] = []
+    found = values(costs.cost(Variant("nope"), COPY, Progress(units.append)))
     # The middle of 1 to 11 and one that was disturbed: between the sixth and seventh.
     assert found["step_seconds", None, ""] == 6.5
     assert found["step_memory", None, ""] == 5
+    assert len(units) == costs.WARM + costs.TIMED
