@@ -66,7 +66,7 @@ class TestRope(RotaryTests):
                 rf"fraction must be in \(0, 1\] and rotate at least one pair of 8 "
                 rf"channels, got {fraction}",
             )
-            for fraction in (0.0, -0.5, 1.5, 0.1, float("nan"))
+            for fraction in (0.0, -0.5, 1.5, 0.1)
         ),
         *(
             ({"base": base}, f"base must be greater than 0, got {base}")
