@@ -598,8 +598,6 @@ def test_parameters_of_layers_without_the_scheme_are_none_of_the_model(
         assert applied.report()["parameters"] == own
 
 
-# --- what a model says of its rotary
-
 # --- what a model says of its rotary positions, and what it builds --------------------
 
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0}
@@ -694,23 +692,6 @@ def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(
     assert not {"*", "*.py", "*.bin"} & {*asked["other/model"]}
 
 
-def test_every_kind_of_layer_is_described(posenc: Any, tmp_path: Path) -> None:
-    more = {one: sizes for one, sizes, _ in MODELS}["Gemma3"]
-    bases = {
-        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
-        "full_attention": {"rope_type": "default", "rope_theta": 1e6},
-    }
-    more = {**more, "rope_parameters": bases}
-    model_of("Gemma3", more).config.save_pretrained(tmp_path)
-    done = posenc("hf", "describe", tmp_path, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    rows = {row["layers"]: row for row in json.loads(done.stdout)}
-    assert rows["sliding_attention"]["rope here"] == "rope:layout=half"
-    assert rows["full_attention"]["rope here"] == "rope:base=1000000.0;layout=half"
-    # 128 positions finish a turn of the first 3 of 8 pairs of base 1e6.
-    assert [rows[kind]["slow"] for kind in bases] == [5, 6]
-
-
 def test_a_base_that_is_read_from_a_wrong_place_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -728,38 +709,6 @@ def test_a_base_that_is_read_from_a_wrong_place_is_seen(
     (found,) = hf.rotary_of(config)
     assert found.apart is not None
     assert found.apart > 1
-
-
-@pytest.mark.parametrize("name", ["GPT2", "Bloom"])
-def test_a_model_without_rotary_positions_is_refused(
-    posenc: Any, tmp_path: Path, name: str
-) -> None:
-    getattr(transformers, f"{name}Config")().save_pretrained(tmp_path)
-    done = posenc("hf", "describe", tmp_path)
-    assert done.returncode == 2
-    assert "has no rotary positions" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"rope_parameters": {"rope_type": "bogus", "rope_theta": 1e4}},
-        {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}},
-        {"hidden_size": "x"},
-    ],
-)
-def test_a_wrong_configuration_has_its_line(
-    posenc: Any, tmp_path: Path, wrong: dict[str, Any]
-) -> None:
-    transformers.LlamaConfig(hidden_size=64, num_attention_heads=4).save_pretrained(
-        tmp_path
-    )
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
-    done = posenc("hf", "describe", tmp_path)
-    assert done.returncode == 2
-    assert "must be a folder" not in done.stderr  # it is one
-    assert "Traceback" not in done.stderr
 
 
 def test_a_model_that_is_not_there_has_its_line(posenc: Any, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ from posenc_compare.train.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.train.progress import Progress  # noqa: E402
 
 TRAINED = 32
-ASKED = ("--lengths", "16,32,64", "--windows", 2)
 
 
 @pytest.fixture(scope="module")
