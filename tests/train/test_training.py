@@ -186,19 +186,6 @@ def test_positions_of_several_axes_are_refused(name: str) -> None:
         Decoder(Variant(name), 1, GEOMETRY, seed=0)
 
 
-@pytest.mark.parametrize("name", SEQUENCE)
-def test_the_decoder_cannot_see_ahead(name: str) -> None:
-    model = Decoder(Variant(name), 2, GEOMETRY, seed=0).eval()
-    tokens = torch.randint(0, 256, (2, 16))
-    changed = tokens.clone()
-    changed[:, 9:] = torch.randint(0, 256, (2, 7))
-    positions = torch.arange(16)
-    with torch.no_grad():
-        before, after = model(tokens, positions), model(changed, positions)
-    assert torch.equal(before[:, :9], after[:, :9])
-    assert not torch.equal(before[:, 9:], after[:, 9:])
-
-
 def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     runs = []
     for noise in (1, 2):

@@ -207,7 +207,7 @@ def test_language_reads_its_split_and_its_floor_the_training_bytes(
     one = folder_of(tmp_path / "one", texts[:1])
     apart = folder_of(tmp_path / "apart", texts[1:])
     corpus = load_corpus(one, apart)
-    setting = Training(length=8, longest=2, steps=4, batch=3, test_bytes=64)
+    setting = Training(length=8, longest=2, steps=4, batch=3, test_bytes=64, seed=5)
     setting = replace(setting, corpus=one, test_corpus=apart)
     setting = replace(setting, corpus_sha256=corpus.sha256)
     read = [corpus.batch(3, 8, setting.seed, step) for step in range(4)]
