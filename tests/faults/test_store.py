@@ -36,7 +36,6 @@ KEY = CELL.key()
 OTHER = replace(CELL, threads=2)
 CALLS = ["open", "write", "fsync", "close", "replace", "open", "fsync", "close"]
 every_call = pytest.mark.parametrize("at", range(1, len(CALLS) + 1))
-DAY = 86_400  # seconds
 TOKEN = ".12.0123456789abcdef"
 
 
