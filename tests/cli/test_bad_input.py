@@ -624,7 +624,8 @@ def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) ->
 def test_a_disk_that_fills_up_is_no_wrong_option(
     posenc, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = ["measure", "--schemes", "rope", "--measures", "portrait", "--out"]
+    measure = ["measure", "--schemes", "rope", "--measures", "portrait"]
+    measure += ["--set", "positions=48,width=16,heads=2", "--out"]
     assert posenc(*measure, tmp_path / "run").returncode == 0
     words = measure if command == "measure" else [command]
     words += [tmp_path / "run"]
