@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from posenc_compare import sources
-from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.errors import PosencError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.schemes import Variant
@@ -173,11 +173,3 @@ def test_facts_that_are_needed_before_a_run_are_checked(
     (tmp_path / "odd.py").write_text(f"{head}{line}\nclass Odd(Task): 'Odd.'\n")
     with pytest.raises(PosencError, match=message):
         registered(tmp_path / "odd.py")
-
-
-def test_an_unknown_task_suggests_the_nearest(posenc) -> None:
-    with pytest.raises(ConfigError, match="unknown task 'langage'; did you mean"):
-        Training(task="langage")
-    done = posenc("run", "--tasks", "langage", "--dry-run")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1

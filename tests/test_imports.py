@@ -170,17 +170,6 @@ def test_rooms_stand_in_one_order() -> None:
         known.add(name)
 
 
-@every_module
-def test_what_is_imported_exists(module: str) -> None:
-    assert own(module) <= set(FILES)
-
-
-@every_module
-def test_no_relative_imports(module: str) -> None:
-    nodes = [node for node, _ in imports(module)]
-    assert [n.lineno for n in nodes if isinstance(n, ast.ImportFrom) and n.level] == []
-
-
 def test_errors_import_nothing() -> None:
     assert list(imports("posenc_compare.errors")) == []
 

@@ -182,6 +182,7 @@ def test_create_passes_sizes() -> None:
             "create: sizes must be among model_dim.*, got width; opt",
         ),
         ({"heads": 0}, "geometry: heads must be a whole number of at least 1, got 0"),
+        ({"heads": "4"}, "geometry: heads must be a whole number of at least 1, got "),
         ({"model_dim": -8}, "geometry: model_dim must be .*, got -8"),
         ({"head_dim": 2.5}, r"geometry: head_dim must be .*, got 2\.5"),
         ({"length": 0}, "geometry: length must be .*, got 0"),

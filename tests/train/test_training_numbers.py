@@ -19,7 +19,6 @@ from posenc_compare.tasks.language import Language
 from posenc_compare.tasks.ngrams import Ngrams
 from posenc_compare.tasks.scan import Scan
 from posenc_compare.tasks.task import Batch, Task
-from posenc_compare.train.convolution import KVShift
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.train.evaluation import by_place, evaluate
 from posenc_compare.train.progress import Progress
@@ -146,20 +145,6 @@ def test_a_training_is_that_of_its_setting() -> None:
     made.task.batch = watched  # type: ignore[method-assign]
     made.train(Progress())
     assert read == [(step, 5) for step in range(9)]
-
-
-def test_a_text_of_one_token_is_shifted_as_the_first_of_a_longer_one() -> None:
-    shift = KVShift(8, 2)
-    shift.start(torch.Generator().manual_seed(1))
-    parts = torch.randn(4, 1, 3, 8, generator=torch.Generator().manual_seed(0))
-    q, k, v, x = parts
-    long = shift.projected(q, k, v, x)
-    short = shift.projected(*(part[:, :1] for part in (q, k, v, x)))
-    shares = (x[0, 0] @ shift.shares.T).sigmoid().repeat_interleave(4)
-    for number, part in ((1, k), (2, v)):
-        own = 1 - shares[8 * (number - 1) : 8 * number]  # zero stands before it
-        torch.testing.assert_close(short[number][0, 0], own * part[0, 0])
-        torch.testing.assert_close(short[number], long[number][:, :1])
 
 
 # --- the corpus ----------------------------------------------------------------------
