@@ -452,17 +452,6 @@ def test_strided_gradients_are_those_of_finite_differences(
     assert torch.autograd.gradcheck(run, (q, k, v, table))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 4), (4, 1), (3, 5), (5, 3)])
-def test_diagonal_sums(rows: int, columns: int) -> None:
-    x = normal(2, rows, columns)
-    expected = torch.zeros(2, rows + columns - 1, dtype=torch.float64)
-    for i in range(rows):
-        for j in range(columns):
-            expected[:, i + j] += x[:, i, j]
-    got = strided._diagonal_sums(x)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 32, 33])
 @pytest.mark.parametrize("causal", [True, False])
 def test_strided_at_lengths_around_the_block(length: int, causal: bool) -> None:

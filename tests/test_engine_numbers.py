@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.records import curve, fact, row
+from support.records import curve, fact, labelled, row
 from support.records import record as made
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.measures.measure import Result, Row
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.diff import difference, paired
-from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.records.record import Record
 from posenc_compare.records.selection import Selection, newest
@@ -257,7 +256,7 @@ def of_gaps() -> list[Record]:
             ]
             one["rows"].append(row(99 - gap, quantity="bits_per_byte", x=8, case="z"))
             bodies.append(one)
-    return label_settings(sound(bodies), print)
+    return labelled(bodies)
 
 
 def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
@@ -294,7 +293,7 @@ def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
     here, there = (Score("a", "accuracy_area", 0, task=task) for task in areas)
     claims = Claim(one, other), Claim(here, there)
     order = PublishedOrder("", "", "a,b", claims)
-    found = outcomes(order, label_settings(sound(bodies), print))
+    found = outcomes(order, labelled(bodies))
     # Ranks of b are 1 and 2, those of a 3 and 1.
     for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
         assert outcome.differences == pytest.approx([gap] * 6)

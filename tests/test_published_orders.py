@@ -6,10 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import curve, fact, row
+from support.records import curve, fact, labelled, row
 
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.reproduce.orders import (
@@ -52,7 +50,7 @@ def records(seeds: int = 6) -> list[Record]:
                     row(value, quantity="accuracy", x=8 * times, case="sparse"),
                 ]
             made.append(one)
-    return label_settings(sound(made), print)
+    return labelled(made)
 
 
 def order(*claims: Claim) -> PublishedOrder:
