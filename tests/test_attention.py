@@ -702,7 +702,7 @@ def test_path_while_decoding(
 ) -> None:
     q = normal(BATCH, HEADS, queries, WIDTH)
     k, v = normal(2, BATCH, HEADS, 16, WIDTH)
-    ids = {"positions": RUN[16 - queries :], "key_positions": RUN}
+    ids: dict[str, Any] = {"positions": RUN[16 - queries :], "key_positions": RUN}
     attention(q, k, v, scheme=make("rope", {}), **ids, mask=Mask(causal=causal))
     assert taken == [path]
 
@@ -724,7 +724,7 @@ def test_queries_that_are_no_numbers_show_at_every_length(
     q, k, v = normal(3, BATCH, HEADS, keys, WIDTH).to(kind)
     ids, first = torch.arange(keys), keys - 1 if alone else 0
     scheme, mask = NotANumber(GEOMETRY), Mask(causal=causal)
-    places = {"positions": ids[first:], "key_positions": ids}
+    places: dict[str, Any] = {"positions": ids[first:], "key_positions": ids}
     got = attention(q[:, :, first:], k, v, scheme=scheme, **places, mask=mask)
     assert got.isnan().all()
 
