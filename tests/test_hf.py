@@ -520,7 +520,7 @@ def test_a_scheme_inside_a_model_with_a_scheme_is_refused(llama: Any) -> None:
         hf.apply(llama, "sinusoidal")
 
 
-def test_models_of_one_configuration_are_told_apart(llama: Any) -> None:
+def test_a_configuration_serves_one_model_at_a_time(llama: Any) -> None:
     other = transformers.LlamaForCausalLM(llama.config)
     with (
         hf.apply(llama, "alibi"),

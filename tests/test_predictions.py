@@ -60,7 +60,7 @@ def by_name(records: list[dict[str, Any]]) -> pd.DataFrame:
     return predictions(labelled(records)).set_index(["outcome", "quantity"])
 
 
-def test_schemes_that_cannot_be_told_apart_count_once() -> None:
+def test_schemes_of_equal_scores_count_once() -> None:
     twins = made()
     for one in made(LABELS[:1]):
         one["label"] = one["spec"]["scheme"]["name"] = "twin"

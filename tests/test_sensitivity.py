@@ -222,7 +222,7 @@ def test_the_sign_of_a_pair_is_that_of_the_seeds_both_have(tmp_path: Path) -> No
     assert lines[-1] == "no pair is undecided, of 1 that differ under some value"
 
 
-def test_texts_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_texts_of_one_name_have_columns_of_their_own(tmp_path: Path) -> None:
     records = []
     for bits, (name, sha256) in enumerate((("a", "1"), ("b", "2"), ("b", "3"))):
         one = trained("rope", 0, float(bits))

@@ -175,7 +175,7 @@ def test_columns_made_otherwise_are_never_in_one_row(change: dict[str, Any]) -> 
     assert all("n/a" in row for row in shown.values())
 
 
-def test_a_label_that_another_scheme_took_is_told_apart() -> None:
+def test_another_scheme_with_the_same_label_has_its_row() -> None:
     other = record(value=3.0)
     other["spec"]["scheme"]["name"] = "impostor"
     edited = record(value=5.0)
@@ -183,7 +183,7 @@ def test_a_label_that_another_scheme_took_is_told_apart() -> None:
     assert len(cells([record(), other, edited])) == 3
 
 
-def test_one_label_with_other_options_is_told_apart() -> None:
+def test_one_label_with_other_options_has_its_row() -> None:
     tuned = record(value=3.0)
     tuned["spec"]["scheme"]["options"] = {"base": 5.0}
     shown = cells([record(), tuned])
@@ -549,7 +549,7 @@ def test_scores_of_several_texts_have_no_order(
     assert table.best == set()
 
 
-def test_a_grid_is_told_apart_from_a_text_by_its_size() -> None:
+def test_labels_name_the_size_of_a_grid_and_of_a_text() -> None:
     text = record("rope", positions=512, tokens=64)
     grid = record("rope_2d", positions=256, tokens=256, grid="16x16")
     labels = {one.label for one in labelled([text, grid])}

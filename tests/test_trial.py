@@ -13,7 +13,7 @@ from posenc_compare.settings.training import Training
 from posenc_compare.variants import parse_variants
 
 PLUGIN = '''
-"""Schemes of a stranger."""
+"""Untrusted schemes."""
 from posenc_compare.schemes import Scheme, register
 
 @register("trial_wrong", family="bias")

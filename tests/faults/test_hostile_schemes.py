@@ -1,4 +1,4 @@
-"""Schemes of strangers that raise, lie, hang, die and meddle; each in real workers.
+"""Untrusted schemes that raise, lie, hang, die and meddle; each in real workers.
 
 `support/hostile_schemes.py` holds them. They run together, so that few workers are
 started, and beside built-in schemes that must not notice.

@@ -330,7 +330,7 @@ NAMES = ("resource", "torch", "json", "numpy", "posenc_compare", "einops", "sele
 
 
 def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
-    folder, sentinel = tmp_path / "stranger", tmp_path / "sentinel"
+    folder, sentinel = tmp_path / "untrusted", tmp_path / "sentinel"
     Store(folder).create()
     key = Store(folder).write(compute(CELL, Progress()).to_json())
     for name in NAMES:

@@ -11,7 +11,7 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body
 
-# What a stranger may write where a name or a message stands.
+# What untrusted records may hold where a name or a message stands.
 HOSTILE = [
     "../x",
     "/etc/x",
