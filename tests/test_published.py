@@ -25,7 +25,8 @@ def test_the_decay_curve_falls() -> None:
 def test_the_command_prints_them(posenc) -> None:
     done = posenc("reproduce", "--format", "csv")
     assert done.returncode == 0
-    assert done.stdout.count("same") == 10
+    same = sum(figure.verdict == "same" for figure in FIGURES)
+    assert done.stdout.count("same") == same > 5
 
 
 def test_a_figure_that_differs_is_exit_code_1(posenc, monkeypatch) -> None:

@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import load_file
 from supervise import cells, forget_plugins
 from support.filesystem import result
+from support.trainings import small
 
 from posenc_compare.fresh import python, search_path
 from posenc_compare.records.cells import Cell
@@ -32,8 +33,6 @@ from posenc_compare.run.workers import End, Pool, Worker
 from posenc_compare.settings.canonical import canonical, parse_strictly
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
-from posenc_compare.settings.training import Training
-from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.checkpoints import Checkpoints, Stopped
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import Variant
@@ -395,19 +394,7 @@ def test_python_m_leaves_the_current_folder_too(tmp_path: Path, root: Path) -> N
 
 @pytest.fixture
 def training(corpus: str) -> Cell:
-    setting = Training(
-        layers=1,
-        width=16,
-        heads=2,
-        length=8,
-        steps=6,
-        batch=2,
-        longest=2,
-        test_bytes=64,
-        corpus=corpus,
-        corpus_sha256=load_corpus(corpus).sha256,
-    )
-    return Cell(Variant("learned"), "extrapolation", setting, 1)
+    return Cell(Variant("learned"), "extrapolation", small(corpus, steps=6), 1)
 
 
 def interrupted(cell: Cell, folder: Path, steps: int) -> dict[str, torch.Tensor]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.trainings import small
 from torch import Tensor
 
 from posenc_compare.check import built_in
@@ -445,31 +446,15 @@ def test_a_task_whose_windows_are_compared_counts_every_place(
         monkeypatch.setattr(Language, "documents", (), raising=False)
     else:
         monkeypatch.setattr(Language, "sliding", Task.sliding)
-    setting = small(corpus, tmp_path, longest=2)
+    setting = small(tmp_path / "text.txt", longest=2)
     with pytest.raises(
         PluginError, match="language: a task of documents, or one whose"
     ):
         extrapolation(Variant("nope"), setting, Progress())
 
 
-def small(corpus: Corpus, tmp_path: Path, longest: int) -> Training:
-    """Return a training of three steps, tested at up to so many times its length."""
-    return Training(
-        layers=1,
-        width=16,
-        heads=2,
-        length=8,
-        steps=3,
-        batch=2,
-        longest=longest,
-        test_bytes=64,
-        corpus=str(tmp_path / "text.txt"),
-        corpus_sha256=corpus.sha256,
-    )
-
-
 def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) -> None:
-    setting = small(corpus, tmp_path, longest=4)
+    setting = small(tmp_path / "text.txt", longest=4)
     ticks: list[int] = []
     result = extrapolation(Variant("learned"), setting, Progress(ticks.append))
     bits = {row.x: row for row in result.rows if row.quantity == "bits_per_byte"}
@@ -485,7 +470,7 @@ def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) 
 def test_a_reading_that_cannot_be_costs_no_other(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    setting = small(corpus, tmp_path, longest=2)
+    setting = small(tmp_path / "text.txt", longest=2)
     rope = Variant("rope", {"base": 1.0})  # at which yarn has no ramp
     rows = extrapolation(rope, setting, Progress()).rows
     read = {row.case: row for row in rows if row.quantity == "read_bits_per_byte"}
@@ -501,7 +486,7 @@ def test_a_reading_that_cannot_be_costs_no_other(
 def test_figures_are_those_of_the_network_as_trained(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    setting = replace(small(corpus, tmp_path, longest=4), steps=30)
+    setting = replace(small(tmp_path / "text.txt", longest=4), steps=30)
     found = extrapolation(Variant("rope"), setting, Progress())
     losses, bits = (found.arrays[name] for name in ("training_bits", "position_bits"))
     rows = {(row.quantity, row.x, row.case): row.value for row in found.rows}
@@ -575,7 +560,7 @@ def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
     plugin = tmp_path / "nan_beyond.py"
     plugin.write_text(NAN_BEYOND)
     registered(plugin)
-    setting = replace(small(corpus, tmp_path, longest=2), length=length)
+    setting = replace(small(tmp_path / "text.txt", longest=2), length=length)
     record = compute(
         Cell(Variant("nan_beyond"), "extrapolation", setting, 1), Progress()
     )
