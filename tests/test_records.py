@@ -1,6 +1,8 @@
-"""Cells, keys, records and tables."""
+"""Cells, keys, plans, estimates and records."""
 
+import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from support.records import read
 from support.records import record as made
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.measures.measure import Result, Row
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_records
@@ -19,7 +22,8 @@ from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute
-from posenc_compare.run.plan import missing, plan
+from posenc_compare.run.estimate import seconds_of
+from posenc_compare.run.plan import in_shard, missing, plan
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
@@ -258,3 +262,93 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
     load_corpus.cache_clear()
     with pytest.raises(ConfigError, match="must hold out"):
         plan(variants, ["extrapolation"], settings, 1)
+
+
+@pytest.mark.parametrize("seeds", [(0, 1, 2), (5, 7)])
+def test_a_measure_of_one_seed_has_the_first_that_is_asked_for(
+    seeds: Sequence[int],
+) -> None:
+    settings = Settings(PROBE, (), tuple(seeds))
+    asked = [Variant("rope")], ["portrait", "shift_error"], settings, 1
+    cells = plan(*asked, many=1 + len(seeds))
+    found = [(cell.measure, cell.setting.seed) for cell in cells]
+    wanted = [("portrait", seeds[0]), *(("shift_error", seed) for seed in seeds)]
+    assert sorted(found) == wanted
+    with pytest.raises(ConfigError, match=f"at most {len(seeds)} cells, got"):
+        plan(*asked, many=len(seeds))
+
+
+class Numbered(Cell):
+    """A cell whose key takes no file to be read."""
+
+    def key(self) -> str:
+        return hashlib.sha256(str(self.threads).encode()).hexdigest()[:32]
+
+
+@pytest.mark.parametrize("count", [1, 3, 40, 300])
+def test_many_shards_hold_each_cell_once(count: int) -> None:
+    threads = range(1, 10 * count + 1)
+    cells: list[Cell] = [Numbered(CELL.variant, "", PROBE, n) for n in threads]
+    shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
+    assert sorted(cell.threads for shard in shards for cell in shard) == [*threads]
+    assert all(shards)
+
+
+def timed(seconds: float, label: str = "rope", **changes: Any) -> Record:
+    one = made(label, **changes)
+    one["provenance"]["seconds"] = seconds
+    return Record.from_json(one)
+
+
+@pytest.mark.parametrize(
+    ("records", "cells", "workers", "seconds"),
+    [
+        # The median of a scheme's own records, and not of all of the measure.
+        ([timed(2), timed(3), timed(10), timed(99, "alibi")], 4, 1, 12.0),
+        ([timed(3)], 4, 2, 6.0),
+        ([timed(3)], 4, 100, 3.0),  # no less than one cell
+        ([timed(1, "alibi"), timed(5, "nope")], 1, 1, 3.0),  # of another scheme
+        ([timed(3), timed(90, status="failed"), timed(0)], 1, 1, 3.0),
+        ([timed(3, measure="smoothness")], 1, 1, 0.0),
+    ],
+)
+def test_cells_take_the_median_time_of_their_like(
+    records: list[Record], cells: int, workers: int, seconds: float
+) -> None:
+    assert seconds_of([CELL] * cells, records, workers) == seconds
+    other = replace(CELL, measure="portrait")
+    assert seconds_of([CELL, other], records, workers) == 0
+
+
+def test_a_training_takes_time_by_its_steps_and_its_task() -> None:
+    def trained(seconds: float, task: str, steps: int) -> Record:
+        name = "extrapolation"
+        facts = {"corpus_sha256": "1", "task": task, "steps": steps}
+        return timed(seconds, measure=name, **facts)
+
+    records = [trained(20, "copy", 10), trained(700, "language", 100)]
+    for task, seconds in (("copy", 60.0), ("language", 210.0), ("sort", 0.0)):
+        setting = Training(task=task, steps=30, corpus_sha256="1")
+        cell = Cell(Variant("rope"), "extrapolation", setting, 1)
+        assert seconds_of([cell], records, 1) == seconds
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_overflow_is_a_finding_in_both_half_types_alone(
+    dtype: Any, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [Row("shift_error", value, 1, "plain"), Row("shift_error", 2.0, 8, "plain")]
+    rows.append(Row("shift_error", 3.0, 8, "other"))
+    measure = MEASURES.get("shift_error")
+    arrays = {"a": [[1.234567, torch.inf], [None, -torch.nan]]}
+    changed = replace(measure, compute=lambda *_: Result(rows, arrays))
+    monkeypatch.setattr(MEASURES, "get", lambda name: changed)
+    record = compute(replace(CELL, setting=replace(PROBE, dtype=dtype)), Progress())
+    if dtype in ("float64", "float32"):
+        assert record.status == "failed"
+        assert record.error == f"non-finite: shift_error plain came out as {value}"
+        return
+    assert [one.value for one in record.rows] == [None, 2, 3]
+    assert record.rows[0].note == f"not finite: {value}"
+    assert record.arrays == {"a": [[1.2346, None], [None, None]]}

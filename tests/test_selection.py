@@ -10,8 +10,8 @@ from support.records import curve, record, stored
 
 import posenc_compare as pc
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.load import load_records
-from posenc_compare.records.selection import Selection
+from posenc_compare.records.load import load_records, sound
+from posenc_compare.records.selection import Selection, newest
 
 
 def made() -> list[dict[str, Any]]:
@@ -161,3 +161,66 @@ def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> 
         done = posenc("plot", results, *more)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
+
+
+def coded(day: int, **changes: Any) -> dict[str, Any]:
+    """Return a record of a day, whose code and versions may be others."""
+    code, measured = changes.pop("code", "0"), changes.pop("measured", "0")
+    graphics = changes.pop("graphics", "")
+    one = record(**changes)
+    one["spec"]["graphics"] = graphics
+    one["spec"]["scheme"]["code"] = code * 64
+    one["spec"]["measure"]["code"] = measured * 64
+    one["provenance"]["started"] = f"2026-01-0{day}"
+    one["key"] = f"{day}{one['key'][1:]}"
+    return one
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({"code": "a"}, 1),
+        ({"measured": "a"}, 1),
+        ({"version": 2}, 1),
+        ({"numbers": 2}, 1),
+        ({"modified": "a"}, 1),
+        ({"code": "a", "seed": 1}, 1),
+        ({"code": "a", "threads": 2}, 2),
+        ({"code": "a", "graphics": "a card"}, 2),
+        ({"code": "a", "width": 64}, 2),
+        ({"code": "a", "label": "alibi"}, 2),
+        ({"code": "a", "measure": "smoothness"}, 2),
+    ],
+)
+def test_the_last_code_of_one_row_is_shown(
+    changes: dict[str, Any], kept: int, reverse: bool
+) -> None:
+    records = [coded(1), coded(2, **changes)]
+    read = sound(records[::-1] if reverse else records)
+    found = newest(read)
+    assert len(found) == kept
+    assert read[0 if reverse else 1] in found
+
+
+def test_patterns_add_up_in_the_order_of_the_records() -> None:
+    records = sound([record("rope"), record("alibi"), record("nope")])
+    found = Selection(schemes="nope,r*").of(records, print)
+    assert [one.label for one in found] == ["rope", "nope"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "more"), [("abcdefg", ", and 2 more"), ("abcde", "")]
+)
+def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
+    others = labels[1:]
+    records = [coded(1, label=label) for label in labels]
+    records += [coded(2, label=label, code="a") for label in others] + [
+        coded(2, label="a", code="a", seed=seed) for seed in (1, 2, 3)
+    ]
+    lines: list[str] = []
+    Selection().of(sound(records), lines.append)
+    (line,) = lines
+    assert line.startswith(
+        f"{len(labels)} records of older code are not shown: a, b, c, d, e{more}; "
+    )
