@@ -27,7 +27,10 @@ def plot(
         str, typer.Option(help="Comma-separated: png, svg, pdf.")
     ] = "png",
     size: Annotated[
-        str, typer.Option(help="Width of all figures: column or page.")
+        str,
+        typer.Option(
+            help="Width in a paper: column or page; no line of settings then."
+        ),
     ] = "",
     style: Annotated[
         Path | None, typer.Option(help="File of matplotlib settings, for all figures.")

@@ -36,6 +36,7 @@ from posenc_compare.validate import hint
 
 NEAR = 5  # schemes on either side of a place that are shown
 SCORE = ("extrapolation", "bits_per_byte")  # that places go by
+WITH = f"with half width of its {LEVEL:.0%} interval"
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,13 @@ class Difference:
             sign = 1 if better == "higher" else -1
             more = f", {int((sign * self.values > 0).sum())}/{len(self.values)}"
         if not math.isnan(self.p):
-            more += f", p {self.p:.3f}{' *' if self.p <= ALPHA else ''}"
+            more += f", p {self.p:.3f}"
         return Cell(
             self.mean,
             None if math.isnan(width) else width,
             len(self.values),
             more=more,
+            star=self.p <= ALPHA,
         )
 
 
@@ -121,7 +123,7 @@ def baseline_tables(
             heading = f"{prefix(task)}{title}"
             table = _baseline_table(heading, quantity, shown, baseline, other_text)
             if table:
-                tables.append(replace(table, about=f"{table.note}. {setting}"))
+                tables.append(replace(table, about=f"{WITH}. {setting}"))
     chosen.check()
     if not tables:
         raise ConfigError(
@@ -187,7 +189,7 @@ def _baseline_table(
         [[label, *(column[label] for column in cells)] for label in labels],
         max(seeds),
         tuple(lines),
-        note=f"with half width of its {LEVEL:.0%} interval; seeds that are better; p",
+        note=f"{WITH}; seeds that are better; p",
     )
 
 
@@ -224,7 +226,20 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
-    ranked = sorted(curves, key=lambda name: _scores(curves[name], ends))
+
+    def lead(name: str, x: float) -> float:
+        """Return how far `own` is ahead, over common seeds; if it has none, a score."""
+        if not curves[own][x].values:
+            return curves[name][x].mean if x in curves[name] else math.nan
+        if name == own:
+            return 0.0
+        return compared[x][name].mean if name in compared[x] else math.nan
+
+    def score(name: str) -> list[tuple[bool, float]]:
+        leads = [lead(name, x) for x in reversed(ends)]
+        return [(math.isnan(one), 0.0 if math.isnan(one) else one) for one in leads]
+
+    ranked = sorted(curves, key=score)
     at = ranked.index(own)
     rows: list[list[str | Cell]] = []
     for place in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
@@ -240,7 +255,8 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "The places go by means. Neighbours that do not differ have no ranking.",
+        "The places go by means over common seeds. Neighbours without a difference",
+        "  have no ranking.",
     ]
     return Table(
         f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}",
@@ -292,14 +308,6 @@ def _compared(
     others = {k: c[x] for k, c in curves.items() if k != own and x in c}
     found = differences(curves[own][x], [*others.values()])
     return dict(zip(others, found, strict=True))
-
-
-def _scores(
-    curve: Mapping[float, Mean], ends: tuple[float, float]
-) -> list[tuple[bool, float]]:
-    """Return what schemes are sorted by; those without a score come last."""
-    means = [curve[x].mean if x in curve else math.nan for x in reversed(ends)]
-    return [(math.isnan(mean), 0.0 if math.isnan(mean) else mean) for mean in means]
 
 
 def _sentence(x: float, found: Iterable[Difference]) -> str:
