@@ -1,6 +1,5 @@
 """What tables, plots and reports show of a run: schemes, measures, tasks, versions."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -80,26 +79,26 @@ def test_what_stands_for_nothing_is_one_line(
     assert message in str(error.value)
 
 
-def keyed(one: dict[str, Any]) -> dict[str, Any]:
-    """Give a record a key of its own, as another code has."""
-    code = one["spec"]["scheme"]["code"]
-    return one | {"key": hashlib.sha256((one["key"] + code).encode()).hexdigest()[:32]}
-
-
-def edited(code: str, day: int, label: str = "rope", seed: int = 0) -> dict[str, Any]:
-    one = record(label, seed=seed)
+def coded(day: int, **changes: Any) -> dict[str, Any]:
+    """Return a record of a day, whose code and versions may be others."""
+    code, measured = changes.pop("code", "0"), changes.pop("measured", "0")
+    graphics = changes.pop("graphics", "")
+    one = record(**changes)
+    one["spec"]["graphics"] = graphics
     one["spec"]["scheme"]["code"] = code * 64
+    one["spec"]["measure"]["code"] = measured * 64
     one["provenance"]["started"] = f"2026-01-0{day}"
-    return keyed(one)
+    one["key"] = f"{day}{one['key'][1:]}"
+    return one
 
 
 def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
     records = [
-        edited("a", 1),
-        edited("b", 3),
-        edited("b", 4, seed=1),
-        edited("c", 2),
-        edited("a", 1, "alibi"),
+        coded(1, code="a"),
+        coded(3, code="b"),
+        coded(4, code="b", seed=1),
+        coded(2, code="c"),
+        coded(1, code="a", label="alibi"),
     ]
     folder = stored(tmp_path / "run", records)
     hidden = "2 records of older code are not shown: rope; `--all-versions` shows them"
@@ -161,19 +160,6 @@ def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> 
         done = posenc("plot", results, *more)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
-
-
-def coded(day: int, **changes: Any) -> dict[str, Any]:
-    """Return a record of a day, whose code and versions may be others."""
-    code, measured = changes.pop("code", "0"), changes.pop("measured", "0")
-    graphics = changes.pop("graphics", "")
-    one = record(**changes)
-    one["spec"]["graphics"] = graphics
-    one["spec"]["scheme"]["code"] = code * 64
-    one["spec"]["measure"]["code"] = measured * 64
-    one["provenance"]["started"] = f"2026-01-0{day}"
-    one["key"] = f"{day}{one['key'][1:]}"
-    return one
 
 
 @pytest.mark.parametrize("reverse", [False, True])
