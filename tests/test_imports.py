@@ -84,7 +84,9 @@ LAZY = {
     "posenc_compare.run.worker": {"posenc_compare", "torch"},
 }
 
-NUMERIC = {"numpy", "scipy"}  # what statistics are made of
+# What statistics are made of.
+STANDARD = {"collections", "dataclasses", "functools", "math"}
+NUMERIC = {"numpy", "scipy"}
 
 
 def module_name(path: Path) -> str:
@@ -226,7 +228,7 @@ def test_statistics_stand_alone() -> None:
     assert len(modules) > 5
     for module in modules:
         sources = {name.split(".")[0] for _, name in imports(module)}
-        assert sources <= {ROOT.name, "collections", "dataclasses", "math", *NUMERIC}
+        assert sources <= {ROOT.name, *STANDARD, *NUMERIC}
         assert all(name.startswith(f"{ROOT.name}.stats") for name in own(module))
 
 
