@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import curve, fact, row, stored
+from support.records import curve, fact, labelled, row, stored
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table
@@ -42,11 +40,11 @@ def made(seeds: int = 6, task: str = "language") -> list[dict[str, Any]]:
 
 
 def tables(records: list[dict[str, Any]], baseline: str = "rope") -> list[Table]:
-    return baseline_tables(label_settings(sound(records), print), baseline)
+    return baseline_tables(labelled(records), baseline)
 
 
 def test_columns_are_chosen_and_latex_has_the_differences() -> None:
-    records = label_settings(sound(made()), print)
+    records = labelled(made())
     (curve,) = baseline_tables(records, "rope", "16")
     assert curve.head == ["scheme", "16"]
     (headline,) = baseline_tables(records, "rope", "reach")
