@@ -102,7 +102,7 @@ def test_first_pages_name_every_built_in_scheme_and_measure(root: Path) -> None:
 
 def test_version_is_in_changelog_and_citation(root: Path) -> None:
     version = posenc_compare.__version__
-    assert f"[{version}]" in (root / "CHANGELOG.md").read_text()
+    assert f"\n## {version}" in (root / "CHANGELOG.md").read_text()
     assert f"version: {version}" in (root / "CITATION.cff").read_text()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert project["scripts"]["posenc-compare"] == "posenc_compare.cli:main"
