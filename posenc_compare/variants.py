@@ -116,6 +116,7 @@ def labelled(label: str) -> Variant:
     Raises:
         ConfigError: if a name or an option is unknown, or a value has the wrong type.
     """
+    check_text("name of a scheme", label, "rope")
     name, _, written = label.strip().partition(":")
     return Variant(SCHEMES.entry(name).name, _read_options(name, written))
 
@@ -222,11 +223,29 @@ def parse_variants(text: str) -> list[Variant]:
                 f"options must follow a colon, as in rope:base=500;layout=half, got "
                 f"{part[:80]!r}"
             )
-        for name in SCHEMES.select(pattern):
+        for name in _selected(pattern):
             variants.append(Variant(name, _read_options(name, written)))
     if not variants:
         raise ConfigError("no scheme named; try `--schemes all`")
     return list({variant.label: variant for variant in variants}.values())
+
+
+def _selected(pattern: str) -> list[str]:
+    """Return the schemes that a name, family or glob stands for.
+
+    Raises:
+        ConfigError: if there is none; a choice of an option, such as yarn, is pointed
+            out.
+    """
+    try:
+        return SCHEMES.select(pattern)
+    except ConfigError as error:
+        for name in SCHEMES.entries():
+            for key, (kind, _) in _readable_options(name).items():
+                if get_origin(kind) is Literal and pattern in get_args(kind):
+                    option = f"{pattern} is an option: {name}:{key}={pattern}"
+                    raise ConfigError(option, field=error.field) from error
+        raise
 
 
 def _split(text: str, sign: str) -> list[str]:

@@ -71,14 +71,17 @@ def test_list_and_describe_know_each_kind(posenc) -> None:
         assert said in done.stdout
 
 
-def test_a_run_shows_all_four(finished) -> None:
+def test_a_run_shows_all_four(finished, posenc, tmp_path: Path) -> None:
     out, _, done = finished
     assert done.returncode == 0, done.stderr
     for part in ("gentle_alibi:direction=causal", "parameters", "accuracy"):
         assert part in done.stdout
         assert part in (out / "table.md").read_text()
     assert "bits_per_byte" not in (out / "rows.csv").read_text()
-    assert "gentle_alibi" in (out / "parameters.svg").read_text()
+    assert (out / "parameters.png").exists()
+    words = ("--plots", "parameters", "--format", "svg", "--plugin", PLUGIN)
+    posenc("plot", out, *words, "--out", tmp_path)
+    assert "gentle_alibi" in (tmp_path / "parameters.svg").read_text()
 
 
 def test_a_second_run_computes_nothing(finished, posenc_process) -> None:

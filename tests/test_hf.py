@@ -763,8 +763,23 @@ def test_a_wrong_configuration_has_its_line(
 
 
 def test_a_model_that_is_not_there_has_its_line(posenc: Any, tmp_path: Path) -> None:
-    for place in (tmp_path / "none", tmp_path / "none.gguf", tmp_path):
+    for place, reason in (
+        (tmp_path / "none", "there is no such folder or file"),
+        (tmp_path / "none.gguf", "there is no such folder or file"),
+        (tmp_path, "config.json is not there"),
+        ("nobody/nothing", "it is not on this machine, and the hub cannot be reached"),
+    ):
         done = posenc("hf", "describe", place)
         assert done.returncode == 2
         assert done.stderr.startswith("error: model must be a folder with")
+        assert done.stderr.endswith(f": {reason}\n")
         assert done.stderr.count("\n") == 1
+
+
+def test_code_of_a_model_is_refused_and_never_run(posenc: Any, tmp_path: Path) -> None:
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "own.py").write_text("raise SystemExit(77)")
+    done = posenc("hf", "describe", tmp_path)
+    assert done.returncode == 2
+    assert "got one that needs code from its folder, which is never" in done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 from support.pages import Page
-from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record
+from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record, trained
 
 from posenc_compare.errors import StoreError
 from posenc_compare.records.labels import label_settings
@@ -86,6 +86,13 @@ def test_nothing_but_failures_still_gives_a_report() -> None:
     text = page([bare]).text
     assert "0 of 1 cells ok, 1 lost" in text
     assert "killed" in text
+
+
+def test_trainings_on_language_begin_with_the_scorecard() -> None:
+    text = page([*trained("rope", 2.0, 2.4), record("rope")]).words
+    assert "Results Scorecard scheme unique shift" in text
+    assert "rope 2.00 2.40 +0.40±0.01 loses" in text
+    assert "Scorecard" not in page([record("rope")]).words
 
 
 def test_it_says_what_the_numbers_mean_and_what_they_were_made_with() -> None:
@@ -187,7 +194,8 @@ def test_the_best_are_named_from_so_many_seeds_on(seeds: int) -> None:
     ]
     words = page(made).words
     enough = seeds == FEWEST
-    assert ("No scheme can be called best here." in words) == (not enough)
+    none = "No scheme is significantly better than all others."
+    assert (none in words) == (not enough)
     best = "good is significantly better than all other schemes in"
     assert (best in words) == enough
 

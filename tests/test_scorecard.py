@@ -3,32 +3,13 @@
 from typing import Any
 
 import pytest
-from support.records import curve, fact, record, row
+from support.records import fact, record, row, trained
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.load import sound
 from posenc_compare.show.differences import at_the_end, place_table
 from posenc_compare.show.format import Cell
 from posenc_compare.show.scorecard import HEAD, scorecard
-
-SPREAD = (-0.02, -0.01, 0.0, 0.0, 0.01, 0.02)  # half width of the mean: 0.0148
-
-
-def trained(label: str, first: float, last: float | None) -> list[dict[str, Any]]:
-    """Return six seeds whose change is `last - first`, with a spread around it."""
-    found = []
-    for seed, spread in enumerate(SPREAD):
-        one = curve(label, [first, (last or 0) + spread], seed=seed, task="language")
-        one["spec"]["measure"]["name"] = "extrapolation"
-        one["quantities"] = {
-            "bits_per_byte": {**fact("curve"), "name": "bits_per_byte"}
-        }
-        for part in one["rows"]:
-            part["quantity"] = "bits_per_byte"
-        if last is None:
-            one["rows"][1]["value"] = None
-        found.append(one)
-    return found
 
 
 def measured(label: str, measure: str, quantity: str, **rows: Any) -> dict[str, Any]:
@@ -144,6 +125,13 @@ def test_schemes_that_hold_come_first_and_the_best_of_them_on_top() -> None:
     assert list(card(bodies)) == ["shaw", "alibi", "rope", "learned"]
 
 
+def test_a_long_label_is_cut_unless_two_would_be_the_same() -> None:
+    labels = ["rope:base=500000;layout=half", "rope:base=500000;layout=adjacent"]
+    other = "transformer_xl:far=4096"
+    bodies = [body for label in [*labels, other] for body in trained(label, 2.0, 2.0)]
+    assert card(bodies).keys() == {*labels, "transformer_xl:far…"}
+
+
 LINEAR = ("shift_linearity", "linear_residual")
 UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
 
@@ -159,6 +147,12 @@ UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
             {"value": 0.7071, "case": "N(0, 1)"},
             "added",
             "0.71",
+        ),
+        (
+            ("perturbation", "relative_size"),
+            {"value": 0.0031, "case": "N(0, 1)"},
+            "added",
+            "3e-03",
         ),
         (UNIQUE, {"value": 1.0, "x": 2048.0}, "unique", "2048"),
         (UNIQUE, {"value": 0.5, "x": 512.0}, "unique", "256/512"),
@@ -216,6 +210,17 @@ def test_neighbours_are_five_on_either_side() -> None:
     bodies = [body for i in range(20) for body in trained(f"s{i:02}", 1, 1 + i / 10)]
     names = [line[1] for line in place_table(sound(bodies), "s10").rows]
     assert names == [f"s{i:02}" for i in range(5, 16)]
+
+
+def test_places_go_by_the_seeds_that_both_schemes_have() -> None:
+    one, other = trained("rope", 2.0, 2.505), trained("alibi", 2.0, 2.5)
+    # Over its last two seeds, rope has 0.015 more than over all six.
+    table = place_table(sound([*one[4:], *other]), "alibi")
+    assert [line[1] for line in table.rows] == ["alibi", "rope"]
+    table = place_table(sound([*one[:2], *other]), "alibi")
+    assert [line[1] for line in table.rows] == ["alibi", "rope"]  # by means, rope first
+    table = place_table(sound([*one[:2], *other]), "rope")
+    assert [line[1] for line in table.rows] == ["alibi", "rope"]
 
 
 def test_a_scheme_beside_no_other_has_no_place() -> None:

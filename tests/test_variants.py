@@ -164,6 +164,11 @@ def test_whole_numbers_serve_as_numbers() -> None:
     assert scheme.base == 100
 
 
+def test_create_takes_a_label_and_options_before_those_of_the_label() -> None:
+    built = create("rope:layout=half;base=5", options={"base": 7.0}, heads=4)
+    assert (built.layout, built.base) == ("half", 7.0)
+
+
 def test_create_passes_sizes() -> None:
     scheme = create("alibi", model_dim=24, heads=3)
     assert isinstance(scheme, Alibi)

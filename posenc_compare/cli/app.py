@@ -38,6 +38,7 @@ from posenc_compare.settings.table import TABLE
 from posenc_compare.validate import hint, near
 
 SYNONYMS: dict[str, str] = {"compare": "run", "train": "run", "benchmark": "cost"}
+FORMATS = {"latex": "tex", "markdown": "md", "text": "table"}
 
 
 class Commands(TyperGroup):
@@ -113,6 +114,8 @@ def _usage(error: Any) -> str:
         message = error.format_message().replace("Value error, ", "")
         # Which is all that typer gives.
         more = "; commas separate names" if "extra argument" in message else ""
+        other = next((n for n in FORMATS if f"'{n}' is not one of" in message), "")
+        more = f" '{FORMATS[other]}' would work" if other else more
         return f"{message}{more}"
     word = error.option_name.removeprefix("--")
     options = [name for p in error.ctx.command.params for name in p.opts]

@@ -15,7 +15,7 @@ from posenc_compare.registry import MEASURES, REGISTRIES, SCHEMES, Entry, Regist
 from posenc_compare.settings.presets import default_text
 from posenc_compare.settings.table import GROUPS, TABLE, type_text
 from posenc_compare.validate import hint
-from posenc_compare.variants import Variant, option_types
+from posenc_compare.variants import Variant, labelled, option_types
 
 if TYPE_CHECKING:
     from posenc_compare.schemes import Scheme
@@ -26,14 +26,17 @@ YES_NO = {True: "yes", False: "no"}
 
 def describe(
     name: Annotated[
-        str, typer.Argument(help="Scheme, measure, task, plot, or `settings`.")
+        str,
+        typer.Argument(help="Scheme or label, measure, task, plot, or `settings`."),
     ],
     plugin: Plugins = None,
 ) -> None:
     """Describe a scheme, measure, task or plot; or list all `settings`."""
     if name == "settings":
         return _describe_settings()
-    found = [registry for registry in REGISTRIES if name in registry.entries()]
+    label, (name, colon, _) = name, name.partition(":")
+    kinds = (SCHEMES,) if colon else REGISTRIES  # only schemes have options
+    found = [registry for registry in kinds if name in registry.entries()]
     if not found:
         every = sorted({known for r in REGISTRIES for known in r.entries()})
         raise ConfigError(
@@ -41,7 +44,7 @@ def describe(
             f"(`posenc-compare list` shows all; `--plugin FILE` adds those of a file)"
         )
     for registry in found:
-        _describe(registry.entry(name), registry)
+        _describe(registry.entry(name), registry, label)
 
 
 def kind_text(kind: object) -> str:
@@ -80,8 +83,17 @@ def _describe_settings() -> None:
                 tell(f"      {line}")
 
 
-def _describe(entry: Entry, registry: Registry) -> None:
-    """Print the docstrings of a thing and its module, and what is known of it."""
+def _describe(entry: Entry, registry: Registry, label: str) -> None:
+    """Print the docstrings of a thing and its module, and what is known of it.
+
+    Args:
+        entry: of the thing.
+        registry: of its kind.
+        label: the name of the thing; of a scheme, with options.
+
+    Raises:
+        ConfigError: if the scheme has no such option, or refuses its value.
+    """
     thing = entry.item
     documented = thing.compute if registry is MEASURES else thing
     parts = (inspect.getmodule(documented), documented)
@@ -91,12 +103,13 @@ def _describe(entry: Entry, registry: Registry) -> None:
         kind = thing.family
     elif registry is MEASURES:
         kind = f"measure, {thing.setting}"
-    for text in filter(None, [f"{entry.name} ({kind})", *texts]):
+    variant = labelled(label) if registry is SCHEMES else None
+    for text in filter(None, [f"{label} ({kind})", *texts]):
         for line in [*text.split("\n"), ""]:
             tell(line)
     facts = entry.facts
-    if registry is SCHEMES:
-        _describe_scheme(thing)
+    if variant:
+        _describe_scheme(thing, variant)
         told = thing.source in " ".join(" ".join(texts).split())
         facts = {} if told else {"source": thing.source}
     elif registry is MEASURES:
@@ -113,15 +126,15 @@ def _describe(entry: Entry, registry: Registry) -> None:
             print(paper)
 
 
-def _describe_scheme(scheme: "type[Scheme]") -> None:
-    """Print options, and what a scheme with its default options and sizes does."""
+def _describe_scheme(scheme: "type[Scheme]", variant: Variant) -> None:
+    """Print options, and what a variant of a scheme with default sizes does."""
     from posenc_compare.schemes import Geometry
 
     if options := option_types(scheme.name):
         body = [[k, kind_text(kind), default] for k, (kind, default) in options.items()]
         show("Options", ["option", "type", "default"], body)
     try:
-        built = scheme(Geometry())
+        built = variant.build(Geometry())
         at = [scheme.defaults_at(length) for length in LENGTHS]
     except Exception as error:  # of a plugin: say so, and go on with the facts
         tell(f"Cannot be built: {type(error).__name__}: {one_line(str(error))}")

@@ -25,7 +25,7 @@ def plot(
     all_versions: AllVersions = False,
     format: Annotated[
         str, typer.Option(help="Comma-separated image formats: png, svg, pdf.")
-    ] = "png,svg",
+    ] = "png",
     size: Annotated[
         str, typer.Option(help="Width of all figures: column or page.")
     ] = "",

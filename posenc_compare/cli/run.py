@@ -153,20 +153,23 @@ def _show_results(
     comparison: "Comparison", store: "Store", format: str
 ) -> Counter[str]:
     """Print tables, write everything that is not new, and count records by status."""
-    from posenc_compare.records.load import load_records
+    from posenc_compare.records.labels import label_settings
+    from posenc_compare.records.load import read_folder
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.plots.drawing import draw_all, undrawn
     from posenc_compare.show.scorecard import scorecard
     from posenc_compare.show.tables import write_tables
 
-    records = comparison.results(store, say, arrays=False).records
+    found = read_folder(store.folder, say)
+    keys = set(comparison.keys)
+    records = label_settings([r for r in found if r.key in keys], lambda line: None)
     card = scorecard(records) if format not in NUMBERS else None
     if card:
         show_parts([card], format)
     else:
         show_tables(records, format)
     # Which says what differs.
-    everything = load_records(store.folder, say, selection=Selection())
+    everything = label_settings(Selection().of(found, say), say)
     # This table is written last of all that is shown.
     if store.newer(store.folder / "table.tex") or undrawn(store.folder):
         for path in draw_all(everything, store.folder, say):

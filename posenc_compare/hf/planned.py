@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError
 from transformers import AutoConfig, AutoTokenizer
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -120,10 +121,15 @@ def local_place(model: str, patterns: Sequence[str]) -> Path:
     path = Path(model)
     if path.exists():
         return path
+    if path.is_absolute() or model.startswith((".", "~")) or len(path.parts) > 2:
+        raise _no_model(model, "there is no such folder or file")
     try:
         return Path(snapshot_download(model, allow_patterns=[*patterns]))
-    except Exception as error:  # no name, no such name, no network
-        raise _no_model(model, error) from error
+    except LocalEntryNotFoundError as error:
+        reason = "it is not on this machine, and the hub cannot be reached"
+        raise _no_model(model, reason) from error
+    except Exception as error:  # no name, no such name
+        raise _no_model(model, _reason(error)) from error
 
 
 def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
@@ -138,15 +144,18 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
     folder = place.parent if given else place
     path = folder / "config.json"
     if not given and not path.is_file():
-        raise _no_model(str(place), FileNotFoundError(f"{path.name} is not there"))
+        raise _no_model(str(place), f"{path.name} is not there")
     if not given:
         _check_config(path)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
     except Exception as error:  # whatever a configuration makes transformers raise
+        reason = _reason(error)
+        if "trust_remote_code" in str(error):
+            reason = "one that needs code from its folder, which is never run here"
         raise ConfigError(
             f"{place.name}: configuration must be one that transformers reads, got "
-            f"{_reason(error)}"
+            f"{reason}"
         ) from error
     return config, rotary_of(config)
 
@@ -205,10 +214,10 @@ def _as_number(value: object) -> str:
         return "10000.0"
 
 
-def _no_model(model: str, error: Exception) -> ConfigError:
+def _no_model(model: str, reason: str) -> ConfigError:
     return ConfigError(
         f"model must be a folder with a config.json, a name on the hub or a GGUF file, "
-        f"got {model[:200]!r}: {_reason(error)}"
+        f"got {model[:200]!r}: {reason}"
     )
 
 

@@ -47,7 +47,7 @@ def load_records(
         ConfigError: if a folder holds no records, or the selection stands for none.
     """
     folders = [folder] if isinstance(folder, Path) else folder
-    found = {r.key: r for one in folders for r in _read(one, warn, arrays=arrays)}
+    found = {r.key: r for one in folders for r in read_folder(one, warn, arrays=arrays)}
     records = [*found.values()]
     if selection is not None:
         records = selection.of(records, warn)
@@ -80,7 +80,7 @@ def load_by(
     trained = [
         record
         for folder in folders
-        for record in _read(folder, warn, arrays=False)
+        for record in read_folder(folder, warn, arrays=False)
         if record.spec.kind == "training"
     ]
     if selection is not None:
@@ -112,8 +112,17 @@ def _words(value: Iterable[Scalar]) -> str:
     return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in value)
 
 
-def _read(folder: Path, warn: Warn, *, arrays: bool) -> list[Record]:
-    """Return the sound records of a folder, with the labels of their schemes."""
+def read_folder(folder: Path, warn: Warn, *, arrays: bool = True) -> list[Record]:
+    """Return the sound records of a folder, with the labels of their schemes.
+
+    Args:
+        folder: of a run.
+        warn: as in `load_records`.
+        arrays: keep the arrays that plots alone need.
+
+    Raises:
+        ConfigError: if the folder holds no records.
+    """
     store = Store(folder)
     records = sound(store.records(), warn, arrays=arrays)
     if store.damaged:

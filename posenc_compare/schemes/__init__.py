@@ -21,7 +21,7 @@ from posenc_compare.schemes.scheme import (
     check_axes,
     register,
 )
-from posenc_compare.variants import Variant, parse_variants
+from posenc_compare.variants import Variant, labelled, parse_variants
 
 __all__ = [
     "DOORS",
@@ -50,7 +50,7 @@ def create(
     """Build a scheme.
 
     Args:
-        name: registry name.
+        name: registry name, or a label such as `rope:layout=half`.
         options: constructor options, such as `{"base": 500000.0}`.
         lengths: scaled or published; which of the two a default has that is a number
             of positions.
@@ -73,4 +73,5 @@ def create(
             f"create: sizes must be among model_dim, heads, head_dim and length, got "
             f"{', '.join(sorted(unknown))}; options of a scheme stand in `options={{}}`"
         ) from error
-    return Variant(name, options or {}).build(geometry)
+    variant = labelled(name)
+    return Variant(variant.name, {**variant.options, **(options or {})}).build(geometry)

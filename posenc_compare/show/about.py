@@ -35,8 +35,8 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
     counts = [step for step in steps if isinstance(step, int)]
     if counts and max(counts) <= QUICK:
         found.append(
-            f"At most {max(counts)} training steps, as in the preset quick: it shows "
-            f"that everything works, and its networks are too small for claims."
+            f"At most {max(counts)} training steps, as in the preset quick. Longer "
+            f"training may rank schemes otherwise: docs/training.md says how often."
         )
     lost = sum(record.status in ("failed", "lost") for record in known)
     if lost:

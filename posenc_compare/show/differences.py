@@ -224,7 +224,20 @@ def place_table(records: Iterable[Record], own: str) -> Table:
     curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
-    ranked = sorted(curves, key=lambda name: _scores(curves[name], ends))
+
+    def lead(name: str, x: float) -> float:
+        """Return how far `own` is ahead, over common seeds; if it has none, a score."""
+        if not curves[own][x].values:
+            return curves[name][x].mean if x in curves[name] else math.nan
+        if name == own:
+            return 0.0
+        return compared[x][name].mean if name in compared[x] else math.nan
+
+    def score(name: str) -> list[tuple[bool, float]]:
+        leads = [lead(name, x) for x in reversed(ends)]
+        return [(math.isnan(one), 0.0 if math.isnan(one) else one) for one in leads]
+
+    ranked = sorted(curves, key=score)
     at = ranked.index(own)
     rows: list[list[str | Cell]] = []
     for place in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
@@ -240,7 +253,8 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "The places go by means. Neighbours that do not differ have no ranking.",
+        "The places go by means over common seeds. Neighbours without a difference",
+        "  have no ranking.",
     ]
     return Table(
         f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}",
@@ -292,14 +306,6 @@ def _compared(
     others = {k: c[x] for k, c in curves.items() if k != own and x in c}
     found = differences(curves[own][x], [*others.values()])
     return dict(zip(others, found, strict=True))
-
-
-def _scores(
-    curve: Mapping[float, Mean], ends: tuple[float, float]
-) -> list[tuple[bool, float]]:
-    """Return what schemes are sorted by; those without a score come last."""
-    means = [curve[x].mean if x in curve else math.nan for x in reversed(ends)]
-    return [(math.isnan(mean), 0.0 if math.isnan(mean) else mean) for mean in means]
 
 
 def _sentence(x: float, found: Iterable[Difference]) -> str:

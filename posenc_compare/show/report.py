@@ -30,6 +30,7 @@ from posenc_compare.show.about import (
 )
 from posenc_compare.show.format import Table, cell_text
 from posenc_compare.show.plots.drawing import DPI, images
+from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import (
     display_tables,
@@ -134,6 +135,9 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
     """
     tables = enumerate(display_tables(records))
     sections = [Section(f"table-{i}", table, []) for i, table in tables]
+    card = scorecard(records)
+    if card:
+        sections.insert(0, Section("scorecard", card, []))
     tasks = {
         task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
         for i, (task, own) in enumerate(task_tables(records).items())

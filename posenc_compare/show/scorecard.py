@@ -8,13 +8,14 @@ test of all pairs shows no difference.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.format import Table
+from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.frame import Mean, means_of, rows_of, values_of
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
@@ -84,12 +85,15 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         for name, found in schemes.items()
     ]
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
+    short = _shortened([card.texts[0] for card in cards])
     head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
     most = max(card.seeds for card in cards)
-    few = [f"{c.texts[0]} ({c.seeds})" for c in cards if c.seeds < most]
+    few = [f"{short[c.texts[0]]} ({c.seeds})" for c in cards if c.seeds < most]
     lines = _LINES + _LEADING * any(leading)
     lines = (*lines, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
-    return Table("Scorecard", head, [[*card.texts] for card in cards], lines=lines)
+    rows: list[list[str | Cell]]
+    rows = [[short[card.texts[0]], *card.texts[1:]] for card in cards]
+    return Table("Scorecard", head, rows, lines=lines)
 
 
 _LINES = (
@@ -104,6 +108,13 @@ _LEADING = (
     "*: no significant difference from the best of the column (max-T test of all",
     f"  pairs, p > {ALPHA}), which does not make these schemes equal",
 )
+
+
+def _shortened(labels: list[str]) -> dict[str, str]:
+    """Return labels that fit their column, each whole where two would be the same."""
+    short = {x: x if len(x) <= WIDE else f"{x[: WIDE - 1]}…" for x in labels}
+    taken = Counter(short.values())
+    return {label: text if taken[text] == 1 else label for label, text in short.items()}
 
 
 def _at(curve: list[Mean], x: float) -> Mean | None:
@@ -141,7 +152,7 @@ def _card(
         verdict = "failed"
     own = _seconds(found)
     texts = (
-        name if len(name) <= WIDE else f"{name[: WIDE - 1]}…",
+        name,
         _unique(found),
         _shift(found),
         _adds(found),
@@ -221,7 +232,9 @@ def _adds(found: Numbers) -> str:
     """Return the size of the code that is added to tokens of size 1."""
     sizes = found.get(("perturbation", "relative_size", "N(0, 1)"), [])
     known = [mean.mean for mean in sizes if mean.values]
-    return (f"{known[0]:.2f}" if known[0] else "0") if known else ""
+    if not known or not known[0]:
+        return "0" if known else ""
+    return f"{known[0]:.2f}" if known[0] >= 0.005 else f"{known[0]:.0e}"
 
 
 def _seconds(found: Numbers) -> float:

@@ -4,6 +4,7 @@ Bootstraps resample schemes, or whole families of schemes, by weights: a scheme 
 twice weighs two. Ranks are taken anew in every draw.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ FEWEST = 4
 """Schemes below which no correlation is computed."""
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,34 @@ def correlation(
     z = np.asarray(control, dtype=np.float64)[known]
     names, family = np.unique(np.asarray(families)[known], return_inverse=True)
     once = np.ones((1, n))
-    rng = np.random.default_rng(SEED)
-    schemes = rng.multinomial(n, np.full(n, 1 / n), DRAWS)
     k = len(names)
-    blocks = rng.multinomial(k, np.full(k, 1 / k), DRAWS)[:, family]
+    schemes, blocks, orders = _draws(n, k)
     return Correlation(
         n,
         float(spearman(x, y, once)[0]),
         _interval(spearman(x, y, schemes)),
-        _interval(spearman(x, y, blocks)) if k > 1 else (np.nan, np.nan),
+        _interval(spearman(x, y, blocks[:, family])) if k > 1 else (np.nan, np.nan),
         _partial(x, y, z, once),
-        _permuted(x, y, rng),
+        _permuted(x, y, orders),
     )
+
+
+@functools.lru_cache(maxsize=8)
+def _draws(n: int, k: int) -> tuple[Counts, Counts, Counts]:
+    """Return how often each scheme and family is drawn, and permutations of schemes.
+
+    Args:
+        n: schemes.
+        k: families.
+
+    Returns:
+        `(draws, n)`, `(draws, k)` and `(permutations, n)`, the same at every call.
+    """
+    rng = np.random.default_rng(SEED)
+    schemes = rng.multinomial(n, np.full(n, 1 / n), DRAWS)
+    families = rng.multinomial(k, np.full(k, 1 / k), DRAWS)
+    orders = rng.permuted(np.tile(np.arange(n), (PERMUTATIONS, 1)), axis=1)
+    return schemes, families, orders
 
 
 def spearman(x: Floats, y: Floats, weights: ArrayLike) -> Floats:
@@ -136,12 +154,11 @@ def _partial(x: Floats, y: Floats, z: Floats, once: Floats) -> float:
     return float((xy - xz * yz) / np.sqrt(left)) if left > 1e-12 else np.nan
 
 
-def _permuted(x: Floats, y: Floats, rng: np.random.Generator) -> float:
+def _permuted(x: Floats, y: Floats, orders: Counts) -> float:
     """Return the share of permutations with a correlation as large; NaN for none."""
     once = np.ones((1, len(x)))
     a, b = _centred_ranks(x, once)[0], _centred_ranks(y, once)[0]
     if not (a.any() and b.any()):
         return np.nan
-    shuffled = rng.permuted(np.tile(b, (PERMUTATIONS, 1)), axis=1)
-    as_large = np.abs(shuffled @ a) >= abs(a @ b) * (1 - 1e-9)
+    as_large = np.abs(b[orders] @ a) >= abs(a @ b) * (1 - 1e-9)
     return float((1 + as_large.sum()) / (1 + PERMUTATIONS))

@@ -165,6 +165,8 @@ def test_rates_given_in_python(value: Any) -> None:
         (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
         (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
         (["--format", "jsn"], "'jsn' is not one of 'table', 'json'"),
+        (["--format", "latex"], "'csv', 'md', 'tex'. 'tex' would work"),
+        (["--schemes", "yarn"], "yarn is an option: rope:scaling=yarn"),
         (
             ["--set", "dtype=float16"],
             "dtype must be float32 or bfloat16, got 'float16'",

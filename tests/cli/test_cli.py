@@ -72,6 +72,9 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
     text = posenc("describe", "rope").stdout
     for part in ("2104.09864", "adjacent | half", "10000.0", "Acts at: query, key"):
         assert part in text
+    text = posenc("describe", "t5_bias:buckets=16").stdout
+    assert text.startswith("t5_bias:buckets=16 (bias)\n")
+    assert "Parameters: 128 trained" in text
     text = posenc("describe", "shift_linearity").stdout
     assert "linear_residual" in text
 
@@ -84,6 +87,8 @@ def test_describe_gives_source_options_and_doors(posenc) -> None:
             ["describe", "rop"],
             "no scheme, measure, task or plot is 'rop'; did you mean rope",
         ),
+        (["describe", "rope:layout=hal"], "rope: layout must be adjacent or half"),
+        (["describe", "uniqueness:layout=half"], "no scheme, measure, task or plot is"),
     ],
 )
 def test_wrong_input_is_one_line_and_code_2(

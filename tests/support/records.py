@@ -58,6 +58,8 @@ PORTRAIT = {
     "angles": [[0.0, 0.0], [1.0, 0.1]],
 }
 
+SPREAD = (-0.02, -0.01, 0.0, 0.0, 0.01, 0.02)  # half width of the mean: 0.0148
+
 
 def fact(headline: Any = None, **changes: str) -> dict[str, Any]:
     """Return the facts of a quantity."""
@@ -151,3 +153,20 @@ def hostile(text: str, seed: int = 0, *, curve: bool = False) -> dict[str, Any]:
     made["rows"] = [row(1.0, quantity=text, case=text, note=text, x=point)]
     made["corpus"] = made["provenance"] = {text: text}
     return made
+
+
+def trained(label: str, first: float, last: float | None) -> list[dict[str, Any]]:
+    """Return six seeds whose change is `last - first`, with a spread around it."""
+    found = []
+    for seed, spread in enumerate(SPREAD):
+        one = curve(label, [first, (last or 0) + spread], seed=seed, task="language")
+        one["spec"]["measure"]["name"] = "extrapolation"
+        one["quantities"] = {
+            "bits_per_byte": {**fact("curve"), "name": "bits_per_byte"}
+        }
+        for part in one["rows"]:
+            part["quantity"] = "bits_per_byte"
+        if last is None:
+            one["rows"][1]["value"] = None
+        found.append(one)
+    return found

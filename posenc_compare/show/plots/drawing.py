@@ -44,7 +44,7 @@ def images(
     records: list[Record],
     warn: Warn = warnings.warn,
     *,
-    endings: Sequence[str] = ("png", "svg"),
+    endings: Sequence[str] = ("png",),
     dpi: int = DPI,
     names: Container[str] | None = None,
 ) -> dict[str, bytes]:
@@ -88,7 +88,7 @@ def draw_all(
     folder: Path,
     warn: Warn = warnings.warn,
     plots: str = "all",
-    format: str = "png,svg",
+    format: str = "png",
     paper: Paper = OWN,
 ) -> list[Path]:
     """Write the plots that the records allow.

@@ -225,7 +225,7 @@ def render(figure: Figure, ending: str, dpi: int) -> bytes:
         return data.getvalue()
     small = io.BytesIO()
     image = Image.open(data).convert("RGB")
-    few = image.quantize(kmeans=1, dither=Image.Dither.NONE)
+    few = image.quantize(dither=Image.Dither.NONE)
     few.save(small, "png", optimize=True, dpi=(dpi, dpi))
     return small.getvalue()
 

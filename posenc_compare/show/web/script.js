@@ -3,7 +3,10 @@
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 
 function compare(one, other, column, sign) {
-  const [a, b] = [one, other].map((row) => parseFloat(row.cells[column].dataset.value));
+  const [a, b] = [one, other].map((row) => {
+    const cell = row.cells[column];
+    return parseFloat(cell.dataset.value ?? cell.textContent);
+  });
   if (isNaN(a) !== isNaN(b)) return isNaN(a) ? 1 : -1; // what has no number is last
   if (!isNaN(a)) return sign * (a - b);
   const [text, more] = [one, other].map((row) => row.cells[column].textContent);
