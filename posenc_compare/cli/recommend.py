@@ -62,7 +62,7 @@ def recommend(
     first = set(re.findall(r"`([^`]+)`", text.split("**")[1]))
     if first & labels:  # `nope` stands beside them: times are relative to it
         named = [record for record in known if record.label in words | {"nope"}]
-        tell("These schemes in the preset quick: networks of 64 channels, 32 bytes.")
+        tell("Scores in the preset quick: networks of 64 channels, 32 bytes of text.")
         show_parts(filter(None, [scorecard(named)]), "table")
 
 

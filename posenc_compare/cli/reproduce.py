@@ -51,7 +51,7 @@ def _figures(format: str) -> int:
     for figure in found:
         if figure.note:
             say(f"{figure.what}: {figure.note}")
-    say(f"orders that `reproduce NAME` trains: {', '.join(ORDERS)}")
+    say(f"rankings that `reproduce NAME` trains: {', '.join(ORDERS)}")
     return int(any(figure.verdict == "differs" for figure in found))
 
 

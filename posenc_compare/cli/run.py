@@ -117,7 +117,7 @@ def run_comparison(
         cells = comparison.cells
         left = len(comparison.missing(store))
         say(f"stopped by {stopped_by}: {left} of {len(cells)} cells are missing")
-        say(f"`posenc-compare table {store.folder}` shows what is there")
+        say(f"`posenc-compare table {store.folder}` shows the records so far")
         _say_how_to_go_on()
         return 130
     counts = _show_results(comparison, store, format)
@@ -139,7 +139,7 @@ def _say_unchecked(comparison: "Comparison") -> None:
     names = sorted({cell.variant.name for cell in comparison.cells})
     own = [n for n in names if not SCHEMES.owns(SCHEMES.entry(n).module)]
     if own:
-        say(f"not checked: {', '.join(own)}; `posenc-compare check` does that")
+        say(f"not checked: {', '.join(own)}; `posenc-compare check` checks schemes")
 
 
 def _results(comparison: "Comparison", store: "Store") -> "list[Record]":
@@ -225,9 +225,9 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
     if seconds:
         short = f"{max(1, round(seconds))} seconds"
         time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
-        say(f"some {time} by the records of {folders}, at their sizes, {count}")
+        say(f"about {time}, {count}, estimated from the records of {folders}")
     else:
-        say(f"{folders}: no records that tell how long this takes")
+        say(f"{folders}: no records to estimate the time from")
 
 
 def _say_how_to_go_on(more: str = "") -> None:
