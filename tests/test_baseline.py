@@ -15,7 +15,7 @@ from posenc_compare.records.load import sound
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table
-from posenc_compare.show.latex import as_latex, latex
+from posenc_compare.show.latex import as_latex
 
 LOSSES = {"rope": 2.0, "alibi": 1.5, "nope": 2.01}
 NOISE = np.random.default_rng(1).normal(0, 0.05, (3, 2, 8))
@@ -54,8 +54,10 @@ def test_columns_are_chosen_and_latex_has_the_differences() -> None:
     with pytest.raises(ConfigError, match="no table has a column '17'"):
         baseline_tables(records, "rope", "17")
     text = as_latex([curve])
-    mean, width, words = re.split(" ± |, ", curve.body[0][1], maxsplit=2)
-    assert rf"alibi & ${mean} \pm {width}$, {latex(words)} \\" in text
+    mean, width, _, p = re.split(" ± |, ", curve.body[0][1])
+    assert p == "p 0.031 *"
+    assert rf"alibi & ${mean} \pm {width}^{{*}}$ \\" in text
+    assert "seeds that are better" not in text
     assert text.partition("label{tab:")[2].startswith("bits-by-test-length-difference-")
     assert "half-width" not in text
 

@@ -768,6 +768,7 @@ def test_a_user_chooses_width_and_style(tmp_path: Path) -> None:
     with on_paper(paper):
         figure = drawn("extrapolation", full("rope"))
     assert figure.get_figwidth() == 3.4
+    assert figure.get_suptitle() == ""  # the caption of a paper has the setting
     plain, mine = (
         draw_all(full("rope"), tmp_path, plots="extrapolation", format="svg", paper=one)
         and (tmp_path / "extrapolation.svg").read_text()

@@ -27,7 +27,10 @@ def plot(
         str, typer.Option(help="Comma-separated image formats: png, svg, pdf.")
     ] = "png",
     size: Annotated[
-        str, typer.Option(help="Width of all figures: column or page.")
+        str,
+        typer.Option(
+            help="Width in a paper: column or page; no line of settings then."
+        ),
     ] = "",
     style: Annotated[
         Path | None, typer.Option(help="Matplotlib style file for all figures.")
