@@ -141,6 +141,7 @@ def full_seed(label: str, lift: float, seed: int) -> list[Record]:
             row("own_token_nearest", None, case="key", note="none"),
             row("bias_share", 0.5),
         ],
+        "far_keys": [row("locality", 0.5, 128), row("inconsistency", 0.25, 128)],
         "uniqueness": [
             row("distinct_share", 1.0, case="float32"),
             row("distinct_share", 0.75, case="bfloat16"),
