@@ -232,12 +232,15 @@ def test_the_lowest_floor_does_without_torch() -> None:
         assert not heavy & {name.split(".")[0] for _, name in imports(module)}
 
 
+STDLIB = {"collections", "dataclasses", "functools", "math"}
+
+
 def test_statistics_stand_alone() -> None:
     modules = [m for m in FILES if m.split(".")[1:2] == ["stats"]]
     assert len(modules) > 5
     for module in modules:
         sources = {name.split(".")[0] for _, name in imports(module)}
-        assert sources <= {ROOT.name, "collections", "dataclasses", "math", *NUMERIC}
+        assert sources <= {ROOT.name, *STDLIB, *NUMERIC}
         assert all(name.startswith(f"{ROOT.name}.stats") for name in own(module))
 
 
