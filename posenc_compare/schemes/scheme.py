@@ -3,7 +3,8 @@
 A scheme is a class with one method per place, called a door. Every door returns
 its input unchanged, or nothing to add, so the class with no door overridden is
 attention without positional encoding (NoPE), and the attention code needs no
-branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
+branch per scheme. `docs/hooks.md` explains each door, and `docs/schemes.md` lists the
+doors of every published scheme.
 
 Beside the class stands what a scheme declares (`Facts`, `Published`) and what its doors
 are given: the sizes (`Geometry`), and one attention call (`Call`).

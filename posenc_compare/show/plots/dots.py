@@ -58,7 +58,7 @@ def draw_uniqueness(records: list[Record]) -> Figure | None:
     "change it: means over seeds with their 95% intervals.",
 )
 def draw_perturbation(records: list[Record]) -> Figure | None:
-    """Draw what schemes do to tokens, to queries and keys, and to logits.
+    """Draw how much schemes change tokens, queries and keys, and logits.
 
     A scheme has dots in the panels of what it changes, and nowhere else.
     """
