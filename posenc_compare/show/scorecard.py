@@ -104,7 +104,9 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
 
 _LINES = (
     "unique: positions whose codes all differ in bfloat16, or distinct codes of n",
-    "shift: linear in the code, none in the logits (relative), or the largest error",
+    "rows: by level, then by the score at the longest test",
+    "shift: linear (one matrix shifts all codes), relative (no logit changes), or how",
+    "  far off: in parts of the code if it is added to tokens, else in logits",
     "added: norm of what is added to a token, relative to that of the token",
     "L: training length; scores in bits per byte; time: of a step, relative to nope",
     f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
