@@ -59,7 +59,7 @@ def parameters(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
 @register_task("repeat", vocabulary=16, score="accuracy", chance=0.0625)
 class Repeat(Task):
-    """Say random tokens again, in their order. Only the second half counts."""
+    """Repeat random tokens in order. Only the second half counts."""
 
     def batch(self, step: int, seed: int) -> Batch:
         return self._draw(self.setting.batch, self.setting.length, seed, step)

@@ -161,15 +161,6 @@ def test_results_show_themselves(compared, tmp_path: Path) -> None:
             lambda r: create(["rope"]),
             "name of a scheme must be text, got ['rope']; '",
         ),
-        (
-            lambda r: create("rope", heads="4"),
-            "geometry: heads must be a whole number of at least 1, got '4'",
-        ),
-        (
-            lambda r: create("rope", head_dim=1.5),
-            "geometry: head_dim must be a whole number of at least 1, got 1.5",
-        ),
-        (lambda r: create("rope", head=4), "sizes must be among model_dim, heads, hea"),
         (lambda r: pc.load("nowhere"), "nowhere: must hold records of a run"),
     ],
 )

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import curve, fact, row, stored
+from support.records import curve, fact, labelled, row, stored
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.show.differences import baseline_tables
 from posenc_compare.show.format import Table
-from posenc_compare.show.latex import as_latex, latex
+from posenc_compare.show.latex import as_latex
 
 LOSSES = {"rope": 2.0, "alibi": 1.5, "nope": 2.01}
 NOISE = np.random.default_rng(1).normal(0, 0.05, (3, 2, 8))
@@ -42,11 +40,11 @@ def made(seeds: int = 6, task: str = "language") -> list[dict[str, Any]]:
 
 
 def tables(records: list[dict[str, Any]], baseline: str = "rope") -> list[Table]:
-    return baseline_tables(label_settings(sound(records), print), baseline)
+    return baseline_tables(labelled(records), baseline)
 
 
 def test_columns_are_chosen_and_latex_has_the_differences() -> None:
-    records = label_settings(sound(made()), print)
+    records = labelled(made())
     (curve,) = baseline_tables(records, "rope", "16")
     assert curve.head == ["scheme", "16"]
     (headline,) = baseline_tables(records, "rope", "reach")
@@ -54,8 +52,10 @@ def test_columns_are_chosen_and_latex_has_the_differences() -> None:
     with pytest.raises(ConfigError, match="no table has a column '17'"):
         baseline_tables(records, "rope", "17")
     text = as_latex([curve])
-    mean, width, words = re.split(" ± |, ", curve.body[0][1], maxsplit=2)
-    assert rf"alibi & ${mean} \pm {width}$, {latex(words)} \\" in text
+    mean, width, _, p = re.split(" ± |, ", curve.body[0][1])
+    assert p == "p 0.031 *"
+    assert rf"alibi & ${mean} \pm {width}^{{*}}$ \\" in text
+    assert "seeds that are better" not in text
     assert text.partition("label{tab:")[2].startswith("bits-by-test-length-difference-")
     assert "half-width" not in text
 

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 from support.browser import Browser, browser, found
-from support.records import PORTRAIT, curve, record
+from support.records import PORTRAIT, curve, labelled, record
 
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.show.report import write_report
 
 pytestmark = pytest.mark.skipif(found() is None, reason="Chromium is not installed")
@@ -40,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for one in made:
         one["family"] = FAMILIES.get(one["label"], "bias")
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(label_settings(sound(made), print), "A report", path)
+    write_report(labelled(made), "A report", path)
     return path
 
 

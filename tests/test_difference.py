@@ -89,3 +89,31 @@ def test_a_cell_with_two_records_has_both_compared(
         [],
         ["1 numbers, by up to 9.9e-01 relative (gain  None)"],
     ]
+
+
+def test_numbers_of_all_cases_and_places_are_compared() -> None:
+    def of(*values: float) -> Record:
+        one = body()
+        places = (("p", 1.0), ("p", 2.0), ("q", 1.0))
+        one["rows"] = [
+            row(value, case=case, x=x)
+            for value, (case, x) in zip(values, places, strict=True)
+        ]
+        return Record.from_json(one)
+
+    said = difference(of(1, 2, 3), of(1.5, 2.2, 3))
+    assert said == ["2 numbers, by up to 3.3e-01 relative (gain p 1.0)"]
+    assert difference(of(1, 2, 3), of(1, 2, 4))[0].endswith(
+        "2.5e-01 relative (gain q 1.0)"
+    )
+
+
+def test_options_make_another_question() -> None:
+    one, other = body(), body()
+    other["spec"]["scheme"]["options"] = {"base": 5.0}
+    other["key"] = "f" * 32
+    pairs = paired([Record.from_json(one)], [Record.from_json(other)])
+    assert sorted((a is None, b is None) for a, b in pairs) == [
+        (False, True),
+        (True, False),
+    ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from posenc_compare import sources
-from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.errors import PosencError
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.records.cells import Cell, cell_of
 from posenc_compare.schemes import Variant
@@ -111,19 +111,17 @@ def test_records_show_the_task_without_a_corpus(finished) -> None:
     assert trained["spec"]["setting"]["corpus_sha256"] == ""
 
 
-def test_table_plot_and_report_show_it_again(
-    finished, posenc, posenc_process, tmp_path: Path
-) -> None:
+def test_table_plot_and_report_show_it_again(finished, posenc, tmp_path: Path) -> None:
     out, _, _ = finished
     done = posenc("table", out)
     assert "accuracy" in done.stdout
     assert "parameters" in done.stdout
-    plain = posenc_process("plot", out, "--out", tmp_path / "plain")
-    assert "parameters" not in plain.stdout.replace(str(tmp_path), "")
-    drawn = posenc_process("plot", out, "--out", tmp_path / "drawn", "--plugin", PLUGIN)
+    words = ["plot", out, "--plots", "parameters", "--out", tmp_path / "drawn"]
+    assert "unknown plot 'parameters'" in posenc(*words).stderr
+    drawn = posenc(*words, "--plugin", PLUGIN)
     assert (tmp_path / "drawn" / "parameters.png").exists(), drawn.stderr
     page = tmp_path / "page.html"
-    done = posenc_process("report", out, "--out", page, "--plugin", PLUGIN)
+    done = posenc("report", out, "--out", page, "--plugin", PLUGIN)
     assert done.returncode == 0, done.stderr
     assert "How many numbers each scheme holds." in page.read_text()
 
@@ -176,11 +174,3 @@ def test_facts_that_are_needed_before_a_run_are_checked(
     (tmp_path / "odd.py").write_text(f"{head}{line}\nclass Odd(Task): 'Odd.'\n")
     with pytest.raises(PosencError, match=message):
         registered(tmp_path / "odd.py")
-
-
-def test_an_unknown_task_suggests_the_nearest(posenc) -> None:
-    with pytest.raises(ConfigError, match="unknown task 'langage'; did you mean"):
-        Training(task="langage")
-    done = posenc("run", "--tasks", "langage", "--dry-run")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1

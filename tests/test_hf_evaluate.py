@@ -33,7 +33,6 @@ from posenc_compare.train.checkpoints import Checkpoints  # noqa: E402
 from posenc_compare.train.progress import Progress  # noqa: E402
 
 TRAINED = 32
-ASKED = ("--lengths", "16,32,64", "--windows", 2)
 
 
 @pytest.fixture(scope="module")
@@ -323,38 +322,40 @@ def test_a_model_that_reads_otherwise_by_itself_is_refused(place: Path) -> None:
         reader.check_own(create("rope", **given))
 
 
+def refusal(place: Path, corpus: str) -> str:
+    """Return why a checkpoint that was planned is not read."""
+    (cell,) = evaluation(str(place), {"lengths": "16,32", "corpus": corpus}, {}).cells
+    record = compute(cell, Progress())
+    assert record.status != "ok"
+    return record.error
+
+
 def test_a_checkpoint_that_lacks_weights_is_refused(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file, save_file
 
-    other = tmp_path / "model"
-    shutil.copytree(place, other)
+    other = changed(place, tmp_path / "model")
     path = other / "model.safetensors"
     weights = load_file(path)
     del weights["model.layers.0.self_attn.q_proj.weight"]
     save_file(weights, path, {"format": "pt"})
-    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
-    record = compute(cell, Progress())
-    assert record.status != "ok"
-    assert "must have all weights, lacks 1, the first of them model.l" in record.error
+    said = refusal(other, corpus)
+    assert "must have all weights, lacks 1, the first of them model.l" in said
 
 
 def test_a_checkpoint_with_weights_that_nothing_reads_is_refused(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
     other = changed(place, tmp_path / "model", num_hidden_layers=1)
-    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
-    record = compute(cell, Progress())
-    assert record.status != "ok"
-    assert "must have a place for all its weights, has none for 9" in record.error
+    said = refusal(other, corpus)
+    assert "must have a place for all its weights, has none for 9" in said
 
 
 def test_a_folder_without_a_tokenizer_is_refused_before_it_is_read(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
-    other = tmp_path / "model"
-    shutil.copytree(place, other)
+    other = changed(place, tmp_path / "model")
     for path in other.glob("tokenizer*"):
         path.unlink()
     with pytest.raises(ConfigError, match="must have its tokenizer beside it"):
@@ -417,23 +418,18 @@ def test_a_link_to_a_checkpoint_keeps_its_name(
 def test_characters_that_the_tokenizer_does_not_know_are_refused(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
-    other = tmp_path / "model"
-    shutil.copytree(place, other)
+    other = changed(place, tmp_path / "model")
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     known = [letter for letter in letters if letter not in "Ã©"]  # the bytes of é
     vocabulary = {letter: number for number, letter in enumerate(known)}
     save_tokenizer(other, {**vocabulary, "?": len(known)}, unk_token="?")
-    (cell,) = evaluation(str(other), {"lengths": "16,32", "corpus": corpus}, {}).cells
-    record = compute(cell, Progress())
-    assert record.status != "ok"
-    assert "characters that the tokenizer knows" in record.error
+    assert "characters that the tokenizer knows" in refusal(other, corpus)
 
 
 def test_weights_that_change_after_planning_are_refused(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
-    other = tmp_path / "model"
-    shutil.copytree(place, other)
+    other = changed(place, tmp_path / "model")
     given = {"lengths": "16,32", "corpus": corpus}
     (cell,) = evaluation(str(other), given, {}).cells
     torch.manual_seed(1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.records import HOSTILE, PORTRAIT, hostile, record
+from support.records import HOSTILE, PORTRAIT, hostile, labelled, record
 
 from posenc_compare.cli.console import show
 from posenc_compare.records.labels import label_settings
@@ -58,7 +58,7 @@ def every_text(value: Any) -> list[str]:
 def test_names_never_become_paths(tmp_path: Path) -> None:
     made = [hostile(text) for text in PATHS]
     made += [{**record(text, "portrait"), "arrays": PORTRAIT} for text in PATHS[:4]]
-    found = label_settings(sound(made), print)
+    found = labelled(made)
     folder = tmp_path / "outer" / "run"
     folder.mkdir(parents=True)
     write_tables(found, folder)

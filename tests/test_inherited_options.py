@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from posenc_compare import sources
 from posenc_compare.errors import ConfigError, PluginError
-from posenc_compare.records.cells import Cell
 from posenc_compare.registry import SCHEMES
 from posenc_compare.schemes import Geometry, Variant, parse_variants
-from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.variants import option_types
 
 HEAD = "from posenc_compare.schemes import Scheme, register\n"
@@ -164,16 +161,3 @@ def test_facts_stay_the_own_ones(plugin: Callable[[str], Path]) -> None:
     entry = SCHEMES.entry("posenc_test_mine")
     facts = {"family": "rotary", "source": ""}
     assert (entry.summary, entry.facts) == ("Mine alone.", facts)
-
-
-def test_an_edit_of_the_parent_changes_the_key_of_the_child(
-    tmp_path: Path, plugin: Callable[[str], Path]
-) -> None:
-    parent = tmp_path / "posenc_test_parent.py"
-    parent.write_text(ROPE + "class Parent(Rope): 'Parent.'\n")
-    plugin("from posenc_test_parent import Parent\n" + MINE + "class M(Parent): 'M.'\n")
-    cell = Cell(Variant("posenc_test_mine"), "smoothness", ProbeSetting(), 1)
-    before = cell.key()
-    parent.write_text(ROPE + "class Parent(Rope): x = 1\n")
-    sources.forget()
-    assert cell.key() != before

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.records import curve, record
+from support.records import curve, labelled, record
 
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.latex import as_latex, latex_table
 from posenc_compare.show.tables import display_tables
@@ -51,7 +49,8 @@ def parse(text: str) -> list[Tabular]:
         (Cell(2.0, 2e-4, 1, best=True), r"{\boldmath $2.000 \pm 2.0 \times 10^{-4}$}"),
         (Cell(1e-16, n=1, rounding=True), "$0$ (rounding)"),
         (Cell(2.0, n=0), "$2.000$ (n = 0)"),
-        (Cell(2.0, 0.1, 0, more=", 6/6, p -1"), r"$2.000 \pm 0.100$, 6/6, p $-$1"),
+        (Cell(2.0, 0.1, 0, more=", 6/6, p -1"), r"$2.000 \pm 0.100$"),
+        (Cell(2.0, 0.1, 0, more=", p 0", star=True), r"$2.000 \pm 0.100^{*}$"),
         (Cell(), "---"),
         ("1.5 ± -2_", r"1.5 $\pm$ $-$2\_"),
     ],
@@ -112,7 +111,7 @@ def test_the_caption_says_the_settings_that_all_share() -> None:
     ]
     for body in made:
         body["corpus"] = {"name": "a_book"}
-    (table,) = display_tables(label_settings(sound(made), print))
+    (table,) = display_tables(labelled(made))
     (caption,) = re.findall(r"\\caption\{(.*)\}", as_latex([table]))
     assert caption.startswith(r"Bits $\downarrow$ by test length: mean $\pm$ half")
     assert "2 layers, width 32, 4 heads, training length 8, 7 steps" in caption
@@ -124,18 +123,18 @@ def test_the_caption_says_the_settings_that_all_share() -> None:
 def test_the_caption_says_what_is_unusual() -> None:
     made = [curve("rope", [1.0], norm="rms", lengths="published", scheme_rate=3.4)]
     made[0]["spec"]["setting"]["dtype"] = "bfloat16"
-    (table,) = display_tables(label_settings(sound(made), print))
+    (table,) = display_tables(labelled(made))
     assert "norm: rms, published numbers of positions, rate of" in table.caption
     assert ", in bfloat16" in table.caption
     usual = [curve("rope", [1.0], norm="layer", lengths="scaled", scheme_rate=0.0)]
     usual[0]["spec"]["setting"]["dtype"] = "float32"
-    (table,) = display_tables(label_settings(sound(usual), print))
+    (table,) = display_tables(labelled(usual))
     assert not any(word in table.caption for word in ("norm", "scaled", "rate of"))
 
 
 def test_the_caption_says_which_cells_are_missing() -> None:
     made = [record("rope"), record("alibi", status="failed")]
-    (table,) = display_tables(label_settings(sound(made), print))
+    (table,) = display_tables(labelled(made))
     assert table.caption.endswith("(1 of 2 cells ok, 1 failed)")
 
 

@@ -74,6 +74,10 @@ def test_all_schemes_inside_count_and_no_others() -> None:
     assert schemes_of(parse_variants(DEEP)[0]) == parse_variants(DEEP)[0].schemes
     assert parse_variants("randomized:scheme=rope")[0].schemes == ["randomized", "rope"]
     assert Variant("mix").schemes == ["mix", "nope", "rope"]
+    given = Variant("mix", {"first": "alibi", "second": "dape"})
+    assert given.schemes == ["alibi", "dape", "mix"]  # dape is around alibi
+    assert Variant("shape").schemes == ["shape", "sinusoidal"]
+    assert Variant("cape").schemes == ["cape", "sinusoidal"]  # by its name alone
 
 
 @pytest.mark.parametrize(
@@ -116,11 +120,6 @@ def test_what_cannot_be_inside_is_refused_in_one_line(text: str, message: str) -
 def test_a_value_that_stands_for_no_scheme(given: object) -> None:
     with pytest.raises(ConfigError, match="randomized: scheme must be a scheme, got"):
         Variant("randomized", {"scheme": given})
-
-
-def test_options_that_are_schemes() -> None:
-    assert option_types("randomized")["scheme"] == (Variant, "sinusoidal")
-    assert option_types("dape")["base"] == (Variant, "alibi")
 
 
 def test_a_default_may_have_options(tmp_path: Path, registered: Any) -> None:

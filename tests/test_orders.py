@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.records import curve, record, row
+from support.records import curve, labelled, record, row
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.run.compute import rounded
 from posenc_compare.show.format import Cell, Table, as_markdown
@@ -23,7 +22,7 @@ RNG = np.random.default_rng(0)
 
 
 def table(records: list[dict[str, Any]]) -> Table:
-    (found,) = display_tables(label_settings(sound(records, arrays=False), print))
+    (found,) = display_tables(labelled(records, arrays=False))
     return found
 
 
@@ -131,7 +130,7 @@ def test_networks_as_trained_have_the_interval_of_the_scalings() -> None:
         read = {**one["quantities"]["gain"], "headline": {"cases_of": "gain"}}
         one["quantities"]["read"] = {**read, "name": "read"}
         one["rows"].append(row(3.5, quantity="read", case="pi", x=8))
-    tables = display_tables(label_settings(sound(records, arrays=False), print))
+    tables = display_tables(labelled(records, arrays=False))
     (cell,) = [cells for first, cells in tables[1].rows if first == "rope, as trained"]
     assert isinstance(cell, Cell)
     assert cell.half_width == pytest.approx(half_width(scores[:, 0].mean(1)))
@@ -194,7 +193,7 @@ def test_windows_belong_to_the_curve_whose_numbers_they_make() -> None:
             row(value, quantity="beyond", x=x)
             for x, value in zip((8, 16), values, strict=True)
         ]
-    titles = [t.title for t in display_tables(label_settings(sound(records), print))]
+    titles = [t.title for t in display_tables(labelled(records))]
     assert ["documents" in title for title in titles] == [False, True]
     assert titles[0].startswith("beyond")
 
@@ -214,7 +213,7 @@ def test_lines_are_in_every_format() -> None:
     latex = r"8: a\ensuremath{<}b \ensuremath{<} c\_d (n = 6"
     assert latex in as_latex(found)
     assert f"\n\n{line}" in repr(Tables(found))
-    page = report_html(label_settings(sound(made), print), "title")
+    page = report_html(labelled(made), "title")
     assert f'<p class="note">{html.escape(line)}</p>' in page
 
 
@@ -236,9 +235,7 @@ def test_the_best_group_is_bold_in_every_format() -> None:
 
 
 def test_chosen_columns_decide_order_and_lines() -> None:
-    records = label_settings(
-        sound(trained("a", [1.0, 4.0]) + trained("b", [2.0, 3.0])), print
-    )
+    records = labelled(trained("a", [1.0, 4.0]) + trained("b", [2.0, 3.0]))
     (whole,) = display_tables(records)
     (chosen,) = display_tables(records, "8")
     assert (whole.head, chosen.head) == (["scheme", "8", "16"], ["scheme", "8"])

@@ -141,6 +141,7 @@ def full_seed(label: str, lift: float, seed: int) -> list[Record]:
             row("own_token_nearest", None, case="key", note="none"),
             row("bias_share", 0.5),
         ],
+        "far_keys": [row("locality", 0.5, 128), row("inconsistency", 0.25, 128)],
         "uniqueness": [
             row("distinct_share", 1.0, case="float32"),
             row("distinct_share", 0.75, case="bfloat16"),
@@ -768,6 +769,7 @@ def test_a_user_chooses_width_and_style(tmp_path: Path) -> None:
     with on_paper(paper):
         figure = drawn("extrapolation", full("rope"))
     assert figure.get_figwidth() == 3.4
+    assert figure.get_suptitle() == ""  # the caption of a paper has the setting
     plain, mine = (
         draw_all(full("rope"), tmp_path, plots="extrapolation", format="svg", paper=one)
         and (tmp_path / "extrapolation.svg").read_text()

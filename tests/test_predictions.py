@@ -9,11 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Command
-from support.records import curve, fact, record, row, stored
+from support.records import curve, fact, labelled, record, row, stored
 
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
-from posenc_compare.records.record import Record
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.plots import prediction
 from posenc_compare.show.predictions import WHENS, predictions
@@ -56,18 +53,14 @@ def made(labels: list[str] = LABELS) -> list[dict[str, Any]]:
     return found
 
 
-def read(records: list[dict[str, Any]]) -> list[Record]:
-    return label_settings(sound(records), print)
-
-
 NAN = "the rounding"  # nothing but rounding: it has no correlation
 
 
 def by_name(records: list[dict[str, Any]]) -> pd.DataFrame:
-    return predictions(read(records)).set_index(["outcome", "quantity"])
+    return predictions(labelled(records)).set_index(["outcome", "quantity"])
 
 
-def test_schemes_that_cannot_be_told_apart_count_once() -> None:
+def test_schemes_of_equal_scores_count_once() -> None:
     twins = made()
     for one in made(LABELS[:1]):
         one["label"] = one["spec"]["scheme"]["name"] = "twin"
@@ -88,21 +81,21 @@ def test_schemes_without_the_longest_length_count_where_they_can() -> None:
 
 def test_few_schemes_give_no_prediction() -> None:
     for few in (made(LABELS[:3]), [curve("a", [1.0])], []):
-        assert predictions(read(few)).empty
+        assert predictions(labelled(few)).empty
     draw = PLOTS.get("prediction")
-    assert draw(read(made(LABELS[:3]))) is None
+    assert draw(labelled(made(LABELS[:3]))) is None
 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_the_plot_has_a_cell_for_each_measure_and_score(
     several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = predictions(read(made()))
+    found = predictions(labelled(made()))
     if several:
         first = found[found["quantity"] != NAN].head(1)
         every = pd.concat([found, first.assign(curve="copy: accuracy")])
         monkeypatch.setattr(prediction, "predictions", lambda records: every)
-    figure = PLOTS.get("prediction")(read(made()))
+    figure = PLOTS.get("prediction")(labelled(made()))
     assert figure is not None
     figure.draw_without_rendering()
     panels = figure.axes[:3]

@@ -17,6 +17,9 @@ from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.table import Work
 
+pytestmark = pytest.mark.usefixtures("forgetful")
+CELL = Cell(Variant("nope"), "smoothness", ProbeSetting(), 1)
+
 
 def git(folder: Path, *words: str) -> None:
     who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
@@ -67,8 +70,7 @@ def test_each_cell_has_its_own_peak_of_the_device(
     assert provenance(cell)["peak_device_memory_bytes"] == 7 << 30
     peak[0] = max(peak[0], 1 << 20)
     assert provenance(cell)["peak_device_memory_bytes"] == 1 << 20
-    cell = Cell(Variant("nope"), "smoothness", ProbeSetting(), 1)
-    assert "peak_device_memory_bytes" not in provenance(cell)
+    assert "peak_device_memory_bytes" not in provenance(CELL)
 
 
 CURIOUS = """

@@ -1,20 +1,20 @@
 """Published orders: verdicts of claims, and the command that trains what they take."""
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import curve, fact, row
+from support.records import curve, fact, labelled, record, row
 
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.records.record import Record
 from posenc_compare.registry import SCHEMES, TASKS
 from posenc_compare.reproduce.orders import (
     ROW,
     Claim,
+    Outcome,
     PublishedOrder,
     Score,
     order_table,
@@ -52,7 +52,7 @@ def records(seeds: int = 6) -> list[Record]:
                     row(value, quantity="accuracy", x=8 * times, case="sparse"),
                 ]
             made.append(one)
-    return label_settings(sound(made), print)
+    return labelled(made)
 
 
 def order(*claims: Claim) -> PublishedOrder:
@@ -85,24 +85,6 @@ def test_a_higher_accuracy_is_better_at_its_case_and_length() -> None:
     (outcome,) = outcomes(order(Claim(missing, second)), records())
     assert (outcome.verdict, len(outcome.differences)) == ("not separable", 0)
     assert order_table("", order(), [outcome]).body[0][1] == "n/a"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "margin", "alike", "no_worse"),
-    [
-        ("b", "c", 0.05, "agrees", "agrees"),
-        ("b", "c", 0.001, "not separable", "not separable"),
-        ("a", "b", 0.05, "disagrees", "agrees"),
-        ("b", "a", 0.05, "disagrees", "disagrees"),
-    ],
-)
-def test_alike_and_no_worse_go_by_the_interval(
-    first: str, second: str, margin: float, alike: str, no_worse: str
-) -> None:
-    pair = Score(first), Score(second)
-    assert verdicts(
-        Claim(*pair, "alike", margin), Claim(*pair, "no worse", margin)
-    ) == [alike, no_worse]
 
 
 def test_one_claim_that_disagrees_decides() -> None:
@@ -146,6 +128,120 @@ def test_the_table_says_source_and_verdict() -> None:
         "p": 0.03125,
         "verdict": "agrees",
     }
+
+
+GAPS = {  # by seed; in their p values one claim, two and all three differ
+    "b": [0.6, 0.2, 0.3, 0.0, -0.1, 0.8, 0.8],
+    "c": [1.0, 0.0, 1.2, 0.3, 1.2, 0.2],
+    "d": [-0.1, 0.4, 0.8, 0.4, 0.0, -0.4, -0.4],
+}
+
+
+def of_gaps() -> list[Record]:
+    """Return records of `a` and others that are worse by so many bits, by seed."""
+    bodies = []
+    for label, gaps in {"a": [0.0] * 8, **GAPS}.items():
+        for seed, gap in enumerate(gaps):
+            one = curve(label, [], seed=seed)
+            one["quantities"] = {"bits_per_byte": fact("curve", x="x")}
+            one["quantities"]["bits_per_byte"]["name"] = "bits_per_byte"
+            one["rows"] = [
+                row(2 + gap + more, quantity="bits_per_byte", x=8 * times, case=case)
+                for times, case, more in ((1, "", 0), (2, "", 50 * (label == "a")))
+            ]
+            one["rows"].append(row(99 - gap, quantity="bits_per_byte", x=8, case="z"))
+            bodies.append(one)
+    return labelled(bodies)
+
+
+def test_an_order_tests_its_claims_of_better_alone_and_seeds_of_both() -> None:
+    a, b, c, d = map(Score, "abcd")
+    claims = (Claim(a, b), Claim(a, d, "alike", 0.1), Claim(a, c))
+    claims += (Claim(a, d, "no worse", 0.1),)
+    found = outcomes(PublishedOrder("a says", "a paper", "a", claims), of_gaps())
+    gaps = [np.array(GAPS[label]) for label in "bdcd"]
+    for outcome, gap in zip(found, gaps, strict=True):
+        assert outcome.differences == pytest.approx(gap)
+        assert outcome.mean == pytest.approx(gap.mean())
+        assert outcome.half_width == pytest.approx(half_width(gap))
+    table = np.full((2, 7), np.nan)
+    table[0], table[1, :6] = gaps[0], gaps[2]
+    together = adjusted_p_of(table)
+    assert [found[0].p, found[2].p] == pytest.approx(together.tolist())
+    assert np.isnan([found[1].p, found[3].p]).all()
+    assert found[2].p > adjusted_p_of(table[1:])[0]
+    shown = order_table("name", PublishedOrder("", "", "a", claims), found)
+    assert shown.title.startswith("name (7 seeds")
+
+
+def test_each_score_has_its_own_task_and_ranks_are_over_all() -> None:
+    areas = {"copy": (0.0, 0.5, 0.2), "language": (0.9, 0.5, 0.1)}
+    bodies = []
+    for task, seed in product(areas, range(6)):
+        for label, area in zip("abc", areas[task], strict=True):
+            one = record(label, corpus_sha256="1", task=task, seed=seed, length=8)
+            one["quantities"] = {"accuracy_area": fact(["", None], better="higher")}
+            one["quantities"]["accuracy_area"]["name"] = "accuracy_area"
+            one["rows"] = [row(area, quantity="accuracy_area")]
+            bodies.append(one)
+    one, other = (Score(label, "reciprocal_rank") for label in "ba")
+    here, there = (Score("a", "accuracy_area", 0, task=task) for task in areas)
+    claims = Claim(one, other), Claim(here, there)
+    order = PublishedOrder("", "", "a,b", claims)
+    found = outcomes(order, labelled(bodies))
+    # Ranks of b are 1 and 2, those of a 3 and 1.
+    for outcome, gap in zip(found, (3 / 4 - 2 / 3, 0.0 - 0.9), strict=True):
+        assert outcome.differences == pytest.approx([gap] * 6)
+
+
+SPREAD = np.array([-1.0, 1.0, -2.0, 2.0, -3.0, 3.0])
+EDGE = float(half_width(SPREAD))
+
+
+@pytest.mark.parametrize(
+    ("mean", "margin", "alike", "no_worse"),
+    [
+        (0.0, EDGE, "agrees", "agrees"),  # up to the margin, and not below it
+        (0.0, 0.99 * EDGE, "not separable", "not separable"),
+        (3 * EDGE, EDGE, "disagrees", "agrees"),
+        (-3 * EDGE, EDGE, "disagrees", "disagrees"),
+        (1.5 * EDGE, EDGE, "not separable", "agrees"),
+        (-1.5 * EDGE, EDGE, "not separable", "not separable"),
+    ],
+)
+def test_an_interval_may_reach_the_margin(
+    mean: float, margin: float, alike: str, no_worse: str
+) -> None:
+    pair = Score("a"), Score("b")
+    found = [
+        Outcome(Claim(*pair, kind, margin), SPREAD + mean, np.nan).verdict
+        for kind in ("alike", "no worse")
+    ]
+    assert found == [alike, no_worse]
+
+
+@pytest.mark.parametrize("kind", ["alike", "no worse"])
+def test_an_interval_that_ends_at_the_margin_does_not_disagree(kind: Any) -> None:
+    margin = 9 - half_width(SPREAD - 9)
+    claim = Claim(Score("a"), Score("b"), kind, margin)
+    assert Outcome(claim, SPREAD - 9, np.nan).verdict == "not separable"
+
+
+@pytest.mark.parametrize(
+    ("p", "mean", "verdict"),
+    [
+        (0.05, 1.0, "agrees"),
+        (0.05, -1.0, "disagrees"),
+        (0.0501, 1.0, "not separable"),
+        (0.0501, -1.0, "not separable"),
+    ],
+)
+def test_a_claim_of_better_goes_by_its_p_value(
+    p: float, mean: float, verdict: str
+) -> None:
+    claim = Claim(Score("a"), Score("b"))
+    outcome = Outcome(claim, SPREAD + mean, p)
+    assert (outcome.mean, outcome.verdict) == (pytest.approx(mean), verdict)
 
 
 # What the papers state: the score, and the schemes from the best to the worst.

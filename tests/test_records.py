@@ -1,6 +1,8 @@
-"""Cells, keys, records and tables."""
+"""Cells, keys, plans, estimates and records."""
 
+import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from support.records import read
 from support.records import record as made
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.measures.measure import Result, Row
 from posenc_compare.records.cells import Cell
 from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_records
@@ -18,16 +21,13 @@ from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run.choices import Settings
-from posenc_compare.run.compute import compute, rounded
-from posenc_compare.run.plan import missing, plan
+from posenc_compare.run.compute import compute
+from posenc_compare.run.estimate import seconds_of
+from posenc_compare.run.plan import in_shard, missing, plan
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
-from posenc_compare.show.format import as_markdown, number
-from posenc_compare.show.frame import long_table, summary
-from posenc_compare.show.latex import as_latex
-from posenc_compare.show.tables import display_tables
 from posenc_compare.train.progress import Progress
 
 PROBE = ProbeSetting(positions=32, width=16, heads=2, tokens=16)
@@ -50,6 +50,7 @@ def test_every_field_changes_the_key() -> None:
         replace(CELL, variant=Variant("rope", {"base": 5.0})),
         replace(CELL, measure="smoothness"),
         replace(CELL, threads=2),
+        replace(CELL, graphics="a card"),
         *(
             replace(CELL, setting=replace(PROBE, **change))
             for change in (
@@ -115,53 +116,12 @@ def test_computing_leaves_the_process_as_it_was() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_scheme_that_raises_becomes_a_record_and_the_rest_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(self, x, positions):
-        raise ZeroDivisionError("on purpose")
-
-    monkeypatch.setattr(
-        "posenc_compare.schemes.sinusoidal.Sinusoidal.embed", broken, raising=True
-    )
-    cells = [replace(CELL, variant=Variant(n)) for n in ("sinusoidal", "rope")]
-    failed, fine = fill(tmp_path, cells)
-    assert failed["status"] == "failed"
-    assert "ZeroDivisionError" in failed["error"]
-    assert "on purpose" in failed["error"]
-    assert fine["status"] == "ok"
-    records = load_records(tmp_path)
-    long = long_table(records)
-    (note,) = set(long.loc[long["status"] == "failed", "note"])
-    assert note.startswith("failed: ZeroDivisionError")
-    assert note in as_markdown(display_tables(records))
-
-
-def test_one_failed_seed_does_not_hide_the_others(tmp_path: Path) -> None:
-    cells = [
-        Cell(Variant("rope"), "smoothness", replace(PROBE, seed=seed), 1)
-        for seed in range(3)
-    ]
-    fill(tmp_path, cells)
-    records = load_records(tmp_path)
-    records[1] = replace(records[1], status="failed", error="why", rows=())
-    (table,) = display_tables(records)
-    assert "(n = 2)" in table.body[0][1]
-
-
 def test_failed_cells_are_tried_again_if_asked(tmp_path: Path) -> None:
     (body,) = fill(tmp_path, [CELL])
     store = Store(tmp_path)
     store.write({**body, "status": "failed"})
     assert missing([CELL], store) == missing([CELL], store, ["lost"]) == {}
     assert missing([CELL], store, ["lost", "failed"]) == {CELL.key(): CELL}
-
-
-def test_what_a_scheme_refuses_is_unsupported() -> None:
-    odd = replace(CELL, setting=replace(PROBE, width=18, heads=2))
-    record = compute(odd, Progress()).to_json()
-    assert record["status"] == "unsupported"
-    assert "head_dim must be even, got 9" in record["error"]
 
 
 def test_numbers_json_cannot_hold_become_notes() -> None:
@@ -253,26 +213,6 @@ def test_rows_that_tables_cannot_show_are_a_failure_of_one_line(
     assert record.error == f"wide: {said}"
 
 
-def test_summary_is_the_mean_over_seeds_with_its_records(tmp_path: Path) -> None:
-    cells = [
-        Cell(Variant("learned"), "smoothness", replace(PROBE, seed=seed), 1)
-        for seed in range(3)
-    ]
-    fill(tmp_path, cells)
-    records = load_records(tmp_path)
-    long = long_table(records)
-    values = long[long["quantity"] == "mean_step"]["value"]
-    table = summary(records)
-    rows: list[Any] = [row for _, row in table.iterrows()]
-    (row,) = (row for row in rows if row["quantity"] == "mean_step")
-    assert row["n"] == 3
-    assert row["mean"] == pytest.approx(sum(values) / 3)
-    # 4.303 is the quantile of Student's t for three seeds.
-    half_width = 4.303 * values.std(ddof=1) / 3**0.5
-    assert row["half_width"] == pytest.approx(half_width, rel=1e-3)
-    assert row["records"].split() == sorted(cell.key() for cell in cells)
-
-
 def test_settings_that_differ_never_share_a_row(tmp_path: Path) -> None:
     other = replace(CELL, setting=replace(PROBE, width=32))
     fill(tmp_path, [CELL, other, replace(other, variant=Variant("alibi"))])
@@ -305,15 +245,6 @@ def test_labels_name_the_text(names: tuple[str, str], said: set[str]) -> None:
     assert {one.label for one in label_settings([*found, again])} == labels
 
 
-def test_tables_escape_what_would_break_them(tmp_path: Path) -> None:
-    fill(tmp_path, [CELL])
-    (record,) = load_records(tmp_path)
-    record = replace(record, label="a|b_c%$&")
-    markdown, latex = (f(display_tables([record])) for f in (as_markdown, as_latex))
-    assert "a\\|b_c%$&" in markdown
-    assert r"a\textbar{}b\_c\%\$\&" in latex
-
-
 def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"abc" * 2000)
@@ -333,32 +264,91 @@ def test_plan_pairs_seeds_and_checks_the_corpus_first(tmp_path: Path) -> None:
         plan(variants, ["extrapolation"], settings, 1)
 
 
-def test_what_draws_and_does_not_rank_is_planned_for_one_seed() -> None:
-    variants = [Variant("rope"), Variant("nope")]
-    settings = Settings(PROBE, (Training(),), (0, 1, 2))
-    cells = plan(variants, ["portrait", "smoothness"], settings, 1, many=8)
-    planned = [(cell.measure, cell.setting.seed) for cell in cells]
-    ranking = [("smoothness", seed) for seed in (0, 0, 1, 1, 2, 2)]
-    assert sorted(planned) == [("portrait", 0)] * 2 + ranking
-    with pytest.raises(ConfigError, match="at most 7 cells, got 8"):
-        plan(variants, ["portrait", "smoothness"], settings, 1, many=7)
+@pytest.mark.parametrize("seeds", [(0, 1, 2), (5, 7)])
+def test_a_measure_of_one_seed_has_the_first_that_is_asked_for(
+    seeds: Sequence[int],
+) -> None:
+    settings = Settings(PROBE, (), tuple(seeds))
+    asked = [Variant("rope")], ["portrait", "shift_error"], settings, 1
+    cells = plan(*asked, many=1 + len(seeds))
+    found = [(cell.measure, cell.setting.seed) for cell in cells]
+    wanted = [("portrait", seeds[0]), *(("shift_error", seed) for seed in seeds)]
+    assert sorted(found) == wanted
+    with pytest.raises(ConfigError, match=f"at most {len(seeds)} cells, got"):
+        plan(*asked, many=len(seeds))
+
+
+class Numbered(Cell):
+    """A cell whose key takes no file to be read."""
+
+    def key(self) -> str:
+        return hashlib.sha256(str(self.threads).encode()).hexdigest()[:32]
+
+
+@pytest.mark.parametrize("count", [1, 3, 40, 300])
+def test_many_shards_hold_each_cell_once(count: int) -> None:
+    threads = range(1, 10 * count + 1)
+    cells: list[Cell] = [Numbered(CELL.variant, "", PROBE, n) for n in threads]
+    shards = [in_shard(cells, f"{i + 1}/{count}") for i in range(count)]
+    assert sorted(cell.threads for shard in shards for cell in shard) == [*threads]
+    assert all(shards)
+
+
+def timed(seconds: float, label: str = "rope", **changes: Any) -> Record:
+    one = made(label, **changes)
+    one["provenance"]["seconds"] = seconds
+    return Record.from_json(one)
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("records", "cells", "workers", "seconds"),
     [
-        (0, "0.000"),
-        (1.23456, "1.235"),
-        (12.3456, "12.35"),
-        (1234.5, "1234"),
-        (2.5e-16, "2.5e-16"),
-        (-0.5, "-0.500"),
-        (123456.0, "1.2e+05"),
+        # The median of a scheme's own records, and not of all of the measure.
+        ([timed(2), timed(3), timed(10), timed(99, "alibi")], 4, 1, 12.0),
+        ([timed(3)], 4, 2, 6.0),
+        ([timed(3)], 4, 100, 3.0),  # no less than one cell
+        ([timed(1, "alibi"), timed(5, "nope")], 1, 1, 3.0),  # of another scheme
+        ([timed(3), timed(90, status="failed"), timed(0)], 1, 1, 3.0),
+        ([timed(3, measure="smoothness")], 1, 1, 0.0),
     ],
 )
-def test_numbers_are_written_short(value: float, text: str) -> None:
-    assert number(value) == text
+def test_cells_take_the_median_time_of_their_like(
+    records: list[Record], cells: int, workers: int, seconds: float
+) -> None:
+    assert seconds_of([CELL] * cells, records, workers) == seconds
+    other = replace(CELL, measure="portrait")
+    assert seconds_of([CELL, other], records, workers) == 0
 
 
-def test_arrays_keep_five_digits() -> None:
-    assert rounded([[1.2345678, float("inf")], []]) == [[1.2346, None], []]
+def test_a_training_takes_time_by_its_steps_and_its_task() -> None:
+    def trained(seconds: float, task: str, steps: int) -> Record:
+        name = "extrapolation"
+        facts = {"corpus_sha256": "1", "task": task, "steps": steps}
+        return timed(seconds, measure=name, **facts)
+
+    records = [trained(20, "copy", 10), trained(700, "language", 100)]
+    for task, seconds in (("copy", 60.0), ("language", 210.0), ("sort", 0.0)):
+        setting = Training(task=task, steps=30, corpus_sha256="1")
+        cell = Cell(Variant("rope"), "extrapolation", setting, 1)
+        assert seconds_of([cell], records, 1) == seconds
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_overflow_is_a_finding_in_both_half_types_alone(
+    dtype: Any, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [Row("shift_error", value, 1, "plain"), Row("shift_error", 2.0, 8, "plain")]
+    rows.append(Row("shift_error", 3.0, 8, "other"))
+    measure = MEASURES.get("shift_error")
+    arrays = {"a": [[1.234567, torch.inf], [None, -torch.nan]]}
+    changed = replace(measure, compute=lambda *_: Result(rows, arrays))
+    monkeypatch.setattr(MEASURES, "get", lambda name: changed)
+    record = compute(replace(CELL, setting=replace(PROBE, dtype=dtype)), Progress())
+    if dtype in ("float64", "float32"):
+        assert record.status == "failed"
+        assert record.error == f"non-finite: shift_error plain came out as {value}"
+        return
+    assert [one.value for one in record.rows] == [None, 2, 3]
+    assert record.rows[0].note == f"not finite: {value}"
+    assert record.arrays == {"a": [[1.2346, None], [None, None]]}

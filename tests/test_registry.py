@@ -134,24 +134,6 @@ loaded()
 # --- names ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("rop", "rope"),
-        ("ropee", "rope"),
-        ("aliby", "alibi"),
-        ("t5bias", "t5_bias"),
-        ("sinusodial", "sinusoidal"),
-        ("lerned", "learned"),
-    ],
-)
-def test_unknown_names_suggest_the_nearest(typed: str, meant: str) -> None:
-    with pytest.raises(
-        ConfigError, match=rf"^unknown scheme '{typed}'; did you mean {meant}\b"
-    ):
-        SCHEMES.get(typed)
-
-
 def test_a_name_like_no_other_suggests_none_and_is_cut() -> None:
     with pytest.raises(
         ConfigError, match=r"^unknown scheme 'z{80}' \(`posenc-compare list`"
@@ -385,6 +367,10 @@ def test_our_own_errors_pass_through_a_plugin(
         ("no_such_module_here", r"must be a \.py file or an importable module"),
         ("no_such_module_here.part", r"must be a \.py file or an importable module"),
         ("json.no_such_part", r"must be a \.py file or an importable module"),
+        ("..x", r"must be a \.py file or an importable module"),
+        (".", r"must be a \.py file or an importable module"),
+        ("", r"must be a \.py file or an importable module"),
+        ("nul\0.py", "must be readable Python source"),
         ("json", r"must declare a scheme or a measure or a task or a plot, and decl"),
     ],
 )

@@ -9,13 +9,21 @@ from typing import Any
 import matplotlib.image
 import pytest
 from support.pages import Page
-from support.records import HOSTILE, PORTRAIT, curve, hostile, read, record, trained
+from support.records import (
+    HOSTILE,
+    PORTRAIT,
+    curve,
+    hostile,
+    labelled,
+    read,
+    record,
+    stored,
+    trained,
+)
 
 from posenc_compare.errors import StoreError
-from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import load_records, sound
 from posenc_compare.records.sanitize import SHORT, clean
-from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show import report
@@ -30,7 +38,7 @@ PIECES += ["]]>", "--><script src=//example.org>", "\x00<", "`${x}`", "%3Cscript
 
 
 def page(records: list[dict[str, Any]], title: str = "title") -> Page:
-    return Page(report_html(label_settings(sound(records), print), title))
+    return Page(report_html(labelled(records), title))
 
 
 def some_records(texts: list[str]) -> list[dict[str, Any]]:
@@ -113,20 +121,16 @@ def test_it_says_what_the_numbers_mean_and_what_they_were_made_with() -> None:
 
 
 def test_a_report_of_a_folder_leaves_the_folder_alone(tmp_path: Path) -> None:
-    store = Store(tmp_path / "run")
-    store.create()
     bodies = [record(), record("alibi"), {**record("odd"), "rows": "none"}]
-    for body in bodies:
-        del body["key"]
-        store.write(body)
+    folder = stored(tmp_path / "run", bodies)
 
     def written() -> dict[Path, tuple[int, int]]:  # reading alone may set st_atime
-        stats = {path: path.stat() for path in store.folder.rglob("*")}
+        stats = {path: path.stat() for path in folder.rglob("*")}
         return {path: (s.st_ctime_ns, s.st_size) for path, s in stats.items()}
 
     before = written()
     lines: list[str] = []
-    records = load_records(store.folder, lines.append)
+    records = load_records(folder, lines.append)
     assert len(records) == 2
     assert len(lines) == 1
     assert "record.rows is missing or not what it must be" in lines[0]

@@ -8,6 +8,7 @@ from test_attention import LargestStorage
 from torch import Tensor
 
 from posenc_compare.attention import Mask, attention, request
+from posenc_compare.attention.backends import plain
 from posenc_compare.check.fresh_process import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
@@ -111,3 +112,34 @@ def test_nothing_grows_with_the_square_of_the_length(
         ids = ids[torch.arange(length) % KEYS]
         attention(q, k, v, scheme=scheme, positions=ids, state=state)
     assert largest.bytes < length * length  # a byte for every pair
+
+
+@pytest.mark.parametrize("name", ROWWISE)
+def test_weights_of_few_rows_at_a_time_are_those_of_all(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme, seen = make(name), 0
+    q, k, v = torch.randn(
+        3, BATCH, HEADS, KEYS, WIDTH, generator=torch.Generator().manual_seed(2)
+    ).double()
+    x = torch.randn(
+        BATCH, KEYS, HEADS * WIDTH, generator=torch.Generator().manual_seed(3)
+    ).double()
+    for mask in MASKS.values():
+        given: dict[str, Any] = {
+            "scheme": scheme,
+            "positions": ids_for(scheme, KEYS),
+            "state": scheme.token_state(x),
+            "mask": mask,
+            "path": "plain",
+        }
+        monkeypatch.setattr(plain, "ROWS", 7)
+        try:
+            whole = attention(q, k, v, **given).detach()
+        except ConfigError:
+            continue  # of the future the scheme says nothing
+        with torch.no_grad():
+            blocks = attention(q, k, v, **given)
+        torch.testing.assert_close(blocks, whole, rtol=0, atol=1e-12)
+        seen += 1
+    assert seen >= 3

@@ -11,6 +11,7 @@ import pytest
 
 from posenc_compare.references import ARXIV
 from posenc_compare.registry import SCHEMES
+from posenc_compare.schemes import DOORS, create
 from posenc_compare.variants import option_types
 
 ROOT = Path(__file__).parent.parent
@@ -122,7 +123,12 @@ def test_links_are_defined_and_used() -> None:
             assert target.strip() == f"https://arxiv.org/abs/{key}"
 
 
-def test_the_page_on_the_hook_marks_every_scheme_as_registered() -> None:
+def test_the_page_on_the_hook_names_schemes_that_use_each_door() -> None:
     text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
-    marked = re.findall(r"\*\*`(\w+)`\*\*", text[text.index("## Which scheme") :])
-    assert sorted(marked) == sorted(BUILT_IN)
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", text, flags=re.MULTILINE)
+    named = {door: quoted(schemes) for door, schemes in rows if door in DOORS}
+    assert set(named) == set(DOORS)
+    for door, schemes in named.items():
+        assert schemes
+        for name in schemes:
+            assert create(name).acts_at(door), (door, name)

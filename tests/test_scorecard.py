@@ -132,6 +132,13 @@ def test_a_long_label_is_cut_unless_two_would_be_the_same() -> None:
     assert card(bodies).keys() == {*labels, "transformer_xl:far…"}
 
 
+def test_schemes_with_the_same_scores_are_named() -> None:
+    bodies = [b for k in ("mix", "rope", "mr_rope") for b in trained(k, 2.0, 2.5)]
+    table = scorecard(sound([*bodies, *trained("alibi", 2.0, 2.6)]))
+    assert table is not None
+    assert table.lines[-1] == "the same as mix in every score: mr_rope, rope"
+
+
 LINEAR = ("shift_linearity", "linear_residual")
 UNIQUE = ("uniqueness", "distinct_share_in_bfloat16")
 
@@ -200,7 +207,7 @@ def test_differences_are_paired_and_tested_as_one_family() -> None:
     assert isinstance(last, Cell)
     assert (first.mean, last.mean) == (pytest.approx(0.25), pytest.approx(-0.5))
     assert last.half_width == pytest.approx(0, abs=1e-12)  # every seed by as much
-    assert last.more == ", p 0.031 *"
+    assert (last.more, last.star) == (", p 0.031", True)
     assert rows["rope"][3] == ""
     assert "better than 1 of 2, worse than 0; no" in table.lines[0]
     assert "better than 0 of 2, worse than 1; no" in table.lines[1]

@@ -1,6 +1,5 @@
 """What tables, plots and reports show of a run: schemes, measures, tasks, versions."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -80,48 +79,35 @@ def test_what_stands_for_nothing_is_one_line(
     assert message in str(error.value)
 
 
-def keyed(one: dict[str, Any]) -> dict[str, Any]:
-    """Give a record a key of its own, as another code has."""
-    code = one["spec"]["scheme"]["code"]
-    return one | {"key": hashlib.sha256((one["key"] + code).encode()).hexdigest()[:32]}
-
-
-def edited(code: str, day: int, label: str = "rope", seed: int = 0) -> dict[str, Any]:
-    one = record(label, seed=seed)
+def coded(day: int, **changes: Any) -> dict[str, Any]:
+    """Return a record of a day, whose code and versions may be others."""
+    code, measured = changes.pop("code", "0"), changes.pop("measured", "0")
+    graphics = changes.pop("graphics", "")
+    one = record(**changes)
+    one["spec"]["graphics"] = graphics
     one["spec"]["scheme"]["code"] = code * 64
+    one["spec"]["measure"]["code"] = measured * 64
     one["provenance"]["started"] = f"2026-01-0{day}"
-    return keyed(one)
+    one["key"] = f"{day}{one['key'][1:]}"
+    return one
 
 
 def test_only_the_newest_code_of_a_scheme_is_shown(tmp_path: Path) -> None:
     records = [
-        edited("a", 1),
-        edited("b", 3),
-        edited("b", 4, seed=1),
-        edited("c", 2),
-        edited("a", 1, "alibi"),
-    ]
-    kept = newest(sound(records))
-    assert [(one.label, one.spec.scheme.code[0]) for one in kept] == [
-        ("rope", "b"),
-        ("rope", "b"),
-        ("alibi", "a"),
+        coded(1, code="a"),
+        coded(3, code="b"),
+        coded(4, code="b", seed=1),
+        coded(2, code="c"),
+        coded(1, code="a", label="alibi"),
     ]
     folder = stored(tmp_path / "run", records)
     hidden = "2 records of older code are not shown: rope; `--all-versions` shows them"
     with pytest.warns(UserWarning, match=hidden):
-        assert len(pc.load(folder).records) == 3
+        kept = pc.load(folder).records
+    codes = {(one.label, one.spec.scheme.code[0]) for one in kept}
+    assert (len(kept), codes) == (3, {("rope", "b"), ("alibi", "a")})
     with pytest.warns(UserWarning, match="several versions of a scheme"):
         assert len(pc.load(folder, all_versions=True).records) == 5
-
-
-def test_an_older_version_stays_where_a_newer_one_has_nothing() -> None:
-    one, other = edited("a", 1), edited("b", 2)
-    other["spec"]["measure"]["name"] = "smoothness"
-    assert len(newest(sound([one, other]))) == 2
-    other = edited("b", 2)
-    other["spec"]["setting"]["positions"] = 64
-    assert len(newest(sound([one, other]))) == 2
 
 
 def test_several_folders_are_read_together(run: Path, tmp_path: Path) -> None:
@@ -174,3 +160,53 @@ def test_plots_are_chosen_with_their_format(posenc: Command, tmp_path: Path) -> 
         done = posenc("plot", results, *more)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({"code": "a"}, 1),
+        ({"measured": "a"}, 1),
+        ({"version": 2}, 1),
+        ({"numbers": 2}, 1),
+        ({"modified": "a"}, 1),
+        ({"code": "a", "seed": 1}, 1),
+        ({"code": "a", "threads": 2}, 2),
+        ({"code": "a", "graphics": "a card"}, 2),
+        ({"code": "a", "width": 64}, 2),
+        ({"code": "a", "label": "alibi"}, 2),
+        ({"code": "a", "measure": "smoothness"}, 2),
+    ],
+)
+def test_the_last_code_of_one_row_is_shown(
+    changes: dict[str, Any], kept: int, reverse: bool
+) -> None:
+    records = [coded(1), coded(2, **changes)]
+    read = sound(records[::-1] if reverse else records)
+    found = newest(read)
+    assert len(found) == kept
+    assert read[0 if reverse else 1] in found
+
+
+def test_patterns_add_up_in_the_order_of_the_records() -> None:
+    records = sound([record("rope"), record("alibi"), record("nope")])
+    found = Selection(schemes="nope,r*").of(records, print)
+    assert [one.label for one in found] == ["rope", "nope"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "more"), [("abcdefg", ", and 2 more"), ("abcde", "")]
+)
+def test_records_that_are_hidden_are_counted(labels: str, more: str) -> None:
+    others = labels[1:]
+    records = [coded(1, label=label) for label in labels]
+    records += [coded(2, label=label, code="a") for label in others] + [
+        coded(2, label="a", code="a", seed=seed) for seed in (1, 2, 3)
+    ]
+    lines: list[str] = []
+    Selection().of(sound(records), lines.append)
+    (line,) = lines
+    assert line.startswith(
+        f"{len(labels)} records of older code are not shown: a, b, c, d, e{more}; "
+    )

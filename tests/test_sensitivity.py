@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command
-from support.records import HOSTILE, curve, fact, row, stored
+from support.records import HOSTILE, curve, fact, labelled, row, stored
 
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import load_by, sound
+from posenc_compare.records.load import load_by
 from posenc_compare.registry import PLOTS
 from posenc_compare.show.format import Table
 from posenc_compare.show.sensitivity import sensitivity_tables
@@ -158,14 +157,14 @@ def test_the_plot_has_a_panel_for_each_scheme_of_several_rates() -> None:
         for multiple in ((0.0, 3.0) if label == "a" else (0.0,))
         for seed in range(2)
     ]
-    figure = PLOTS.get("sensitivity")(label_settings(sound(records), print))
+    figure = PLOTS.get("sensitivity")(labelled(records))
     assert figure is not None
     figure.draw_without_rendering()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
     assert [len(axes.lines) for axes in figure.axes] == [2, 1]
     assert figure.axes[1].lines[0].get_ydata() == pytest.approx([0, 1])
     one = [r for r in records if r["spec"]["setting"]["learning_rate"] == 1.0]
-    assert PLOTS.get("sensitivity")(label_settings(sound(one), print)) is None
+    assert PLOTS.get("sensitivity")(labelled(one)) is None
     assert PLOTS.get("sensitivity")([]) is None
 
 
@@ -178,9 +177,7 @@ def test_a_panel_holds_one_setting_but_for_the_rates() -> None:
     undefined = trained("b", 0, 2.0, learning_rate=1.0, scheme_rate=0.0, steps=10)
     for point in undefined["rows"]:
         point |= {"value": None, "note": "not defined beyond 4"}
-    figure = PLOTS.get("sensitivity")(
-        label_settings(sound([*records, undefined]), print)
-    )
+    figure = PLOTS.get("sensitivity")(labelled([*records, undefined]))
     assert figure is not None
     figure.draw_without_rendering()
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
@@ -195,7 +192,7 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
         for i in range(len(HOSTILE))
         for rate in (1.0, 2.0)
     ]
-    figure = PLOTS.get("sensitivity")(label_settings(sound(records, print), print))
+    figure = PLOTS.get("sensitivity")(labelled(records))
     assert figure is not None
     figure.draw_without_rendering()
 
@@ -225,7 +222,7 @@ def test_the_sign_of_a_pair_is_that_of_the_seeds_both_have(tmp_path: Path) -> No
     assert lines[-1] == "no pair is undecided, of 1 that differ under some value"
 
 
-def test_texts_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_texts_of_one_name_have_columns_of_their_own(tmp_path: Path) -> None:
     records = []
     for bits, (name, sha256) in enumerate((("a", "1"), ("b", "2"), ("b", "3"))):
         one = trained("rope", 0, float(bits))

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from posenc_compare.attention import Mask, Session, attention, explain
+from posenc_compare.attention import Mask, Session, attention
 from posenc_compare.attention import plan as plans
 from posenc_compare.errors import ConfigError, DoorError, ShapeError
-from posenc_compare.schemes import Call, Facts, Geometry, Scheme, create
+from posenc_compare.schemes import Call, Geometry, Scheme, create
 
 HEADS, WIDTH, LENGTH = 2, 8, 9
 GEOMETRY = Geometry(model_dim=HEADS * WIDTH, heads=HEADS, length=32)
@@ -126,39 +126,6 @@ def test_tables_are_made_once_for_queries_keys_and_all_layers() -> None:
 # --- doors ------------------------------------------------------------------------
 
 
-class Sink(Scheme):
-    """Lets each head put weight on nothing."""
-
-    facts = Facts(per_layer=True)
-
-    def __init__(self, geometry: Geometry) -> None:
-        super().__init__(geometry)
-        self.sink = nn.Parameter(torch.tensor([0.5, -1.0]).double())
-
-    def weights(self, logits: Tensor, call: Call) -> Tensor:
-        sink = self.sink[:, None, None].expand(*logits.shape[:3], 1)
-        return torch.cat([logits, sink], dim=-1).softmax(dim=-1)[..., :-1]
-
-
-def test_weights_take_the_place_of_the_softmax() -> None:
-    scheme, (q, k, v) = Sink(GEOMETRY), heads()
-    got = Session(scheme, IDS).attend(0, q, k, v)
-    for b, h, i in ((0, 0, 0), (0, 1, 4), (1, 0, 8)):
-        terms = [
-            math.exp(float(q[b, h, i] @ k[b, h, j]) / 8**0.5) for j in range(i + 1)
-        ]
-        total = sum(terms) + math.exp(scheme.sink[h].item())
-        slow = sum(t / total * v[b, h, j] for j, t in enumerate(terms))
-        torch.testing.assert_close(got[b, h, i], slow, rtol=0, atol=1e-12)
-    got.sum().backward()
-    assert scheme.sink.grad is not None
-    found = explain(q, k, v, scheme=scheme, positions=IDS)
-    assert found.path == "plain"
-    assert set(found.others.values()) == {"scheme acts at weights"}
-    with pytest.raises(ConfigError, match="path 'dense' cannot serve scheme here"):
-        attention(q, k, v, scheme=scheme, positions=IDS, path="dense")
-
-
 def test_weights_of_another_shape_are_refused() -> None:
     class Wrong(Scheme):
         def weights(self, logits: Tensor, call: Call) -> Tensor:
@@ -168,61 +135,13 @@ def test_weights_of_another_shape_are_refused() -> None:
         Session(Wrong(GEOMETRY), IDS).attend(0, *heads())
 
 
-class Selective(Scheme):
-    """Turns a pair of channels by the sum of angles that the tokens ask for."""
-
-    facts = Facts(per_layer=True)
-
-    def __init__(self, geometry: Geometry) -> None:
-        super().__init__(geometry)
-        weight = normal(geometry.model_dim, geometry.heads, seed=7)
-        self.angle = nn.Parameter(weight * 0.3)
-
-    def token_state(self, x: Tensor, past: Tensor | None = None) -> Tensor:
-        angles = (x @ self.angle.to(x.dtype)).cumsum(dim=1)  # (batch, key, head)
-        return angles if past is None else torch.cat([past, past[:, -1:] + angles], 1)
-
-    def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        assert call is not None
-        assert call.state is not None
-        return self.turn(q, call.state[:, call.past :])
-
-    def key(self, k: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
-        assert call is not None
-        assert call.state is not None
-        return self.turn(k, call.state)
-
-    def turn(self, x: Tensor, angles: Tensor) -> Tensor:
-        angle = angles.mT[..., None]
-        first, second = x[..., :1], x[..., 1:2]
-        turned = [
-            first * angle.cos() - second * angle.sin(),
-            first * angle.sin() + second * angle.cos(),
-        ]
-        return torch.cat([*turned, x[..., 2:]], dim=-1)
-
-
-def test_a_rotation_may_depend_on_the_content() -> None:
-    scheme, x = Selective(GEOMETRY), normal(2, LENGTH, HEADS * WIDTH, seed=4)
-    q, k, _ = heads()
-    got = Session(scheme, IDS).logits(0, q, k, x=x).detach()
-    angles = (x @ scheme.angle.detach()).cumsum(dim=1)
-    for b, h, i, j in ((0, 0, 5, 2), (1, 1, 8, 8), (0, 1, 7, 0)):
-        turn = float(angles[b, j, h] - angles[b, i, h])
-        c, s = math.cos(turn), math.sin(turn)
-        one, other = q[b, h, i], k[b, h, j].clone()
-        other[0], other[1] = c * other[0] - s * other[1], s * other[0] + c * other[1]
-        expected = float(one @ other) / 8**0.5
-        assert float(got[b, h, i, j]) == pytest.approx(expected, abs=1e-12)
-
-
-def test_a_scheme_inside_another_sees_the_call() -> None:
-    scheme, x = Selective(GEOMETRY), normal(2, LENGTH, HEADS * WIDTH, seed=4)
-    outer = make("shape", test_offset="zero").eval()
-    outer.inner = scheme
-    q, k, v = heads()
-    got = Session(outer, IDS).attend(0, q, k, v, x=x)
-    assert torch.equal(got, Session(scheme, IDS).attend(0, q, k, v, x=x))
+@pytest.mark.parametrize("name", ["fox", "selective_rope"])
+def test_a_token_state_is_made_of_the_input_of_the_layer(name: str) -> None:
+    scheme, x = make(name), normal(2, LENGTH, HEADS * WIDTH, seed=4)
+    got = Session(scheme, IDS).attend(0, *heads(), x=x)
+    state = scheme.token_state(x)
+    expected = attention(*heads(), scheme=scheme, positions=IDS, state=state)
+    assert torch.equal(got, expected)
 
 
 def test_a_token_state_needs_the_input_of_the_layer() -> None:
@@ -365,17 +284,6 @@ def test_a_pass_needs_a_scheme(schemes: Any) -> None:
     message = "session: schemes must be one scheme or several, got "
     with pytest.raises(ConfigError, match=message):
         Session(schemes, IDS)
-
-
-@pytest.mark.parametrize("mask", [None, True, "causal"])
-def test_a_mask_is_a_mask(mask: Any) -> None:
-    q, k, v = normal(3, 1, HEADS, LENGTH, WIDTH)
-    message = f"mask must be a Mask, got {mask}; Mask"
-    with pytest.raises(ConfigError, match=f"attention: {message}"):
-        attention(q, k, v, scheme=make("rope"), positions=IDS, mask=mask)
-    if mask is not None:
-        with pytest.raises(ConfigError, match=f"session: {message}"):
-            Session(make("rope"), IDS, mask=mask)
 
 
 # --- decoding ---------------------------------------------------------------------

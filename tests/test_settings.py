@@ -96,9 +96,14 @@ def test_a_file_takes_the_options_of_the_command(posenc, tmp_path: Path) -> None
         assert [cell["scheme"] for cell in json.loads(done.stdout)] == ["mine"]
         assert str(tmp_path / "out") in done.stderr
     assert posenc("run", "--config", config, "--format", "csv").stdout.startswith("sch")
+    flagged = posenc("run", "--config", config, "--schemes", "alibi")
+    assert [cell["scheme"] for cell in json.loads(flagged.stdout)] == ["alibi"]
     config.write_text("\ndry_run = 1\n")
     done = posenc("measure", "--config", config)
     assert "x.toml:2: dry_run must be true or false, got 1" in done.stderr
+    config.write_text("seeds = 1\nschemes = 3\n")
+    done = posenc("measure", "--config", config)
+    assert "x.toml:2: schemes must be text, got 3" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.records import curve, fact, record, row
+from support.records import curve, fact, labelled, record, row
 
 from posenc_compare.errors import ConfigError, StoreError
-from posenc_compare.records.labels import label_settings
 from posenc_compare.records.load import sound
 from posenc_compare.records.quantities import ByCase
-from posenc_compare.records.record import Record
 from posenc_compare.settings.canonical import spec_key
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show.format import as_csv, as_markdown, csv_text
@@ -33,12 +31,8 @@ from posenc_compare.show.tables import (
 )
 
 
-def vet(records: list[dict[str, Any]]) -> list[Record]:
-    return label_settings(sound(records), print)
-
-
 def cells(records: list[dict[str, Any]]) -> dict[str, list[str]]:
-    (table,) = display_tables(vet(records))
+    (table,) = display_tables(labelled(records))
     return {first: rest for first, *rest in table.body}
 
 
@@ -74,11 +68,11 @@ def test_a_curve_without_any_result_shows_why() -> None:
 
 def test_what_no_cell_has_a_row_of_has_no_table_and_no_column() -> None:
     empty = curve("a", [])
-    (table,) = display_tables(vet([empty, record("a")]))
+    (table,) = display_tables(labelled([empty, record("a")]))
     assert table.title.startswith("Measures without training")
     lone = record("a")
     lone["quantities"]["other"] = fact(["", None], name="other")
-    (table,) = display_tables(vet([lone]))
+    (table,) = display_tables(labelled([lone]))
     assert table.head == ["scheme", "gain"]
 
 
@@ -89,7 +83,7 @@ def test_a_curve_leaves_out_schemes_with_reasons_alone() -> None:
     failed = {**curve("c", []), "status": "failed", "error": "boom"}
     made = [curve("a", [2.0]), none, failed, curve("d", [])]
     assert cells(made) == {"a": ["2.000"], "c": ["failed: boom"], "d": ["n/a"]}
-    (table,) = display_tables(vet(made))
+    (table,) = display_tables(labelled(made))
     assert "without a number: b (has no code)" in table.lines
     assert cells([none]) == {"b": ["has no code"]}
 
@@ -123,10 +117,10 @@ def test_a_mean_over_fewer_seeds_says_so_and_the_rest_is_listed() -> None:
     records = [record(seed=seed, value=float(seed)) for seed in range(3)]
     records += [record(seed=3, status="failed", error="no memory")]
     assert cells(records) == {"rope": ["1.000 ± 2.484 (n = 3)"]}
-    (table,) = without_result(vet(records))
+    (table,) = without_result(labelled(records))
     assert table.body == [["rope", "shift_error", "3", "failed", "no memory"]]
     assert table.title == "Cells without a result (3 of 4 cells ok, 1 failed)"
-    assert without_result(vet(records[:3])) == []
+    assert without_result(labelled(records[:3])) == []
 
 
 def test_rows_of_a_cell_without_a_result_count_for_nothing() -> None:
@@ -141,7 +135,7 @@ def test_every_scheme_has_its_line_even_without_numbers() -> None:
 
 def test_long_reasons_are_cut_in_tables_and_whole_in_the_list(tmp_path: Path) -> None:
     reason = "because " * 100
-    records = vet([record("a", status="failed", error=reason)])
+    records = labelled([record("a", status="failed", error=reason)])
     (shown,) = display_tables(records)[0].body[0][1:]
     assert shown.startswith("failed: because")
     assert len(shown) == 120
@@ -181,7 +175,7 @@ def test_columns_made_otherwise_are_never_in_one_row(change: dict[str, Any]) -> 
     assert all("n/a" in row for row in shown.values())
 
 
-def test_a_label_that_another_scheme_took_is_told_apart() -> None:
+def test_another_scheme_with_the_same_label_has_its_row() -> None:
     other = record(value=3.0)
     other["spec"]["scheme"]["name"] = "impostor"
     edited = record(value=5.0)
@@ -189,7 +183,7 @@ def test_a_label_that_another_scheme_took_is_told_apart() -> None:
     assert len(cells([record(), other, edited])) == 3
 
 
-def test_one_label_with_other_options_is_told_apart() -> None:
+def test_one_label_with_other_options_has_its_row() -> None:
     tuned = record(value=3.0)
     tuned["spec"]["scheme"]["options"] = {"base": 5.0}
     shown = cells([record(), tuned])
@@ -306,20 +300,13 @@ def test_written_tables_read_as_they_were(tmp_path: Path) -> None:
         record("=rope", seed=seed, value=0.1 + 0.2 * seed, status=status)
         for seed, status in enumerate(("ok", "ok", "failed"))
     ]
-    long = long_table(vet(records))
-    rows, table, *_ = write_tables(vet(records), tmp_path)
+    long = long_table(labelled(records))
+    rows, table, *_ = write_tables(labelled(records), tmp_path)
     pd.testing.assert_frame_equal(read_table(rows), long, check_exact=True)
     pd.testing.assert_frame_equal(
-        read_table(table), summary(vet(records)), check_exact=True
+        read_table(table), summary(labelled(records)), check_exact=True
     )
     assert '"\'=rope"' in rows.read_text()
-
-
-def test_tables_make_their_folder(tmp_path: Path) -> None:
-    written = write_tables(vet([record()]), tmp_path / "new" / "one")
-    assert {path.name for path in written} == {
-        path.name for path in (tmp_path / "new" / "one").iterdir()
-    }
 
 
 def test_tables_replace_links_and_never_follow_them(tmp_path: Path) -> None:
@@ -328,23 +315,23 @@ def test_tables_replace_links_and_never_follow_them(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "table.md").symlink_to(outside)
-    write_tables(vet([record()]), folder)
+    write_tables(labelled([record()]), folder)
     assert outside.read_text() == "precious"
     assert "rope" in (folder / "table.md").read_text()
     with pytest.raises(StoreError, match="must take tables"):
-        write_tables(vet([record()]), outside)
+        write_tables(labelled([record()]), outside)
 
 
 def test_markdown_and_latex_show_titles_and_cells_as_they_are() -> None:
     made = record("a|b\\<i>`[x](y)")
     made["quantities"]["gain"] = fact(["", None], title="50%_&[1]")
-    tables = display_tables(vet([made]))
+    tables = display_tables(labelled([made]))
     assert r"a\|b\\&lt;i&gt;\`[x\](y)" in as_markdown(tables)
     assert r"a\textbar{}b\textbackslash{}\ensuremath{<}i" in as_latex(tables)
     assert r"50\%\_\&{[}1{]}" in as_latex(tables)
     curved = curve("rope", [1.0])
     curved["quantities"]["gain"] |= {"title": "|a_b\\input{x}", "x": "<i>"}
-    tables = display_tables(vet([curved]))
+    tables = display_tables(labelled([curved]))
     assert r"**\|a_b\\input{x} ↓ by &lt;i&gt; (1 seed" in as_markdown(tables)
     assert (
         r"\caption{\textbar{}a\_b\textbackslash{}input\{x\} $\downarrow$ by"
@@ -353,7 +340,7 @@ def test_markdown_and_latex_show_titles_and_cells_as_they_are() -> None:
 
 
 def test_long_table_is_json_ready() -> None:
-    rows = long_table(vet([record(status="lost")])).astype(object)
+    rows = long_table(labelled([record(status="lost")])).astype(object)
     text = json.dumps(rows.where(rows.notna(), None).to_dict("records"))
     assert "lost: boom" in text
 
@@ -361,7 +348,7 @@ def test_long_table_is_json_ready() -> None:
 def test_rows_cannot_pose_as_another_scheme() -> None:
     made = record()
     made["rows"][0] |= {"scheme": "alibi", "status": "failed", "record": "0"}
-    (line,) = long_table(vet([made])).to_dict("records")
+    (line,) = long_table(labelled([made])).to_dict("records")
     assert (line["scheme"], line["status"]) == ("rope", "ok")
 
 
@@ -386,7 +373,7 @@ def test_readings_stand_beside_the_network_as_trained() -> None:
                 for x in (16, 32)
             ]
         records.append(made)
-    tables = display_tables(vet(records))
+    tables = display_tables(labelled(records))
     other, read = tables[1:3]
     assert {str(label) for label, *_ in other.rows} == {"alibi + pi", "rope + pi"}
     assert read.head == ["scheme", "16", "32"]
@@ -421,7 +408,7 @@ def test_a_view_is_read_as_it_was_written() -> None:
     one = curve("rope", [2.0])
     for name, view in (("read", {"cases_of": "gain"}), ("other", {"cases_of": None})):
         one["quantities"][name] = {**fact(view, x="test length"), "name": name}
-    (kept,) = vet([one])
+    (kept,) = labelled([one])
     assert kept.to_json()["quantities"] == one["quantities"]
     assert kept.views["read"] == ByCase(
         kept.quantities["read"], kept.quantities["gain"]
@@ -430,7 +417,7 @@ def test_a_view_is_read_as_it_was_written() -> None:
 
 def test_the_last_digit_of_an_interval_does_not_depend_on_the_keys() -> None:
     made = [record(seed=seed, value=0.1 * seed**1.5) for seed in range(7)]
-    tables = [summary(vet(order)) for order in (made, made[::-1])]
+    tables = [summary(labelled(order)) for order in (made, made[::-1])]
     for name in ("mean", "half_width"):
         assert tables[0][name].tolist() == tables[1][name].tolist()
 
@@ -453,7 +440,7 @@ def test_what_was_made_elsewhere_shares_no_mean(
         one["provenance"] |= here
     made[2]["provenance"] |= change
     said: list[str] = []
-    told = label_settings(sound(made), said.append)
+    told = labelled(made, said.append)
     assert shown in told[2].label
     assert sorted(summary(told)["n"]) == [1, 2]
     assert bool(said) is shown.startswith("cpu")
@@ -464,7 +451,7 @@ def test_schemes_of_two_processors_stand_side_by_side_and_a_line_says_so() -> No
     for one, cpu in zip(made, ("AVX512 X", "AVX512 X", "AVX2", "AVX2"), strict=True):
         one["provenance"]["arithmetic"] = cpu
     said: list[str] = []
-    told = label_settings(sound(made), said.append)
+    told = labelled(made, said.append)
     assert {one.label for one in told} == {"rope", "nope"}
     assert said == [
         "records of processors that calculate differently: AVX2 made nope; "
@@ -478,7 +465,7 @@ def test_records_of_other_code_share_no_mean() -> None:
         one["spec"]["measure"]["code"] = code * 64
         one["provenance"]["started"] = f"2026-01-0{day}"
     said: list[str] = []
-    labels = [one.label for one in label_settings(sound(made), said.append)]
+    labels = [one.label for one in labelled(made, said.append)]
     new, old = "[measure_code=aaaaaaaa]", "[measure_code=bbbbbbbb]"
     assert labels == [f"rope {new}", f"rope {old}", f"nope {new}", f"nope {new}"]
     assert said == [
@@ -491,7 +478,7 @@ def test_two_gpus_share_no_mean() -> None:
     made = [record(seed=seed, device="cuda") for seed in range(2)]
     for one, name in zip(made, ("A100", "H200"), strict=True):
         one["spec"]["graphics"] = name
-    labels = {one.label for one in vet(made)}
+    labels = {one.label for one in labelled(made)}
     assert labels == {"rope [graphics=A100]", "rope [graphics=H200]"}
 
 
@@ -501,7 +488,7 @@ def test_a_cell_without_numbers_tells_no_other_apart() -> None:
         one["provenance"] |= {"arithmetic": "AVX512 X", "torch": "2.13.0+cpu"}
     made.append(record(seed=3, status="lost"))
     said: list[str] = []
-    labels = {one.label for one in label_settings(sound(made), said.append)}
+    labels = {one.label for one in labelled(made, said.append)}
     assert (labels, said) == ({"rope"}, [])
 
 
@@ -521,30 +508,11 @@ def floored(
     return made
 
 
-@pytest.mark.parametrize(
-    ("seeds", "said"),
-    [
-        # Six seeds are tested: what scatters around the floor is no better than it.
-        (6, "not shown to be better than the flat at 8: loose, above"),
-        (5, "not shown to be better than the flat at 8: above"),  # the means alone
-    ],
-)
-def test_who_does_not_beat_the_floor_is_named(seeds: int, said: str) -> None:
-    made = [
-        *floored("above", 2.1, 0.001, seeds),
-        *floored("below", 1.9, 0.001, seeds),
-        *floored("loose", 1.95, 0.2, seeds),
-    ]
-    (table,) = display_tables(vet(made))
-    assert said in table.lines
-    assert table.body[-1][0] == "flat"
-
-
 def test_too_few_seeds_are_not_better_than_a_floor_that_others_are_tested_against() -> (
     None
 ):
     made = [*floored("below", 1.9, 0.001, 6), *floored("few", 1.9, 0.001, 3)]
-    (table,) = display_tables(vet(made))
+    (table,) = display_tables(labelled(made))
     assert "not shown to be better than the flat at 8: few" in table.lines
 
 
@@ -554,7 +522,7 @@ def test_each_budget_has_its_own_floor() -> None:
         *floored("b", 2.05, 0.001, 6, steps=1),
         *floored("a", 1.96, 0.001, 6, base=1.9, steps=4),
     ]
-    (table,) = display_tables(vet(made))
+    (table,) = display_tables(labelled(made))
     floors = {str(r[0]): r[1] for r in table.body if str(r[0]).startswith("flat")}
     assert floors.keys() == {"flat [steps=1]", "flat [steps=4]"}
     assert [line for line in table.lines if "better than" in line] == [
@@ -575,16 +543,16 @@ def test_scores_of_several_texts_have_no_order(
         *floored("a", 1.95, 0.001, 6, **one),
         *floored("b", 1.8, 0.001, 6, base=1.7, **other),
     ]
-    (table,) = display_tables(vet(made))
+    (table,) = display_tables(labelled(made))
     assert "no order: scores are of several texts" in table.lines
     assert not any(line.startswith("8: ") for line in table.lines)
     assert table.best == set()
 
 
-def test_a_grid_is_told_apart_from_a_text_by_its_size() -> None:
+def test_labels_name_the_size_of_a_grid_and_of_a_text() -> None:
     text = record("rope", positions=512, tokens=64)
     grid = record("rope_2d", positions=256, tokens=256, grid="16x16")
-    labels = {one.label for one in vet([text, grid])}
+    labels = {one.label for one in labelled([text, grid])}
     assert labels == {"rope [positions=512, tokens=64]", "rope_2d [grid=16x16]"}
 
 
@@ -596,17 +564,17 @@ def test_figures_name_the_text_that_is_not_the_usual_one(name: str, said: str) -
     sizes = {**asdict(PRESETS["quick"].training), "corpus_sha256": "1"}
     one = record("rope", "extrapolation", **sizes)
     one["corpus"] = {"name": name}
-    assert short_setting(vet([one])) == f"preset quick{said}, n = 1 seed"
+    assert short_setting(labelled([one])) == f"preset quick{said}, n = 1 seed"
 
 
 def test_a_column_is_chosen_by_its_heading_with_or_without_an_arrow() -> None:
     made = [record("rope", "extrapolation", corpus_sha256="1")]
     made[0]["quantities"]["gain"]["title"] = "share, by place"
-    (table,) = display_tables(vet(made), "sha* ↓")
+    (table,) = display_tables(labelled(made), "sha* ↓")
     assert table.head == ["scheme", "share, by place ↓"]
     with pytest.raises(ConfigError, match="no table has a column 'by place'"):
-        display_tables(vet(made), "share*, by place")
+        display_tables(labelled(made), "share*, by place")
     made[0]["quantities"]["gain"]["title"] = "share"
     for asked in ("share", "share ↓"):
-        (table,) = display_tables(vet(made), asked)
+        (table,) = display_tables(labelled(made), asked)
         assert table.head == ["scheme", "share ↓"]

@@ -1,22 +1,19 @@
 """What is said of schemes before anything is computed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.records.record import Record
 from posenc_compare.run.comparison import plan_comparison
-from posenc_compare.run.estimate import seconds_of
 from posenc_compare.run.trial import misspelt, try_options
 from posenc_compare.settings.probe import ProbeSetting
 from posenc_compare.settings.training import Training
 from posenc_compare.variants import parse_variants
 
 PLUGIN = '''
-"""Schemes of a stranger."""
+"""Untrusted schemes."""
 from posenc_compare.schemes import Scheme, register
 
 @register("trial_wrong", family="bias")
@@ -93,22 +90,3 @@ def test_a_misspelt_door_is_named_and_its_code_does_not_run(
         "like `offset_bias`",
     )
     assert not list(misspelt(parse_variants("nope,alibi")))
-
-
-def test_the_time_of_cells_follows_from_records_of_their_kind() -> None:
-    planned = plan_comparison("rope,alibi,nope", "extrapolation", seeds=1, steps=300)
-    cells = {cell.variant.name: cell for cell in planned.cells}
-
-    def record(name: str, seconds: float, **changed: object) -> Record:
-        blank = cells[name].record()
-        spec = replace(blank.spec, setting={**blank.spec.setting, **changed})
-        made = blank.provenance.with_facts(seconds=seconds)
-        return replace(blank, spec=spec, status="ok", provenance=made)
-
-    known = [record("rope", 10.0, steps=100), record("alibi", 2.0, steps=100)]
-    assert seconds_of([cells["rope"]], known, 1) == pytest.approx(30)
-    several = [cells["rope"], *10 * [cells["alibi"]]]
-    assert seconds_of(several, known, 2) == pytest.approx(45)
-    assert seconds_of(several, known, 30) == pytest.approx(30)  # the longest
-    assert seconds_of([cells["nope"]], known, 1) == pytest.approx(18)  # the median
-    assert seconds_of([cells["nope"]], [], 1) == 0

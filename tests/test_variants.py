@@ -144,6 +144,9 @@ def test_build_passes_the_options() -> None:
         ("rope", {"base": True}, "rope: base must be a finite number, got 'True'"),
         ("rope", {"base": None}, "rope: base must be a finite number, got 'None'"),
         ("rope", {"base": float("inf")}, "rope: base must be a finite number"),
+        ("rope", {"base": float("nan")}, "rope: base must be a finite number"),
+        ("rope", {"base": 10**400}, "rope: base must be a finite number"),
+        ("rope", {"layout": ["half"]}, "rope: layout must be adjacent or half"),
         ("rope", {"layout": 1}, "rope: layout must be adjacent or half, got 1"),
         ("binary", {"bits": 4.0}, r"binary: bits must be a whole number, got '4\.0'"),
         ("binary", {"bits": True}, "binary: bits must be a whole number, got 'True'"),
@@ -184,6 +187,7 @@ def test_create_passes_sizes() -> None:
             "create: sizes must be among model_dim.*, got width; opt",
         ),
         ({"heads": 0}, "geometry: heads must be a whole number of at least 1, got 0"),
+        ({"heads": "4"}, "geometry: heads must be a whole number of at least 1, got "),
         ({"model_dim": -8}, "geometry: model_dim must be .*, got -8"),
         ({"head_dim": 2.5}, r"geometry: head_dim must be .*, got 2\.5"),
         ({"length": 0}, "geometry: length must be .*, got 0"),
@@ -207,6 +211,7 @@ def test_option_types() -> None:
         "layout": (Literal["interleaved", "concatenated", "t2t"], "interleaved"),
     }
     assert option_types("dape")["base"] == (Variant, "alibi")
+    assert option_types("randomized")["scheme"] == (Variant, "sinusoidal")
     assert option_types("nope") == {}
 
 

@@ -76,10 +76,11 @@ ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Erro
 HEAD = ("type", "layers", "described as", "logits off by", "why not")
 PAGE = """# Rotary positions of all causal types
 
-Made by `tools/describe_sweep.py` with transformers {transformers} and torch {torch},
-from the default configuration of each type, with four layers where it takes that.
-`logits off by` is the largest difference between logits of a small random model by
-itself and under the scheme, in parts of the largest logit.
+`posenc-compare hf describe` finds these rotary positions in the default configuration
+of each causal type, with four layers if it takes that number. `logits off by` is the
+largest difference between logits of a small random model with its own positions and
+under the scheme, relative to the largest logit. `tools/describe_sweep.py` makes the
+table with transformers {transformers} and torch {torch}.
 
 """
 

@@ -1,5 +1,6 @@
 """One attention call with everything asked of the scheme, ready for any path."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +24,7 @@ from posenc_compare.schemes.scheme import (
 )
 
 SPAN = 1 << 24  # offsets that one offset bias may be asked for
+SPARSE = 64  # offsets for each pair of tokens, above which only those there are asked
 WHOLE_ROWS = ("scores", "weights", "values")  # doors that see all logits of a row
 ROWS = 512  # queries at a time, where something is written for every pair
 
@@ -198,8 +200,14 @@ def _asked(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
             f"{scheme.name}: positions must lie within {SPAN} of each other for "
             f"an offset bias, got offsets from {first} to {last}"
         )
+    heads, span = call.q.shape[1], last - first + 1
     offsets = torch.arange(first, last + 1, device=call.q_positions.device)
-    values = ask_offsets(scheme, offsets, call.q.shape[1], call)
+    if span > SPARSE * math.prod(call.sizes):  # few ids that lie far apart
+        apart = call.k_positions[..., None, :] - call.q_positions[..., None]
+        offsets = apart.unique()
+    values = ask_offsets(scheme, offsets, heads, call)
+    if values is not None and len(offsets) < span:
+        values = values.new_zeros(heads, span).index_copy(1, offsets - first, values)
     return None if values is None else OffsetVector(values, first)
 
 

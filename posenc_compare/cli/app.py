@@ -67,7 +67,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="posenc-compare",
     cls=Commands,
-    help="Compare positional schemes for transformers behind one attention hook.",
+    help="Compare positional encodings for transformers: published ones and your own.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -147,7 +147,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Compare positional schemes for transformers behind one attention hook."""
+    """Compare positional encodings for transformers: published ones and your own."""
 
 
 for command in (

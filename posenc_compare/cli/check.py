@@ -25,19 +25,20 @@ def check(
     scheme: Annotated[
         str,
         typer.Argument(
-            help="As for run; or file.py; or file.py:Class for one class of it."
+            help="Schemes as for `run`, a Python file, or one class as file.py:Class."
         ),
     ],
     plugin: Plugins = None,
     lengths: Annotated[
         Literal["scaled", "published"],
         typer.Option(
-            help="The policy for defaults that are numbers of positions, as for run."
+            help="Position counts in scheme defaults: scaled to the training length, "
+            "or as published."
         ),
     ] = "scaled",
     format: Formats = Format.table,
 ) -> int:
-    """Check schemes against what every scheme must do."""
+    """Run the conformance checks on schemes."""
     from posenc_compare.check import CHECKS, Subject, run_check
 
     plugins, text = plugin or [], scheme

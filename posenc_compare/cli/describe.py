@@ -31,7 +31,7 @@ def describe(
     ],
     plugin: Plugins = None,
 ) -> None:
-    """Describe a scheme, a measure, a task or a plot; or `settings`, all of them."""
+    """Describe a scheme, measure, task or plot; or list all `settings`."""
     if name == "settings":
         return _describe_settings()
     label, (name, colon, _) = name, name.partition(":")

@@ -13,7 +13,7 @@ PACKAGES = ("torch", "einops", "numpy", "pandas", "seaborn", "matplotlib", "type
 
 
 def env(format: Formats = Format.table) -> None:
-    """Show versions and devices, for a report of what ran where."""
+    """Print the versions of packages, and the devices."""
     facts = {
         "posenc-compare": __version__,
         "python": platform.python_version(),

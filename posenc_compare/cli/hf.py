@@ -9,7 +9,7 @@ from posenc_compare.cli.console import NUMBERS, say, show
 from posenc_compare.cli.options import WORK, Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
-app = typer.Typer(help="Look at models of Hugging Face; needs the extra `hf`.")
+app = typer.Typer(help="Describe and evaluate models of Hugging Face (extra `hf`).")
 Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
@@ -34,23 +34,23 @@ COLUMNS = {  # each with its attribute, and the form of its numbers
 def evaluate(
     model: Model,
     lengths: Annotated[
-        str, typer.Option(help="Of windows, in tokens, by comma.")
+        str, typer.Option(help="Comma-separated window lengths, in tokens.")
     ] = "1024,2048,4096,8192",
     rules: Annotated[
-        str, typer.Option(help="Scalings to read it under, by comma, or `all`.")
+        str, typer.Option(help="Comma-separated scalings of `rope`, or `all`.")
     ] = "all",
     windows: Annotated[
-        int, typer.Option(help="Of the longest length, each a seed of the tables.")
+        int, typer.Option(help="Windows of the longest length; each counts as a seed.")
     ] = 1,
     corpus: Annotated[str, typer.Option(help="File or folder of text.")] = "stdlib",
     test_corpus: Annotated[
-        str, typer.Option(help="File or folder to read; default: of the corpus.")
+        str, typer.Option(help="File or folder to evaluate on; default: the corpus.")
     ] = "",
-    dtype: Annotated[str, typer.Option(help="Of the weights.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Precision of the weights.")] = "float32",
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Read a checkpoint at several lengths, under every scaling of its positions."""
+    """Evaluate a checkpoint by length, under every scaling of its positions."""
     from posenc_compare.hf.planned import evaluation
 
     given = {"lengths": lengths, "rules": rules, "dtype": dtype}
@@ -63,13 +63,12 @@ def evaluate(
 
 @app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
-    """Describe the rotary positions of a model, measured on a small random one.
+    """Describe the rotary positions of a model, measured on a small random copy.
 
-    `slow` pairs do not finish a turn within the length that the row is `for`. `times`
-    is the factor of cosines and sines, and `scores times` that of scores beside
-    1/sqrt(head_dim). `off by` is the largest relative difference of
-    a frequency, as measured, from the scheme under `rope here`; `logits off by` is the
-    largest difference of a logit under that scheme, in parts of the largest logit.
+    Columns: slow = pairs that do not complete a rotation within the length; times =
+    factor on cosines and sines; scores times = factor on logits beside
+    1/sqrt(head_dim); off by = largest relative error of a frequency of the scheme;
+    logits off by = largest error of a logit, relative to the largest logit.
     """
     from posenc_compare.hf.planned import DESCRIBED, local_place, rotary_in
 

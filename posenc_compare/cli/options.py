@@ -24,32 +24,38 @@ class Format(StrEnum):
     tex = "tex"
 
 
-Folders = Annotated[list[Path], typer.Argument(help="Folders of runs, read together.")]
+Folders = Annotated[list[Path], typer.Argument(help="One folder of a run, or several.")]
 OnlySchemes = Annotated[
     str,
     typer.Option(
-        "--schemes", help="Show these: comma-separated labels, families or globs."
+        "--schemes",
+        help="Show only these schemes: comma-separated labels, families or globs.",
     ),
 ]
 OnlyMeasures = Annotated[
     str,
     typer.Option(
-        "--measures", help="Show these: names or globs, `trained` or `untrained`."
+        "--measures",
+        help="Show only these measures: names, globs, `trained` or `untrained`.",
     ),
 ]
 OnlyTasks = Annotated[
-    str, typer.Option("--tasks", help="Show trainings on these: names or globs.")
+    str,
+    typer.Option("--tasks", help="Show only trainings on these tasks: names or globs."),
 ]
 AllVersions = Annotated[
     bool,
     typer.Option(
-        "--all-versions", help="Show what older versions of a scheme have made, too."
+        "--all-versions", help="Also show records from older versions of the code."
     ),
 ]
 Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Formats = Annotated[Format, typer.Option("--format", help="Format of stdout.")]
 Written = Annotated[
-    Path | None, typer.Option("--out", help="Where to write instead of the folder.")
+    Path | None,
+    typer.Option(
+        "--out", help="HTML file to write; default: report.html in the first folder."
+    ),
 ]
 
 
@@ -66,8 +72,8 @@ Plugins = Annotated[
         callback=_declare,
         is_eager=True,  # names of a plugin may stand in any other option
         metavar="FILE",
-        help="File or module that registers schemes, measures, tasks or plots; may be "
-        "repeated.",
+        help="Python file or module that registers schemes, measures, tasks or plots; "
+        "may be repeated.",
         rich_help_panel="Settings",
     ),
 ]
@@ -77,28 +83,27 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "schemes": (
         str,
         "Comparison",
-        "Comma-separated: names, `all`, families (absolute, relative, ...), globs, or "
-        "variants as name:key=value;key=value. [all]",
+        "Comma-separated names, families (absolute, relative, ...), globs, `all`, or "
+        "variants as name:key=value;key=value.",
     ),
     "measures": (
         str,
         "Comparison",
-        "Comma-separated: names of `posenc-compare list`, trained, untrained or all. "
-        "[all; of `measure`: untrained]",
+        "Comma-separated names from `posenc-compare list`, trained, untrained or all.",
     ),
     "config": (
         Path,
         "Settings",
-        "TOML file of settings and options; the command line wins over it.",
+        "TOML file of settings and options; the command line overrides it.",
     ),
     "set": (
         list[str],
         "Settings",
-        "Setting of `describe settings`; may be repeated or separated by commas.",
+        "A setting; repeat, or separate by commas. `describe settings` lists all.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),
-    "dry_run": (bool, "Output", "Show the cells without computing them."),
+    "dry_run": (bool, "Output", "List the cells without computing them."),
 }
 """Options of commands that are no settings."""
 
@@ -117,7 +122,7 @@ def with_options(*names: str, **defaults: str) -> Callable[[Command], Command]:
 
     Args:
         *names: of settings, or of `OWN`.
-        **defaults: of the command, where they are not those of the table.
+        **defaults: of the command, for the help; otherwise those of the table.
     """
 
     def give(command: Command) -> Command:
@@ -145,14 +150,14 @@ def _annotation(name: str, default: str) -> Any:
         return Plugins
     parser: Any = None
     if name in OWN:
-        kind, panel, text = OWN[name]
+        (kind, panel, text), shown = OWN[name], default
     else:
         one, shown = TABLE[name], default or default_text(name)
         panel = "Execution" if name in WORK else "Comparison"
         kind, text = one.type, one.metadata["sentence"]
-        text += f" [{shown}]" if shown else ""
         if kind is not bool:
             parser = functools.partial(parse_value, one)
+    text += f" [{shown}]" if shown else ""
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         help=text,

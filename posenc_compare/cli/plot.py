@@ -18,28 +18,31 @@ from posenc_compare.cli.options import (
 
 def plot(
     folders: Folders,
-    plots: Annotated[str, typer.Option(help="Comma-separated names or globs.")] = "all",
+    plots: Annotated[str, typer.Option(help="Comma-separated plots or globs.")] = "all",
     schemes: OnlySchemes = "",
     measures: OnlyMeasures = "",
     tasks: OnlyTasks = "",
     all_versions: AllVersions = False,
     format: Annotated[
-        str, typer.Option(help="Comma-separated: png, svg, pdf.")
+        str, typer.Option(help="Comma-separated image formats: png, svg, pdf.")
     ] = "png",
     size: Annotated[
-        str, typer.Option(help="Width of all figures: column or page.")
+        str,
+        typer.Option(
+            help="Width in a paper: column or page; no line of settings then."
+        ),
     ] = "",
     style: Annotated[
-        Path | None, typer.Option(help="File of matplotlib settings, for all figures.")
+        Path | None, typer.Option(help="Matplotlib style file for all figures.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write instead of the first folder.")
+        Path | None, typer.Option(help="Folder to write to; default: the first folder.")
     ] = None,
     plugin: Plugins = None,
 ) -> None:
     """Draw the plots of runs from their records.
 
-    The exit code is 1 if one that the records allow could not be drawn.
+    The exit code is 1 if the records allow a plot that could not be drawn.
     """
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection

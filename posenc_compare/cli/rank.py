@@ -31,19 +31,17 @@ ALLOWED = {"preset", *Work.__dataclass_fields__}
 def rank(
     scheme: Annotated[
         str,
-        typer.Argument(
-            help="Schemes as for `run`, or a Python file: every scheme in it."
-        ),
+        typer.Argument(help="Schemes as for `run`, or a Python file with one or more."),
     ],
     format: Annotated[
         Literal["table", "md", "tex"], typer.Option(help="Format of stdout.")
     ] = "table",
     **options: Any,
 ) -> int:
-    """Rank a scheme among the built-in ones that were trained with the preset.
+    """Rank your own scheme among the built-in ones.
 
-    Checks and measures the scheme, and trains it with the settings of the preset. The
-    records of the others come with the package.
+    The command checks, measures and trains the scheme with the settings of the preset.
+    Records of the built-in schemes come with the package.
     """
     with configured(options, ALLOWED) as given:
         chosen: Body = dict(given)

@@ -26,13 +26,15 @@ LARGE = "What transfers to a model of a billion parameters"
 def recommend(
     case: Annotated[
         str,
-        typer.Argument(help=f"{', '.join(CASES)}; without one, all first choices."),
+        typer.Argument(
+            help=f"One of {', '.join(CASES)}; default: the first choice of each."
+        ),
     ] = "",
 ) -> None:
-    """Print which scheme to take, what that rests on and what is not known.
+    """Recommend a scheme for one of six cases, with the evidence.
 
-    The text is that of docs/which-one.md. Below it stand the figures of the schemes
-    that it names, from the reference records of the miniature.
+    The text is that of docs/which-one.md. Scores of the schemes that it names follow,
+    from the reference records of the preset `quick`.
     """
     sections = sections_of(page())
     if not case:
@@ -60,7 +62,7 @@ def recommend(
     first = set(re.findall(r"`([^`]+)`", text.split("**")[1]))
     if first & labels:  # `nope` stands beside them: times are relative to it
         named = [record for record in known if record.label in words | {"nope"}]
-        tell("These schemes in the preset quick: networks of 64 channels, 32 bytes.")
+        tell("Scores in the preset quick: networks of 64 channels, 32 bytes of text.")
         show_parts(filter(None, [scorecard(named)]), "table")
 
 

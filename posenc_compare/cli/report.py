@@ -21,7 +21,7 @@ def report(
     out: Written = None,
     plugin: Plugins = None,
 ) -> None:
-    """Write runs as one HTML file."""
+    """Write a report on runs as one HTML file."""
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.report import write_report

@@ -14,8 +14,8 @@ from posenc_compare.settings.table import Work
 Names = Annotated[
     str,
     typer.Argument(
-        help="A published order, several by comma, or `orders` for all; without it, "
-        "the figures that need no training."
+        help="Comma-separated published rankings, or `orders` for all; default: the "
+        "figures that need no training."
     ),
 ]
 
@@ -27,13 +27,13 @@ def reproduce(
     names: Names = "",
     format: Formats = Format.table,
     out: Annotated[
-        Path, typer.Option(help="Folder for records; those that are there are used.")
+        Path, typer.Option(help="Folder for records; those in it are not recomputed.")
     ] = Path("runs/reproduce"),
     **options: Any,
 ) -> int:
-    """Compare published figures and orders with those here.
+    """Compute published figures and rankings again, and compare.
 
-    An order trains what it takes: minutes to hours.
+    A ranking needs trainings, which take minutes to hours.
     """
     if not names:
         return _figures(format)
@@ -51,7 +51,7 @@ def _figures(format: str) -> int:
     for figure in found:
         if figure.note:
             say(f"{figure.what}: {figure.note}")
-    say(f"orders that `reproduce NAME` trains: {', '.join(ORDERS)}")
+    say(f"rankings that `reproduce NAME` trains: {', '.join(ORDERS)}")
     return int(any(figure.verdict == "differs" for figure in found))
 
 

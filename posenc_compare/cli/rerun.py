@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 @with_options("timeout", "memory")
 def rerun(
-    key: Annotated[str, typer.Argument(help="Of a record, or how it begins.")],
+    key: Annotated[
+        str, typer.Argument(help="Key of a record, or its first characters.")
+    ],
     folder: Folder,
-    corpus: Annotated[str, typer.Option(help="Where the text of a training is.")] = (
-        "stdlib"
-    ),
+    corpus: Annotated[
+        str, typer.Option(help="File or folder of the training text.")
+    ] = ("stdlib"),
     test_corpus: Annotated[
-        str, typer.Option(help="Where the text to test on is, if it is another.")
+        str, typer.Option(help="File or folder of the test text, if it is another.")
     ] = "",
     plugin: Plugins = None,
     **options: Any,
 ) -> int:
-    """Compute a record again; say if the result is the same."""
+    """Recompute one record, and report whether the result is the same."""
     from posenc_compare.records.diff import difference
     from posenc_compare.records.record import Record
     from posenc_compare.records.store import Store

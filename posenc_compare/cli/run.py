@@ -29,25 +29,32 @@ COSTED = {"width", "heads", "positions", "probe_dtype", *Work.__dataclass_fields
 UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
 
 
-@with_options("schemes", "measures", *COMMON, *DATA, *WORK)
+@with_options(
+    "schemes", "measures", *COMMON, *DATA, *WORK, schemes="all", measures="all"
+)
 def run(**options: Any) -> int:
     """Measure and train schemes; write tables and plots.
 
-    A second run of the same command computes only what is not there yet.
+    The same command again computes only the cells without a record.
     """
     return _run(options, TABLE, schemes="all")
 
 
-@with_options("schemes", "measures", *COMMON, "seeds", *WORK, seeds="1")
+@with_options(
+    *("schemes", "measures", *COMMON, "seeds", *WORK),
+    schemes="all",
+    measures="untrained",
+    seeds="1",
+)
 def measure(**options: Any) -> int:
-    """Measure schemes without training: seconds, not minutes."""
+    """Compute the measures that need no training, in seconds."""
     defaults: Body = {"schemes": "all", "measures": "untrained", "seeds": 1}
     return _run(options, UNTRAINED, "runs/measure", **defaults)
 
 
-@with_options("schemes", *COMMON, *WORK)
+@with_options("schemes", *COMMON, *WORK, schemes="all")
 def cost(**options: Any) -> int:
-    """Time attention with schemes by length, beside the bare kernel."""
+    """Time attention with each scheme by length, beside torch's own kernel."""
     defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
     defaults |= {"schemes": "all", "measures": "attention_cost"}
     return _run(options, COSTED, "runs/cost", probe_dtype="float32", **defaults)
@@ -110,7 +117,7 @@ def run_comparison(
         cells = comparison.cells
         left = len(comparison.missing(store))
         say(f"stopped by {stopped_by}: {left} of {len(cells)} cells are missing")
-        say(f"`posenc-compare table {store.folder}` shows what is there")
+        say(f"`posenc-compare table {store.folder}` shows the records so far")
         _say_how_to_go_on()
         return 130
     counts = _show_results(comparison, store, format)
@@ -218,9 +225,9 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
     if seconds:
         short = f"{max(1, round(seconds))} seconds"
         time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
-        say(f"some {time} by the records of {folders}, at their sizes, {count}")
+        say(f"about {time}, {count}, estimated from the records of {folders}")
     else:
-        say(f"{folders}: no records that tell how long this takes")
+        say(f"{folders}: no records to estimate the time from")
 
 
 def _say_how_to_go_on(more: str = "") -> None:

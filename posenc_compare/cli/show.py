@@ -54,26 +54,32 @@ def show_(
     name: Annotated[
         str, typer.Argument(help="Scheme, or a variant as `sinusoidal:base=100`.")
     ],
-    positions: Annotated[int, typer.Option(help="How many codes, from 0 on.")] = 16,
-    width: Annotated[int, typer.Option(help="Channels of a token.")] = 32,
+    positions: Annotated[
+        int, typer.Option(help="Number of codes, starting at 0.")
+    ] = 16,
+    width: Annotated[int, typer.Option(help="Channels of a token vector.")] = 32,
     heads: Annotated[
-        int, typer.Option(help="Attention heads; 0: 4, or as many as divide the width.")
+        int,
+        typer.Option(
+            help="Attention heads; 0 = 1 for rotary schemes, else 4 or a divisor of it."
+        ),
     ] = 0,
     length: Annotated[
-        int, typer.Option(help="Training length; 0: as many as positions.")
+        int, typer.Option(help="Training length; 0 = the number of positions.")
     ] = 0,
     format: Annotated[
-        ShowFormat, typer.Option(help="A map in characters, numbers, or an image.")
+        ShowFormat, typer.Option(help="Map of characters (text), numbers, or an image.")
     ] = ShowFormat.text,
     out: Annotated[
-        Path | None, typer.Option(help="File of an image; default: NAME.png.")
+        Path | None, typer.Option(help="Image file; default: the name of the scheme.")
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Show the codes of positions, or of distances, at any size.
+    """Print or draw the code of each position or distance.
 
-    A scheme that adds to tokens has a code of each position: what it adds. Any other
-    has one of each distance: what it makes of a key of ones, and its bias by head.
+    A scheme that adds to tokens has a code for each position: the vector that it adds.
+    Any other has a code for each distance: a key of ones after the scheme, and the bias
+    of each head.
     """
     if out is not None and format not in IMAGES:
         raise ConfigError(

@@ -20,11 +20,11 @@ LOOK = 1.0  # seconds between two looks at a folder that is watched
 def status(
     folder: Folder,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Say it again whenever a record comes.")
+        bool, typer.Option("--watch", help="Print again whenever a record arrives.")
     ] = False,
     format: Formats = Format.table,
 ) -> int:
-    """Say what a folder of records holds, and what went wrong."""
+    """Count the records of a folder, and list errors."""
     try:
         code, seen = _count(folder, format), _changed(folder)
         while watch:

@@ -32,31 +32,33 @@ def table(
     tasks: OnlyTasks = "",
     all_versions: AllVersions = False,
     baseline: Annotated[
-        str, typer.Option(help="Show differences of trained schemes from this one.")
+        str, typer.Option(help="Show differences in trained scores from this scheme.")
     ] = "",
     by: Annotated[
         str,
         typer.Option(
-            help="Show how trained scores and rankings change with these settings of "
-            "a training: comma-separated, such as steps, norm or corpus."
+            help="Show how trained scores and rankings change with settings: "
+            "comma-separated, such as steps, norm or corpus."
         ),
     ] = "",
     predict: Annotated[
         bool,
         typer.Option(
-            "--predict", help="Correlate measures without training with trained scores."
+            "--predict", help="Correlate training-free measures with trained scores."
         ),
     ] = False,
     columns: Annotated[
         str,
-        typer.Option(help="Show these: comma-separated headings of tables, or globs."),
+        typer.Option(
+            help="Show only these columns: comma-separated headings or globs."
+        ),
     ] = "",
     format: Formats = Format.table,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write these tables to, besides.")
+        Path | None, typer.Option(help="Also write these tables to this folder.")
     ] = None,
 ) -> None:
-    """Print the tables of runs again, from their records."""
+    """Print the tables of runs from their records."""
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection
     from posenc_compare.show.differences import baseline_tables

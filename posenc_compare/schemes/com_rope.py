@@ -35,7 +35,7 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
     "com_rope", family="rotary", source="Yu et al. 2025, arXiv:2506.03737", axes=2
 )
 class ComRope(TurnedBlocks):
-    """Turn blocks of channels by trained matrices that commute.
+    """Rotate blocks of channels by trained matrices that commute.
 
     `heads * head_dim * block` parameters, and `2 * head_dim / block` more of kind ld.
 

@@ -47,7 +47,10 @@ class Cope(Scheme):
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
         gates = logits.sigmoid() * call.keep()  # nothing masked is counted
-        place = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(self.table) - 1)
+        place = gates.flip(-1).cumsum(-1).flip(-1)
+        last = len(self.table) - 1
+        if place.shape[-1] > last:  # or so few gates reach no further
+            place = place.clamp(max=last)
         products = call.q.to(logits.dtype) @ self.table.to(logits.dtype).T
         if self.scaled:
             products = products * call.q.shape[-1] ** -0.5

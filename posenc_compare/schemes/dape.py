@@ -82,12 +82,14 @@ class Dape(Scheme):
         bias = self.base_bias(call).to(logits.dtype).expand_as(logits)
         both = rearrange([logits, bias], "two b head q k -> b q k (two head)")
         parts = [self.correction(part) for part in both.split(ROWS, dim=1)]
-        correction = rearrange(torch.cat(parts, dim=1), "b q k head -> b head q k")
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        correction = rearrange(whole, "b q k head -> b head q k")
         return logits + bias + correction.to(logits.dtype)
 
     def correction(self, both: Tensor) -> Tensor:
         """Return the network's output `(..., head)` for `(..., logits and biases)`."""
-        return apply_wide(self.out, F.leaky_relu(apply_wide(self.hidden, both)))
+        hidden = F.leaky_relu_(apply_wide(self.hidden, both))
+        return apply_wide(self.out, hidden)
 
     def base_bias(self, call: Call) -> Tensor:
         """Return the bias of the base, `(batch or 1, heads, query, key)`."""

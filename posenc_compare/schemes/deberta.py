@@ -116,10 +116,10 @@ class Deberta(Scheme):
         return (steps + self.span).clamp(0, 2 * self.span - 1)
 
     def pair_bias(self, call: Call) -> PairBias:
-        distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        of_key = distance if self.p2c_index == "code" else -distance
-        to_row, row = self._products(call.q, distance, self.to_keys)
-        to_column, column = self._products(call.k, of_key, self.to_queries)
+        used, row = self._looked_up(call, 1)
+        to_row = self._products(call.q, used, self.to_keys)
+        used, column = self._looked_up(call, 1 if self.p2c_index == "code" else -1)
+        to_column = self._products(call.k, used, self.to_queries)
         on_q, on_k = picked(to_row, row), picked(to_column, column.mT)
         of_q, of_k = on_q.one, on_k.one
         return WholeBias(
@@ -127,13 +127,24 @@ class Deberta(Scheme):
             lambda: on_q.whole() + on_k.whole().mT,
         )
 
-    def _products(
-        self, x: Tensor, distance: Tensor, layer: nn.Linear
-    ) -> tuple[Tensor, Tensor]:
-        """Return products with rows that may occur, and where each pair finds its."""
+    def _looked_up(self, call: Call, sign: int) -> tuple[Tensor, Tensor]:
+        """Return rows that may occur, and where pairs find theirs, for all layers.
+
+        Args:
+            call: the attention call.
+            sign: 1 for query minus key, -1 for key minus query.
+        """
+
+        def made() -> tuple[Tensor, Tensor]:
+            distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
+            return distinct(self.rows(sign * distance))
+
+        what = f"rows {sign} {self.reach} {self.span}"
+        return call.once(Deberta, what, call.q_positions, made)
+
+    def _products(self, x: Tensor, used: Tensor, layer: nn.Linear) -> Tensor:
+        """Return products with rows of the table, `(batch, heads, seq, row)`."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        used, place = distinct(self.rows(distance))
         vectors = apply_wide(layer, self.table[used]).to(wide)
         vectors = vectors.unflatten(-1, (self.geometry.heads, -1)).permute(1, 2, 0)
-        products = x.to(wide) @ vectors * self.scale(x.shape[-1])  # (..., seq, row)
-        return products, place
+        return x.to(wide) @ vectors * self.scale(x.shape[-1])

@@ -85,13 +85,24 @@ class DualChunk(Wrapper):
         self.facts = replace(self.facts, causal_only=True, relative=False)
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
-        q = self.inner.query(call.q, torch.full_like(call.q_positions, self.far))
-        k = self.inner.key(call.k, call.k_positions % self.chunk)
+        q_far, k_far, near = call.once(
+            self, "far", call.q_positions, lambda: self._far(call)
+        )
+        q = super().query(call.q, q_far, call)
+        k = super().key(call.k, k_far, call)
         far = q.to(logits.dtype) @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
+        return torch.where(near, logits, far)
+
+    def _far(self, call: Call) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where far pairs read queries and keys, and which pairs are near."""
         queries, keys = call.q_positions[:, :, None], call.k_positions[:, None, :]
         behind = queries // self.chunk - keys // self.chunk
         reach = (queries % self.chunk < self.local).long()
-        return torch.where((behind <= reach)[:, None], logits, far)
+        return (
+            torch.full_like(call.q_positions, self.far),
+            call.k_positions % self.chunk,
+            (behind <= reach)[:, None],
+        )
 
     def schemes_for_length(self, length: int) -> dict[str, Scheme]:
         return {}  # its numbers serve texts of any length

@@ -39,7 +39,7 @@ def identity(inputs: int, outputs: int) -> Tensor:
 
 @register("fope", family="rotary", source="Hua et al. 2024, arXiv:2412.17739")
 class Fope(Scheme):
-    """Turn by mixtures of frequencies. Two tables per head, frozen by default.
+    """Rotate by mixtures of frequencies. Two tables per head, frozen by default.
 
     Args:
         geometry: `length` sets the slowest frequency, `head_dim` and `heads` the

@@ -37,6 +37,7 @@ from posenc_compare.schemes.scheme import (
 from posenc_compare.schemes.shared.layers import apply_wide
 from posenc_compare.schemes.shared.rotation import rotate, rotation_table
 from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.schemes.shared.sums import sums_after
 from posenc_compare.transfer import sent
 
 
@@ -90,11 +91,9 @@ class GrapeAp(Scheme):
         unit = F.rms_norm(p, p.shape[-1:])
         agreed = asked @ _turned(unit, call.k_positions).mT / p.shape[-1]
         slope = sent(torch.tensor(self.slopes, dtype=p.dtype), p.device)
-        taken = (F.logsigmoid(agreed) * slope[:, None, None]).double()
+        taken = F.logsigmoid(agreed) * slope[:, None, None]
         # The path ends at the query: nothing after it is on the way.
-        taken = taken.tril(call.past)
-        after = F.pad(taken.flip(-1).cumsum(-1).flip(-1)[..., 1:], (0, 1))
-        bias = after.to(p.dtype)
+        bias = sums_after(taken.tril(call.past).double(), like=p)
         return WholeBias(lambda b, h, i, j: bias[b, h, i, j], lambda: bias)
 
 

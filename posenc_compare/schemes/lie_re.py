@@ -34,7 +34,7 @@ from posenc_compare.schemes.shared.blocks import TurnedBlocks, image_sides
     "lie_re", family="rotary", source="Ostmeier et al. 2024, arXiv:2406.10322", axes=2
 )
 class LieRe(TurnedBlocks):
-    """Turn blocks of channels by row and column at once.
+    """Rotate blocks of channels by row and column at once.
 
     `heads * head_dim * (block - 1)` parameters.
 

@@ -98,9 +98,12 @@ class Path(Scheme):
             seen = (turned @ w[:, :, block].mT).tril(call.past - start)
             there = (part[:, :, block] for part in (w, beta, k))
             to_keys, to_queries = reached(*there)
-            further = (turned - q) @ k[:, :, block].mT - seen @ to_keys
+            further = -(seen @ to_keys)
+            if turned is not q:
+                further = (turned - q) @ k[:, :, block].mT + further
             parts.append(further * scale)
-            turned = turned - seen @ to_queries
+            if start:
+                turned = turned - seen @ to_queries
         logits = logits + torch.cat(parts[::-1], dim=-1)
         if self.gate is not None:
             total = F.logsigmoid(gate.double()).cumsum(dim=-1)

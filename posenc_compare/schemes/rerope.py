@@ -72,13 +72,24 @@ class Rerope(Wrapper):
         return self._stretch(super().query(q, positions, call), positions)
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
-        held = self.window * (1 - self.leak)
-        q = self.inner.query(call.q, self.leak * call.q_positions.double() + held)
-        k = self.inner.key(call.k, self.leak * call.k_positions.double())
+        q_far, k_far, near = call.once(
+            self, "far", call.q_positions, lambda: self._far(call)
+        )
+        q = super().query(call.q, q_far, call)
+        k = super().key(call.k, k_far, call)
         q = self._stretch(q, call.q_positions).to(logits.dtype)
         far = q @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
+        return torch.where(near, logits, far)
+
+    def _far(self, call: Call) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where far pairs read queries and keys, and which pairs are near."""
+        held = self.window * (1 - self.leak)
         past = call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        return torch.where((past < self.window)[:, None], logits, far)
+        return (
+            self.leak * call.q_positions.double() + held,
+            self.leak * call.k_positions.double(),
+            (past < self.window)[:, None],
+        )
 
     def schemes_for_length(self, length: int) -> dict[str, Scheme]:
         return {}

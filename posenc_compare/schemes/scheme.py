@@ -3,7 +3,8 @@
 A scheme is a class with one method per place, called a door. Every door returns
 its input unchanged, or nothing to add, so the class with no door overridden is
 attention without positional encoding (NoPE), and the attention code needs no
-branch per scheme. `docs/hooks.md` shows which published scheme uses which door.
+branch per scheme. `docs/hooks.md` explains each door, and `docs/schemes.md` lists the
+doors of every published scheme.
 
 Beside the class stands what a scheme declares (`Facts`, `Published`) and what its doors
 are given: the sizes (`Geometry`), and one attention call (`Call`).
@@ -175,12 +176,16 @@ class Call:
     ) -> T:
         """Return `make()`, computed once for all layers of a forward pass.
 
+        The call of some of the queries keeps nothing: its positions are its own.
+
         Args:
             owner: the scheme that asks.
             what: it computes.
             positions: `q_positions` or `k_positions`, which it depends on.
             make: computes it.
         """
+        if self.first >= 0:
+            return make()
         return once(self.shared, (owner, what, positions), make)
 
     @property
@@ -243,7 +248,16 @@ class Call:
         return keep
 
     def keep(self) -> Tensor:
-        """Return `may_look` for all pairs: bool `(batch or 1, 1, query, key)`."""
+        """Return `may_look` for all pairs: bool `(batch or 1, 1, query, key)`.
+
+        Layers share it, unless it is of some of the queries or of single sequences.
+        """
+        if self.first >= 0 or not self.alike:
+            return self._keep()
+        about = ("keep", self.sizes, self.window, self.q.device)
+        return once(self.shared, about, self._keep)
+
+    def _keep(self) -> Tensor:
         batch = 1 if self.alike else self.q.shape[0]
         b, _, i, j = index_grid(batch, 1, *self.sizes, self.q.device)
         return self.may_look(b, i, j).expand(batch, 1, *self.sizes)

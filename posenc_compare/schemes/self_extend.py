@@ -71,12 +71,23 @@ class SelfExtend(Wrapper):
         self.facts = replace(self.facts, causal_only=True, relative=group == 1)
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
-        lift = self.window - self.window // self.group
-        q = self.inner.query(call.q, call.q_positions // self.group + lift)
-        k = self.inner.key(call.k, call.k_positions // self.group)
+        q_far, k_far, near = call.once(
+            self, "far", call.q_positions, lambda: self._far(call)
+        )
+        q = super().query(call.q, q_far, call)
+        k = super().key(call.k, k_far, call)
         far = q.to(logits.dtype) @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
+        return torch.where(near, logits, far)
+
+    def _far(self, call: Call) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where far pairs read queries and keys, and which pairs are near."""
+        lift = self.window - self.window // self.group
         past = call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        return torch.where((past < self.window)[:, None], logits, far)
+        return (
+            call.q_positions // self.group + lift,
+            call.k_positions // self.group,
+            (past < self.window)[:, None],
+        )
 
     def schemes_for_length(self, length: int) -> dict[str, Scheme]:
         """Return it with the smallest group that suffices, ids from 0, if needed."""

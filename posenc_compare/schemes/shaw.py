@@ -68,9 +68,13 @@ class Shaw(Scheme):
         )
 
     def row(self, call: Call) -> Tensor:
-        """Return the row of every pair, `(batch or 1, query, key)`."""
-        offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
-        return offsets.clamp(-self.reach, self.reach) + self.reach
+        """Return the row of every pair, `(batch or 1, query, key)`, for all layers."""
+
+        def made() -> Tensor:
+            offsets = call.k_positions[:, None, :] - call.q_positions[:, :, None]
+            return offsets.clamp(-self.reach, self.reach) + self.reach
+
+        return call.once(Shaw, f"rows of {self.reach}", call.q_positions, made)
 
     def pair_bias(self, call: Call) -> PairBias:
         wide = torch.promote_types(call.q.dtype, torch.float32)

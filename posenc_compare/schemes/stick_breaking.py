@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
+from posenc_compare.schemes.shared.sums import sums_after
 
 
 @register(
@@ -39,7 +40,6 @@ class StickBreaking(Scheme):
         if not self.own:
             key = torch.arange(call.sizes[1], device=logits.device)
             place = torch.arange(call.sizes[0], device=logits.device) + call.past
-            logits = logits.masked_fill(key == place[:, None], -torch.inf)
+            logits = torch.where(key == place[:, None], -torch.inf, logits)
         kept = F.logsigmoid(-logits.double())  # 0 where a query may not look
-        after = F.pad(kept.flip(-1).cumsum(-1).flip(-1)[..., 1:], (0, 1))
-        return (F.logsigmoid(logits) + after.to(logits.dtype)).exp()
+        return (F.logsigmoid(logits) + sums_after(kept, logits)).exp()

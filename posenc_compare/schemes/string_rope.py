@@ -80,11 +80,19 @@ class StringRope(Wrapper):
         return super().scale(head_dim) * (SHARPNESS**2 if self.sharpened else 1.0)
 
     def scores(self, logits: Tensor, call: Call) -> Tensor:
-        q = self.inner.query(call.q, call.q_positions - self.shift + self.window)
-        k = self.inner.key(call.k, call.k_positions)
+        q_far, near = call.once(self, "far", call.q_positions, lambda: self._far(call))
+        q = super().query(call.q, q_far, call)
+        k = super().key(call.k, call.k_positions, call)
         far = q.to(logits.dtype) @ k.to(logits.dtype).mT * self.scale(q.shape[-1])
+        return torch.where(near, logits, far)
+
+    def _far(self, call: Call) -> tuple[Tensor, Tensor]:
+        """Return where far pairs read queries, and which pairs are near."""
         past = call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        return torch.where((past < self.shift)[:, None], logits, far)
+        return (
+            call.q_positions - self.shift + self.window,
+            (past < self.shift)[:, None],
+        )
 
     def schemes_for_length(self, length: int) -> dict[str, Scheme]:
         """Return it with the smallest shift that suffices, if it needs another."""

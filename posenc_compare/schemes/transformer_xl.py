@@ -69,15 +69,22 @@ class TransformerXl(Scheme):
         return (q + self.u).to(q.dtype)
 
     def pair_bias(self, call: Call) -> PairBias:
-        distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        if self.clamp:
-            distance = distance.clamp(-self.clamp, self.clamp)
-        steps, place = distinct(distance)
         wide = torch.promote_types(call.q.dtype, torch.float32)
-        angle = position_angles(steps, self.geometry.model_dim // 2, self.base)
-        waves = torch.cat([angle.sin(), angle.cos()], dim=-1).to(wide)
+        what = f"waves in {wide} {self.clamp} {self.base} {self.geometry.model_dim}"
+        waves, place = call.once(
+            TransformerXl, what, call.q_positions, lambda: self._waves(call, wide)
+        )
         rows = apply_wide(self.project, waves).to(wide)  # (step, head * d)
         rows = rows.unflatten(-1, (self.geometry.heads, -1)).permute(1, 2, 0)
         products = (call.q.to(wide) + self.v.to(wide)) @ rows  # (..., query, step)
         products = products * self.scale(call.q.shape[-1])
         return picked(products, place)
+
+    def _waves(self, call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the sinusoids of all distances, and where each pair finds its own."""
+        distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
+        if self.clamp:
+            distance = distance.clamp(-self.clamp, self.clamp)
+        steps, place = distinct(distance)
+        angle = position_angles(steps, self.geometry.model_dim // 2, self.base)
+        return torch.cat([angle.sin(), angle.cos()], dim=-1).to(dtype), place

@@ -13,7 +13,8 @@ Gate: `forget` adds FoX's gate for each head, the code's scalar gate, with the s
 Direction: a key's own gate does not count, so a token sees itself undiminished.
 Convention: only the order of the tokens is used, no position ids.
 Blocks: what decays between a key and the first query of a block is in the key, and
-what decays from there on in the query, so that neither factor exceeds 1.
+what decays from there on in the query, so that neither factor exceeds 1. Inside a block
+its second half is the block, and so on down to single tokens.
 """
 
 import torch
@@ -26,7 +27,7 @@ from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, registe
 from posenc_compare.schemes.shared.layers import apply_wide
 
 STD = 0.02  # of the initial weights
-BLOCK = 32  # queries whose pairs with one another are written channel by channel
+BLOCK = 32  # queries in a product
 
 
 @register(
@@ -101,15 +102,47 @@ class Wall(Scheme):
             total: `(batch, head, key, head_dim)`, logarithms, summed.
             first: the key that is the first query.
         """
-        keys = k.shape[2]
-        here = total[:, :, first : first + q.shape[2]]
+        queries, keys = q.shape[2], k.shape[2]
+        here = total[:, :, first : first + queries]
+        near = _among(q, k[:, :, first : first + queries], here)
+        near = F.pad(near, (0, keys - first - queries))
+        if not first:
+            return near
         to_queries = (here - here[:, :, :1]).exp().to(q.dtype)
         to_first = (here[:, :, :1] - total[:, :, :first]).exp().to(q.dtype)
         before = (q * to_queries) @ (k[:, :, :first] * to_first).mT
-        between = here[:, :, :, None] - here[:, :, None, :]
-        # What lies behind a query is masked; its gates would be divided by.
-        decay = between.clamp(max=0).exp().to(q.dtype)
-        among = k[:, :, first : first + q.shape[2]]
-        near = torch.einsum("bhid,bhjd,bhijd->bhij", q, among, decay)
-        behind = keys - first - near.shape[-1]
-        return torch.cat([before, F.pad(near, (0, behind))], dim=-1)
+        return torch.cat([before, near], dim=-1)
+
+
+def _among(q: Tensor, k: Tensor, total: Tensor) -> Tensor:
+    """Return the products of queries with the keys of the same tokens, 0 behind them.
+
+    Spans of tokens grow from one to all, two to one. The keys of the first decay up to
+    the second's first token, and the queries of the second from there on.
+
+    Args:
+        q: `(batch, head, token, head_dim)`.
+        k: likewise.
+        total: likewise, logarithms, summed.
+
+    Returns:
+        `(batch, head, token, token)`.
+    """
+    count = q.shape[2]
+    whole = 1 << (count - 1).bit_length()
+    q, k = (F.pad(x, (0, 0, 0, whole - count)) for x in (q, k))
+    total = torch.cat([total, total[:, :, -1:].expand(-1, -1, whole - count, -1)], 2)
+    found = (q * k).sum(dim=-1)[..., None, None]  # (batch, head, span, query, key)
+    span = 1
+    while span < whole:
+        late_q = q.unflatten(2, (-1, 2, span))[:, :, :, 1]
+        early_k = k.unflatten(2, (-1, 2, span))[:, :, :, 0]
+        early, late = total.unflatten(2, (-1, 2, span)).unbind(dim=3)
+        cut = late[..., :1, :]
+        late_q = late_q * (late - cut).exp().to(q.dtype)
+        early_k = early_k * (cut - early).exp().to(q.dtype)
+        first, second = found.unflatten(2, (-1, 2)).unbind(dim=3)
+        second = torch.cat([late_q @ early_k.mT, second], dim=-1)
+        found = torch.cat([F.pad(first, (0, span)), second], dim=-2)
+        span *= 2
+    return found[:, :, 0, :count, :count]

@@ -78,9 +78,13 @@ class Wavelet(Scheme):
         return (1 - u.square()) * torch.exp(-u.square() / 2)
 
     def pair_bias(self, call: Call) -> PairBias:
-        steps, place = distinct(
-            call.q_positions[:, :, None] - call.k_positions[:, None, :]
-        )
         wide = torch.promote_types(call.q.dtype, torch.float32)
-        products = call.q.to(wide) @ self.table(steps).to(wide).mT  # (..., query, step)
+
+        def made() -> tuple[Tensor, Tensor]:
+            distance = call.q_positions[:, :, None] - call.k_positions[:, None, :]
+            steps, place = distinct(distance)
+            return self.table(steps).to(wide).mT, place
+
+        waves, place = call.once(self, f"waves in {wide}", call.q_positions, made)
+        products = call.q.to(wide) @ waves  # (..., query, step)
         return picked(products * self.scale(call.q.shape[-1]), place)

@@ -124,17 +124,21 @@ class Work:
     """Settings of the execution; results do not depend on them."""
 
     device: Literal["auto", "cpu", "cuda"] = setting(
-        "auto", "Device; auto = train on a GPU if there is one, measure on the CPU."
+        "auto", "Device; auto = GPU for training if there is one, else CPU."
     )
     threads: int = setting(1, "CPU threads per worker.", low=1, high=1024)
     workers: int = setting(
         0, "Worker processes; 0 = one per core, or one on a GPU.", high=1024
     )
     timeout: float = setting(
-        3600.0, "Limit of time without progress.", unit="seconds", low=0.1, high=1e9
+        3600.0,
+        "Seconds without progress before a cell is stopped.",
+        unit="seconds",
+        low=0.1,
+        high=1e9,
     )
     memory: float = setting(
-        0.0, "Memory limit per worker on CPUs; 0 = no limit.", unit="GiB", high=1e6
+        0.0, "Memory limit per worker in GiB, on CPUs; 0 = none.", unit="GiB", high=1e6
     )
     checkpoint_every: float = setting(
         180.0, "Time between checkpoints of a training.", unit="seconds", high=1e9
@@ -215,10 +219,10 @@ class Choices(Work, Network):
         3, "Number of paired seeds, or the seeds: 3, 100-109 or 5,7,9."
     )
     positions: int = setting(
-        512, "Positions measured without training.", low=2, high=1 << 20
+        512, "Number of positions for training-free measures.", low=2, high=1 << 20
     )
     probe_dtype: Literal["float64", "float32", "bfloat16", "float16"] = setting(
-        "float64", "Precision of measures without training."
+        "float64", "Precision of training-free measures."
     )
     grid: str = setting(
         "", "Grid of positions for schemes of two or three axes.", example="16x16"

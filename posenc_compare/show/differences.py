@@ -36,6 +36,7 @@ from posenc_compare.validate import hint
 
 NEAR = 5  # schemes on either side of a place that are shown
 SCORE = ("extrapolation", "bits_per_byte")  # that places go by
+WITH = f"with half width of its {LEVEL:.0%} interval"
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,13 @@ class Difference:
             sign = 1 if better == "higher" else -1
             more = f", {int((sign * self.values > 0).sum())}/{len(self.values)}"
         if not math.isnan(self.p):
-            more += f", p {self.p:.3f}{' *' if self.p <= ALPHA else ''}"
+            more += f", p {self.p:.3f}"
         return Cell(
             self.mean,
             None if math.isnan(width) else width,
             len(self.values),
             more=more,
+            star=self.p <= ALPHA,
         )
 
 
@@ -121,7 +123,7 @@ def baseline_tables(
             heading = f"{prefix(task)}{title}"
             table = _baseline_table(heading, quantity, shown, baseline, other_text)
             if table:
-                tables.append(replace(table, about=f"{table.note}. {setting}"))
+                tables.append(replace(table, about=f"{WITH}. {setting}"))
     chosen.check()
     if not tables:
         raise ConfigError(
@@ -187,7 +189,7 @@ def _baseline_table(
         [[label, *(column[label] for column in cells)] for label in labels],
         max(seeds),
         tuple(lines),
-        note=f"with half width of its {LEVEL:.0%} interval; seeds that are better; p",
+        note=f"{WITH}; seeds that are better; p",
     )
 
 

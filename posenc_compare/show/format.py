@@ -41,7 +41,8 @@ class Cell:
         rounding: whether the number is 0 but for rounding, in all seeds.
         best: whether it is of the best group: each scheme of it differs significantly
             from each outside of it.
-        more: words that stand behind the number.
+        more: words that stand behind the number, where there is room.
+        star: whether a star stands behind these.
     """
 
     mean: float | None = None
@@ -51,6 +52,7 @@ class Cell:
     rounding: bool = False
     best: bool = False
     more: str = ""
+    star: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def mean_text(
 def words_behind(cell: Cell, seeds: int) -> str:
     """Return the words that stand behind the number of a cell."""
     few = f" (n = {cell.n})" if cell.n < seeds and not cell.more else cell.more
-    return " (rounding)" * cell.rounding + few
+    return " (rounding)" * cell.rounding + few + " *" * cell.star
 
 
 def as_markdown(tables: Iterable[Table]) -> str:

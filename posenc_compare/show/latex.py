@@ -1,7 +1,8 @@
 r"""Tables in LaTeX as they go into a paper, for the package booktabs.
 
 Numbers stand in math mode, so that signs and powers of ten are real, and the best ones
-are bold. A cell without a number holds a dash and the letter of a note below the table.
+are bold. Of a difference there is the star alone, without p and counts. A cell without
+a number holds a dash and the letter of a note below the table.
 """
 
 import re
@@ -120,8 +121,10 @@ def _cell(cell: str | Cell, seeds: int, letters: dict[str, str]) -> str:
         count = len(letters)
         letter = string.ascii_lowercase[count % 26] * (1 + count // 26)
         return f"---{_raised(letters.setdefault(cell.note, letter))}"
-    text = mean_text(cell, _real, r"\pm")
+    text = mean_text(cell, _real, r"\pm") + "^{*}" * cell.star
     text = rf"{{\boldmath ${text}$}}" if cell.best else f"${text}$"
+    if cell.more:  # too wide for a paper
+        return text
     return f"{text}{latex(words_behind(cell, seeds))}"
 
 

@@ -9,14 +9,15 @@ test of all pairs shows no difference.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.format import Cell, Table
-from posenc_compare.show.frame import Mean, means_of, rows_of, values_of
+from posenc_compare.show.frame import Frame, Mean, means_of, rows_of, values_of
+from posenc_compare.show.ranking import twins
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.pairs import ALPHA, FEWEST, adjusted_p
 from posenc_compare.stats.rounding import rounded_away
@@ -60,7 +61,8 @@ def scorecard(records: Iterable[Record]) -> Table | None:
         None if nothing was trained on language.
     """
     schemes: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
-    for mean in rows_of(means_of(records)):
+    means = means_of(records)
+    for mean in rows_of(means):
         if mean.task in ("", "language"):
             place = (mean.measure, mean.quantity, mean.case)
             schemes.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
@@ -91,6 +93,7 @@ def scorecard(records: Iterable[Record]) -> Table | None:
     few = [f"{short[c.texts[0]]} ({c.seeds})" for c in cards if c.seeds < most]
     lines = _LINES + _LEADING * any(leading)
     lines = (*lines, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
+    lines += tuple(_same(means[means["measure"] == "extrapolation"]))
     rows: list[list[str | Cell]]
     rows = [[short[card.texts[0]], *card.texts[1:]] for card in cards]
     return Table("Scorecard", head, rows, lines=lines)
@@ -108,6 +111,15 @@ _LEADING = (
     "*: no significant difference from the best of the column (max-T test of all",
     f"  pairs, p > {ALPHA}), which does not make these schemes equal",
 )
+
+
+def _same(trained: Frame) -> Iterator[str]:
+    """Yield which schemes are another one in this network, by all their scores."""
+    found: dict[str, list[str]] = {}
+    for scheme, other in twins(trained).items():
+        found.setdefault(other, []).append(scheme)
+    for other, schemes in found.items():
+        yield f"the same as {other} in every score: {', '.join(schemes)}"
 
 
 def _shortened(labels: list[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ PLUS, EQUALS = 10, 11
     learning_rate=2e-3,
 )
 class Addition(Drawn):
-    """Say the sum of two numbers with equally many digits, the highest first.
+    """Output the sum of two numbers with equally many digits, the highest first.
 
     `1 7 + 8 5 = 1 0 2`: a number of k digits may begin with zeros, and the sum has
     k + 1.

@@ -17,7 +17,7 @@ from posenc_compare.tasks.task import register_task
     learning_rate=2e-3,
 )
 class AdditionReversed(Addition):
-    """Say the sum of two numbers, all with the lowest digit first."""
+    """Output the sum of two numbers, all with the lowest digit first."""
 
     def said(self, digits: np.ndarray) -> np.ndarray:
         return digits

@@ -1,4 +1,4 @@
-"""Copy: say a list of symbols again, after a mark."""
+"""Copy: repeat a list of symbols, after a mark."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ MARK, FIRST, SYMBOLS = 1, 2, 16
     learning_rate=2e-3,
 )
 class Copy(Drawn):
-    """Say a list of symbols again, in its order.
+    """Repeat a list of symbols in order.
 
     `a b c | a b c`: the list fills half of the length.
     """

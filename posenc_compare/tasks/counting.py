@@ -19,7 +19,7 @@ SYMBOLS, MODULUS = 4, 8
     learning_rate=2e-3,
 )
 class Counting(Drawn):
-    """Say after each of four symbols how often it has come so far, modulo eight."""
+    """After each of four symbols, output its count so far, modulo eight."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

@@ -26,7 +26,7 @@ IGNORED = {"test": 0.8, "sparse": 0.98, "dense": 0.1}
     learning_rate=2e-3,
 )
 class FlipFlop(Drawn):
-    """Say the bit that was written last, wherever it is read."""
+    """At each read, output the bit that was written last."""
 
     ignored = IGNORED["test"]
 

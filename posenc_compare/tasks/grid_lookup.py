@@ -1,4 +1,4 @@
-"""Lookup on a grid: say the symbol that stands a row up and a column to the left.
+"""Lookup on a grid: output the symbol one row up and one column to the left.
 
 The one task on two axes. Rows are read one after the other, and grids of one length
 have several shapes, so that a distance along the line says little.
@@ -25,7 +25,7 @@ SYMBOLS, LEAST = 16, 4  # cells along a side at the least
     learning_rate=2e-3,
 )
 class GridLookup(Drawn):
-    """Say at each cell the symbol of the cell above and to the left.
+    """At each cell, output the symbol of the cell above and to the left.
 
     Positions are `(row, column)`; a scheme of one axis counts along the line.
     """

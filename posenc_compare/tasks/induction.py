@@ -1,4 +1,4 @@
-"""Induction: what came behind this symbol before?
+"""Induction: which token followed this symbol before?
 
 Source: Olsson et al. 2022, arXiv:2209.11895; as a task in Fu et al. 2023,
 arXiv:2212.14052.
@@ -23,7 +23,7 @@ TRIGGER, FIRST, SYMBOLS = 0, 1, 16
     learning_rate=2e-3,
 )
 class Induction(Drawn):
-    """Say at the end what came behind the trigger, which came once before."""
+    """At the end, output the token that followed the trigger, seen once before."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

@@ -17,7 +17,7 @@ from posenc_compare.tasks.task import register_task
     learning_rate=2e-3,
 )
 class Parity(Drawn):
-    """Say after each bit whether the ones so far are odd in number."""
+    """After each bit, output whether the number of ones so far is odd."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

@@ -23,7 +23,7 @@ FILLERS, KEY = 16, 4
     learning_rate=2e-3,
 )
 class Passkey(Drawn):
-    """Say the four digits that stood behind a mark, anywhere in the text."""
+    """Output the four digits that followed a mark, anywhere in the text."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

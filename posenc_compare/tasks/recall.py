@@ -1,4 +1,4 @@
-"""Associative recall: say the value that came with a key, for several keys.
+"""Associative recall: output the value of a key, for several keys.
 
 Source: after Arora et al. 2023, arXiv:2312.04927 (several queries). The number of pairs
 does not grow with the length: filler does, so that a longer text is one of larger
@@ -25,7 +25,7 @@ PAIRS = 6  # at the most
     learning_rate=2e-3,
 )
 class Recall(Drawn):
-    """Say the value of each key again; pairs and queries lie scattered in filler.
+    """Output the value of each key; pairs and queries are scattered in filler.
 
     Pairs lie in the first half of the text, queries in the second.
     """

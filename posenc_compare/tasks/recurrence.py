@@ -26,7 +26,7 @@ ORDER, MODULUS = 5, 16
     learning_rate=2e-3,
 )
 class Recurrence(Drawn):
-    """Say the sum, modulo 16, of the last token and of the fifth last one."""
+    """Output the sum, modulo 16, of the last token and the fifth-last one."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

@@ -1,4 +1,4 @@
-"""Reverse: say a list of symbols backwards, after a mark."""
+"""Reverse: repeat a list of symbols backwards, after a mark."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from posenc_compare.tasks.task import register_task
     learning_rate=2e-3,
 )
 class Reverse(Copy):
-    """Say a list of symbols again, the last one first."""
+    """Repeat a list of symbols, the last one first."""
 
     def said(self, symbols: np.ndarray) -> np.ndarray:
         return symbols[::-1]

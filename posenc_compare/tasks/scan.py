@@ -1,4 +1,4 @@
-"""SCAN: say the actions of a command, from a file of the user's.
+"""SCAN: output the actions of a command, from a file of the user's.
 
 Source: Lake, Baroni 2018, arXiv:1711.00350. The file has a line for each command, as
 `IN: jump twice OUT: I_JUMP I_JUMP`.
@@ -38,7 +38,7 @@ EXAMPLE = "IN: jump twice OUT: I_JUMP I_JUMP"
     learning_rate=2e-3,
 )
 class Scan(Drawn):
-    """Say the actions of a command, and then that there are no more.
+    """Output the actions of a command, and then an end mark.
 
     A line is trained on if it fits the training length. A test of a longer length has
     lines that need more than half of it, so none that a shorter one has. The file to

@@ -1,4 +1,4 @@
-"""Selective copying: say the few symbols of a text that are not blank.
+"""Selective copying: repeat the few symbols of a text that are not blank.
 
 Source: Gu, Dao 2023, arXiv:2312.00752, section 3.1 and 4.1.1. The number of symbols
 does not grow with the length, the blanks between them do.
@@ -24,7 +24,7 @@ MOST = 8  # symbols
     learning_rate=2e-3,
 )
 class SelectiveCopy(Drawn):
-    """Say the symbols of a text in their order, and leave out the blanks."""
+    """Repeat the symbols of a text in order, without the blanks."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

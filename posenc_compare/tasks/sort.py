@@ -1,4 +1,4 @@
-"""Sort: say a list of symbols in order, after a mark."""
+"""Sort: repeat a list of symbols in ascending order, after a mark."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from posenc_compare.tasks.task import register_task
     learning_rate=2e-3,
 )
 class Sort(Copy):
-    """Say a list of symbols in ascending order, each as often as it came."""
+    """Repeat a list of symbols in ascending order, each as often as it came."""
 
     def said(self, symbols: np.ndarray) -> np.ndarray:
         return np.sort(symbols)

@@ -28,7 +28,7 @@ PRODUCT = np.array(
     learning_rate=2e-3,
 )
 class StateTracking(Drawn):
-    """Say after each permutation of three things what all so far make together."""
+    """After each permutation of three things, output the product of all so far."""
 
     def sequence(
         self, length: int, rng: np.random.Generator, *, largest: bool

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from support.filesystem import within
-from support.records import record
+from support.records import record, stored
 
-from posenc_compare.check import built_in
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import Cell
-from posenc_compare.records.store import Store
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute
 from posenc_compare.run.plan import plan
@@ -57,13 +55,6 @@ def test_sizes_are_whole_numbers_in_their_range(posenc, size: str, value: str) -
     assert f"got {value}" in line or f"got {value!r}" in line
 
 
-@pytest.mark.parametrize("value", ["-1", str(2**63), "1.5", "true", "", "9-3"])
-def test_seeds_are_a_number_of_them_or_their_names(posenc, value: str) -> None:
-    line = refused(posenc(*DRY, f"--seeds={value}"))
-    assert "seeds must be from 1 to 10000, as a number of them or which" in line
-    assert f"got {value!r}" in line
-
-
 def test_seeds_that_are_named_are_planned(posenc) -> None:
     words = ["measure", "--dry-run", "--format", "json", "--schemes", "rope"]
     words += ["--measures", "smoothness,portrait", "--seeds", "100-102,7"]
@@ -72,7 +63,8 @@ def test_seeds_that_are_named_are_planned(posenc) -> None:
 
 
 @pytest.mark.parametrize(
-    "grid", ["16", "1x16", "33x32", "16x16x", "2x2x2x2", "", "-2x8"]
+    "grid",
+    ["", "16", "1x16", "-2x8", "33x32", "16x", "x16", "016x16", "16X16", "16x16x16"],
 )
 def test_grids_are_sizes_that_fit(posenc, grid: str) -> None:
     line = refused(posenc("measure", "--dry-run", f"--set=grid={grid}"))
@@ -161,6 +153,7 @@ def test_rates_given_in_python(value: Any) -> None:
         (["--set", "checkpoint_every=nan"], "checkpoint_every must be a number from 0"),
         (["--set", "learning_rate=nan"], "learning_rate must be a number from"),
         (["--set", "learning_rate=x"], "learning_rate must be a number from"),
+        (["--seeds", "9-3"], "seeds must be from 1 to 10000, as a number of them or "),
         (["--threads", "0"], "threads must be a whole number from 1"),
         (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
         (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
@@ -172,6 +165,7 @@ def test_rates_given_in_python(value: Any) -> None:
             "dtype must be float32 or bfloat16, got 'float16'",
         ),
         (["--set", "longest=3"], "longest must be 1 or 2 or 4"),
+        (["--set", "test_bytes=5"], "of length * longest, 32 * 16, got 5"),
         (["--stepz", "1"], "--stepz; did you mean --set steps=VALUE?"),
         (["--wrkers", "1"], "--wrkers; did you mean --workers?"),
         (["--steps", "1"], "--steps is a setting: --set steps=VALUE"),
@@ -191,6 +185,7 @@ def test_rates_given_in_python(value: Any) -> None:
         (["--set", "width=9,heads=10"], "width must be a multiple of heads"),
         (["--schemes", ","], "no scheme named"),
         (["--measures", ","], "no measure named"),
+        (["--measures", "unique"], "did you mean uniqueness"),
         (["--schemes", "rope:base=1e400"], "rope: base must be a finite number"),
         (["--schemes", "rope:base=0x10"], "base must be a finite number, got '0x10'"),
         (["--schemes", "rope:base=٣"], "base must be a finite number, got '٣'"),
@@ -449,13 +444,6 @@ def test_wrong_settings_in_a_file(
     assert message in refused(posenc(*DRY, "--config", tmp_path / "x.toml"))
 
 
-def test_a_file_of_settings_must_be_a_file(posenc, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "pipe", tmp_path / "none", "/dev/zero"):
-        line = refused(posenc(*DRY, "--config", path))
-        assert f"{path}: must be readable TOML" in line
-
-
 def test_a_file_of_settings_may_be_a_link_with_a_mark_and_any_line_ends(
     posenc, tmp_path: Path
 ) -> None:
@@ -506,14 +494,6 @@ def test_a_corpus_that_is_too_small(
 ) -> None:
     (tmp_path / "text").write_bytes(text)
     assert message in refused(posenc(*TRAIN, "--corpus", tmp_path / "text"))
-
-
-def test_a_corpus_must_be_a_file_or_a_folder(posenc, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "loop").symlink_to("loop")
-    for source in (tmp_path / "pipe", "/dev/zero", tmp_path / "loop", "none", ""):
-        line = refused(posenc(*TRAIN, "--corpus", source))
-        assert "corpus " in line
 
 
 def test_what_is_no_document_in_a_folder_is_passed_over(tmp_path: Path) -> None:
@@ -578,11 +558,8 @@ def test_a_corpus_that_changes_under_a_run_is_noticed(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with twenty records."""
-    store = Store(tmp_path_factory.mktemp("records"))
-    store.create()
-    for seed in range(20):
-        store.write({**record(seed=seed), "schema": 3})
-    return store.folder
+    made = [record(seed=seed) for seed in range(20)]
+    return stored(tmp_path_factory.mktemp("records"), made)
 
 
 @pytest.mark.parametrize("command", ["table", "plot", "report", "status"])
@@ -644,7 +621,8 @@ def test_places_that_cannot_be_written(posenc, records: Path, tmp_path: Path) ->
 def test_a_disk_that_fills_up_is_no_wrong_option(
     posenc, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = ["measure", "--schemes", "rope", "--measures", "portrait", "--out"]
+    measure = ["measure", "--schemes", "rope", "--measures", "portrait"]
+    measure += ["--set", "positions=48,width=16,heads=2", "--out"]
     assert posenc(*measure, tmp_path / "run").returncode == 0
     words = measure if command == "measure" else [command]
     words += [tmp_path / "run"]
@@ -667,35 +645,47 @@ def test_a_disk_that_fills_up_is_no_wrong_option(
     assert str(words[-1]) in done.stderr.splitlines()[-1]
 
 
-READS = {
-    "--config": DRY,
-    "--plugin": DRY,
-    "--corpus": ["run", "--dry-run", "--measures", "extrapolation"],
-    "--test-corpus": ["run", "--dry-run", "--measures", "extrapolation"],
-    "--style": ["plot", "RECORDS"],
-    "check": [],
+DRY_CORPUS = ["run", "--dry-run", "--measures", "extrapolation"]
+READS = {  # what takes a file: the words before it, and what is said of another thing
+    "--config": (DRY, "must be readable TOML, got"),
+    "--plugin": (DRY, "must be readable Python source, got"),
+    "--corpus": (DRY_CORPUS, "corpus "),
+    "--test-corpus": (DRY_CORPUS, "corpus "),
+    "--style": (
+        ["plot", "RECORDS"],
+        "must be a file of matplotlib settings, got",
+    ),
+    "check": ([], "must be readable Python source, got"),
 }
 
 
 @pytest.mark.parametrize("option", READS)
-@pytest.mark.parametrize("kind", ["/dev/zero", "link", "pipe", "sparse"])
+@pytest.mark.parametrize(
+    "kind", ["/dev/zero", "device", "pipe", "sparse", "folder", "loop", "none"]
+)
 def test_only_regular_files_of_some_length_are_read(
-    posenc_process, records: Path, tmp_path: Path, option: str, kind: str
+    posenc, records: Path, tmp_path: Path, option: str, kind: str
 ) -> None:
     place = tmp_path / "file.py"
-    if kind == "pipe":
+    if kind == "/dev/zero" and option not in ("--plugin", "check"):
+        place = Path(kind)
+    elif kind in ("/dev/zero", "device"):
+        place.symlink_to("/dev/zero")
+    elif kind == "pipe":
         os.mkfifo(place)
     elif kind == "sparse":
         with place.open("wb") as file:
             file.truncate(1 << 42)
-    else:
-        place.symlink_to("/dev/zero")
-    if kind == "/dev/zero" and option not in ("--plugin", "check"):
-        place = Path(kind)
-    words = [str(records) if word == "RECORDS" else word for word in READS[option]]
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "loop":
+        place.symlink_to(place.name)
+    words, said = READS[option]
+    words = [str(records) if word == "RECORDS" else word for word in words]
     with within(30):
-        line = refused(posenc_process(*words, option, place))
+        line = refused(posenc(*words, option, place))
     assert place.name in line
+    assert said in line
 
 
 # --- plugins ----------------------------------------------------------------------
@@ -707,8 +697,6 @@ OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
     ("text", "message"),
     [
         (b"", "must declare a scheme or a measure"),
-        (b"raise SystemExit(0)\n", "must import cleanly, got SystemExit: 0"),
-        (b"import nothing_here\n", "must import cleanly, got ModuleNotFoundError: No"),
         (b"class (:\n", "must be readable Python source, got SyntaxError"),
         (b"x = '\xff'\n", "must be readable Python source, got SyntaxError"),
         (b"(" * 5000, "must be readable Python source"),
@@ -716,9 +704,7 @@ OPTION = "    def __init__(self, geometry, *, {option}): ...\n"
         (b"x = " + b"-" * 200 + b"1", "got ValueError: nested more than 200 levels"),
         (b"@" + b"a." * 500 + b"register('x')\nclass X: ...\n", "more than 200 levels"),
         (SCHEME.format(name="rope").encode(), "scheme 'rope' is declared twice, by"),
-        (SCHEME.format(name="../x").encode(), "scheme '../x' of "),
         (SCHEME.format(name="\x1b[31m").encode(), "a name must be 1 to 64"),
-        (SCHEME.format(name="x" * 9000).encode(), "a name must be 1 to 64"),
     ],
 )
 def test_files_that_are_no_plugins(
@@ -735,17 +721,6 @@ def test_what_is_just_not_too_deep_is_taken(posenc, tmp_path: Path) -> None:
     (tmp_path / "plugin.py").write_text(text)
     words = [*DRY, "--plugin", tmp_path / "plugin.py", "--schemes", "mine"]
     assert posenc(*words).returncode == 0
-
-
-def test_a_plugin_must_be_a_file(posenc, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.py")
-    (tmp_path / "folder.py").mkdir()
-    (tmp_path / "loop.py").symlink_to("loop.py")
-    for name in ("pipe.py", "folder.py", "loop.py", "none.py", "nul\0.py"):
-        line = refused(posenc(*DRY, "--plugin", tmp_path / name))
-        assert "must be readable Python source" in line
-    for name in ("no.such", "..x", ".", ""):
-        assert "must be a .py file" in refused(posenc(*DRY, "--plugin", name))
 
 
 @pytest.mark.parametrize(
@@ -823,16 +798,9 @@ def test_odd_and_small_heads_are_measured_or_unsupported(
         "sinusoidal": width % 2 and "width must be even, got",
     }
     plain = ("alibi", "integer", "learned", "nope", "t5_bias")  # take any size
-    for name in built_in():
-        found = []
+    for name in (*reasons, *plain):  # check C07 is of every scheme
         for measure in ("smoothness", "shift_error", "order_sensitivity"):
-            record = compute(
-                Cell(Variant(name), measure, setting, 1), Progress()
-            ).to_json()
-            found.append((record["status"], record["error"]))
-            if name in reasons or name in plain:
-                reason = reasons.get(name) or ""
-                assert record["status"] == ("unsupported" if reason else "ok"), record
-                assert reason in record["error"]
-        ((status, error),) = set(found)
-        assert status == "ok" or (status == "unsupported" and ": " in error), name
+            record = compute(Cell(Variant(name), measure, setting, 1), Progress())
+            reason = reasons.get(name) or ""
+            assert record.status == ("unsupported" if reason else "ok"), record.error
+            assert reason in record.error

@@ -68,40 +68,6 @@ def test_list_names_schemes_measures_tasks_and_plots(posenc) -> None:
     assert all(row["what"] for row in rows)
 
 
-def test_describe_gives_source_options_and_doors(posenc) -> None:
-    text = posenc("describe", "rope").stdout
-    for part in ("2104.09864", "adjacent | half", "10000.0", "Acts at: query, key"):
-        assert part in text
-    text = posenc("describe", "t5_bias:buckets=16").stdout
-    assert text.startswith("t5_bias:buckets=16 (bias)\n")
-    assert "Parameters: 128 trained" in text
-    text = posenc("describe", "shift_linearity").stdout
-    assert "linear_residual" in text
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "--measures", "unique"], "did you mean uniqueness"),
-        (
-            ["describe", "rop"],
-            "no scheme, measure, task or plot is 'rop'; did you mean rope",
-        ),
-        (["describe", "rope:layout=hal"], "rope: layout must be adjacent or half"),
-        (["describe", "uniqueness:layout=half"], "no scheme, measure, task or plot is"),
-    ],
-)
-def test_wrong_input_is_one_line_and_code_2(
-    posenc, words: list[str], message: str
-) -> None:
-    done = posenc(*words)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
-
-
 def test_an_error_is_one_line_from_a_process_too(posenc_process) -> None:
     done = posenc_process("run", "--schemes", "alibbi")
     assert done.returncode == 2
@@ -169,31 +135,6 @@ def test_a_toml_file_sets_what_flags_do_not(posenc, tmp_path: Path) -> None:
     assert [cell["record"] for cell in flagged] == [cells[0]["record"]]
     other = json.loads(posenc(*words, "--set", "steps=8").stdout)
     assert other[0]["record"] != cells[0]["record"]
-    config.write_text("stepz = 7\n")
-    done = posenc(*words)
-    assert done.returncode == 2
-    assert "unknown key 'stepz'; did you mean steps" in done.stderr
-    config.write_text("steps = 'seven'\n")
-    assert "steps must be a whole number" in posenc(*words).stderr
-
-
-def test_a_toml_file_describes_a_whole_comparison(
-    posenc, tmp_path: Path, root: Path
-) -> None:
-    config = tmp_path / "run.toml"
-    plugin = root / "examples" / "my_scheme.py"
-    config.write_text(
-        f'schemes = "nope,log_bias"\nmeasures = "uniqueness"\nseeds = 1\n'
-        f"plugins = [{json.dumps(str(plugin))}]\n"
-    )
-    words = ["run", "--config", config, "--dry-run", "--format", "json"]
-    cells = json.loads(posenc(*words).stdout)
-    found = [(cell["scheme"], cell["measure"]) for cell in cells]
-    assert found == [("nope", "uniqueness"), ("log_bias", "uniqueness")]
-    flagged = json.loads(posenc(*words, "--schemes", "alibi").stdout)
-    assert [cell["scheme"] for cell in flagged] == ["alibi"]
-    config.write_text("seeds = 1\nschemes = 3\n")
-    assert "run.toml:2: schemes must be text, got 3" in posenc(*words).stderr
 
 
 def test_environment_says_what_runs_where(posenc) -> None:

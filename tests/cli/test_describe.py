@@ -103,6 +103,7 @@ def test_a_paper_named_twice_is_cited_once() -> None:
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
+        ("rope", ["Acts at: query, key", "adjacent | half", "10000.0"]),
         ("nope", ["Acts at: no door", "Depends on: nothing", "Parameters: none\n"]),
         (
             "shape",
@@ -133,6 +134,27 @@ def test_what_is_said_of(
     text = described(name, capsys)
     for line in lines:
         assert line in text
+
+
+def test_a_label_is_described_with_its_options(posenc) -> None:
+    text = posenc("describe", "t5_bias:buckets=16").stdout
+    assert text.startswith("t5_bias:buckets=16 (bias)\n")
+    assert "Parameters: 128 trained" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rop", "no scheme, measure, task or plot is 'rop'; did you mean rope"),
+        ("rope:layout=hal", "rope: layout must be adjacent or half"),
+        ("uniqueness:layout=half", "no scheme, measure, task or plot is"),
+    ],
+)
+def test_what_cannot_be_described_is_one_line(posenc, name: str, said: str) -> None:
+    done = posenc("describe", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {said}")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

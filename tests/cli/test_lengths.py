@@ -67,15 +67,6 @@ def test_measure_and_a_grid_take_it_too(posenc) -> None:
         assert not keys(made[0]) & keys(made[1])
 
 
-def test_another_word_is_refused(posenc, tmp_path: Path) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text("lengths = 'paper'")
-    for words in (["--set", "lengths=paper"], ["--config", path]):
-        done = posenc("run", *DRY, *words)
-        assert done.returncode == 2
-        assert "lengths must be scaled or published, got 'paper'" in done.stderr
-
-
 def test_compare_gives_schemes_the_policy(tmp_path: Path) -> None:
     curves: dict[str, dict[str, object]] = {}
     for lengths in ("scaled", "published"):

@@ -75,7 +75,7 @@ def test_last_words_that_nobody_has_read_yet_are_read(
         (ProbeSetting(device="cuda"), "`--device cpu` would work"),
     ],
 )
-def test_a_stranger_s_record_that_cannot_be_computed_here_is_refused(
+def test_an_untrusted_record_that_cannot_be_computed_here_is_refused(
     posenc, tmp_path: Path, setting: ProbeSetting, said: str, monkeypatch
 ) -> None:
     monkeypatch.setattr("posenc_compare.run.devices.graphics", lambda: None)

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.records import curve
+from support.records import curve, stored
 from test_bad_input import SCHEME
-
-from posenc_compare.records.store import Store
 
 HOSTILE = "\x1b]0;pwn\x07\x9b31m\u202e"
 SHOWN = r"\x1b]0;pwn\x07\x9b31m\u202e"
@@ -26,10 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with records, of a name that a terminal would act on."""
     monkeypatch.chdir(tmp_path)
     for place, seeds in ((Path(HOSTILE), (0, 1)), (Path("other"), (1, 2))):
-        store = Store(place)
-        store.create()
-        for seed in seeds:
-            store.write(drawn(seed))
+        stored(place, [drawn(seed) for seed in seeds])
     (Path(HOSTILE) / "ckpt" / "x").mkdir(parents=True)
     return Path(HOSTILE)
 

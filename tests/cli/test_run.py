@@ -107,16 +107,6 @@ def test_every_number_leads_to_a_record(finished) -> None:
                 assert key in store.keys()
 
 
-def test_integer_trains_to_the_same_network_as_nope(finished) -> None:
-    out, _, _ = finished
-    with (out / "rows.csv").open(newline="") as file:
-        rows = [r for r in csv.DictReader(file) if r["quantity"] == "bits_per_byte"]
-    bits = {(r["scheme"], r["x"], r["seed"]): float(r["value"] or "nan") for r in rows}
-    for (scheme, x, seed), value in bits.items():
-        if scheme == "integer":
-            assert value == pytest.approx(bits["nope", x, seed], abs=1e-4)
-
-
 def test_a_second_run_computes_nothing(
     finished, posenc_process, tmp_path: Path
 ) -> None:

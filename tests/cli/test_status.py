@@ -5,17 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.records import record
-
-from posenc_compare.records.store import Store
-
-
-def keep(folder: Path, *records: dict[str, Any]) -> Path:
-    store = Store(folder)
-    store.create()
-    for body in records:
-        store.write({name: part for name, part in body.items() if name != "key"})
-    return folder
+from support.records import record, stored
 
 
 @pytest.mark.parametrize(
@@ -24,7 +14,7 @@ def keep(folder: Path, *records: dict[str, Any]) -> Path:
 def test_status_counts_what_went_wrong(
     posenc: Any, tmp_path: Path, status: str, code: int
 ) -> None:
-    folder = keep(tmp_path, record(), record("alibi", status=status))
+    folder = stored(tmp_path, [record(), record("alibi", status=status)])
     done = posenc("status", folder, "--format", "json")
     (counts,) = json.loads(done.stdout)
     wanted = dict.fromkeys(("ok", "unsupported", "failed", "lost"), 0) | {"ok": 1}
@@ -37,14 +27,14 @@ def test_status_counts_what_went_wrong(
 def test_a_folder_is_watched_until_it_is_interrupted(
     posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, looks = keep(tmp_path, record()), iter([[record("alibi")], []])
+    folder, looks = stored(tmp_path, [record()]), iter([[record("alibi")], []])
 
     def sleep(seconds: float) -> None:
         new = next(looks, None)
         if new is None:
             raise KeyboardInterrupt
         if new:
-            keep(folder, *new)
+            stored(folder, new)
 
     monkeypatch.setattr("time.sleep", sleep)
     done = posenc("status", folder, "--watch", "--format", "csv")
@@ -55,8 +45,8 @@ def test_a_folder_is_watched_until_it_is_interrupted(
 
 def test_two_folders_are_compared_cell_by_cell(posenc: Any, tmp_path: Path) -> None:
     same = record(seed=2)
-    one = keep(tmp_path / "one", same, record(value=1.0), record("alibi"))
-    other = keep(tmp_path / "other", same, record(value=2.0), record("nope"))
+    one = stored(tmp_path / "one", [same, record(value=1.0), record("alibi")])
+    other = stored(tmp_path / "other", [same, record(value=2.0), record("nope")])
     done = posenc("diff", one, other, "--format", "json")
     found = {row["cell"]: row["difference"] for row in json.loads(done.stdout)}
     assert found == {
@@ -66,19 +56,3 @@ def test_two_folders_are_compared_cell_by_cell(posenc: Any, tmp_path: Path) -> N
     }
     assert done.returncode == 1
     assert posenc("diff", one, one).returncode == 0
-
-
-@pytest.mark.parametrize("changed", range(2))
-def test_a_cell_with_several_records_is_compared_in_all(
-    posenc: Any, tmp_path: Path, changed: int
-) -> None:
-    folder = [record(threads=1), record(threads=2)]
-    other = [record(threads=1), record(threads=2)]
-    other[changed] = record(threads=changed + 1, value=3.0)
-    one, two = keep(tmp_path / "one", *folder), keep(tmp_path / "two", *other)
-    done = posenc("diff", one, two, "--format", "json")
-    (row,) = json.loads(done.stdout)
-    assert row["cell"] == f"rope [threads={changed + 1}] shift_error seed 0"
-    assert row["difference"] == "1 numbers, by up to 5.0e-01 relative (gain  None)"
-    assert done.returncode == 1
-    assert posenc("diff", one, keep(tmp_path / "less", folder[0])).returncode == 1

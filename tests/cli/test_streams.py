@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.records import record
-
-from posenc_compare.records.store import Store
+from support.records import record, stored
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 FULL = "error: stdout: must take what is printed, got [Errno 28] No space left on"
@@ -30,11 +28,8 @@ def shell(command: str, **environment: str) -> tuple[int, str, str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a folder with records whose names are not ASCII."""
-    store = Store(tmp_path_factory.mktemp("records"))
-    store.create()
-    for seed in range(2):
-        store.write(record("schéma", seed=seed))
-    return str(store.folder)
+    made = [record("schéma", seed=seed) for seed in range(2)]
+    return str(stored(tmp_path_factory.mktemp("records"), made))
 
 
 @pytest.mark.parametrize("command", ["status $D", "table $D --format csv", "list"])
@@ -88,9 +83,7 @@ def test_what_is_not_ascii_is_shown_as_an_escape(folder: str, few: dict) -> None
 
 
 def test_json_is_json_whatever_the_letters(folder: str, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.create()
-    store.write(record("schéma", seed=5))
+    stored(tmp_path, [record("schéma", seed=5)])
     code, shown, _ = shell(f"$PC diff $D {tmp_path} --format json", D=folder, **ASCII)
     assert code == 1
     assert len(json.loads(shown)) == 3

@@ -67,22 +67,6 @@ def test_times_are_those_of_the_scheme_and_ratios_to_the_kernel(
     assert clock[0] > 0
 
 
-def test_a_round_that_was_disturbed_changes_no_median(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "ENOUGH", 1e9)
-    plain, calls = module._seconds, [0]
-
-    def disturbed(run: object, device: str) -> float:
-        calls[0] += 1
-        return plain(run, device) + (500.0 if calls[0] % 9 < 2 else 0.0)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "_seconds", disturbed)
-    rows = rows_of("nope", replace(PROBE, positions=16))
-    assert rows["forward_ms", 16].value == 3000.0
-    assert rows["forward_ratio", 16].value == 1.5
-
-
 def test_what_takes_long_has_fewer_rounds(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,9 +158,7 @@ def test_a_scheme_that_writes_all_logits_takes_their_memory() -> None:
     assert fused["gradient_mib", 64].value < least  # type: ignore[operator]
 
 
-def test_reasons_stand_where_there_is_no_number() -> None:
-    rows = rows_of("rope_2d", Probe(positions=16, grid="4x4"))
-    assert {row.note for row in rows.values()} == {"measured in a sequence only"}
+def test_it_runs_alone_and_where_it_is_named() -> None:
     measure = MEASURES.get("attention_cost")
     assert measure.exclusive
     assert MEASURES.entry("attention_cost").facts["extra"]

@@ -139,13 +139,6 @@ def test_lengths_that_are_not_defined_say_so() -> None:
         assert rows[key].note == "not defined beyond 16"
 
 
-def test_a_grid_has_no_longer_text() -> None:
-    here = Probe(grid="4x4", positions=16)
-    assert {row.note for row in rows_of("alibi_2d", here).values()} == {
-        "measured in a sequence only"
-    }
-
-
 def test_a_text_of_one_token_has_one_key() -> None:
     rows = rows_of("rope", Probe(tokens=1))
     assert rows["effective_keys", "", 1].value == 1

@@ -53,15 +53,3 @@ def test_a_width_that_a_scheme_does_not_come_in_costs_one_row() -> None:
     assert reasons.keys() == {64, 128, 256, 512}
     assert all("heads" in reason for reason in reasons.values())
     assert rows["code_norm", 15].value == pytest.approx(48**0.5)
-
-
-NONE = ("adds no code to tokens", "has no code of a position or distance alone")
-
-
-@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "fox"])
-def test_schemes_without_codes_of_positions_say_so(name: str) -> None:
-    rows = rows_of(name)
-    assert rows.keys() == {("code_norm", 299), ("code_norm_at_width", 64)}
-    for row in rows.values():
-        assert row.value is None
-        assert row.note in NONE

@@ -1,14 +1,11 @@
 """What a scheme costs: parameters, time and memory of a step."""
 
-import time
 from dataclasses import replace
 
 import pytest
-from torch import Tensor
 
-from posenc_compare.measures.cost import TIMED, WARM, cost
+from posenc_compare.measures.cost import cost
 from posenc_compare.registry import MEASURES
-from posenc_compare.schemes.shared import rotation
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
@@ -44,26 +41,6 @@ def test_parameters_are_those_of_the_scheme_each_once(
     assert numbers(label, setting)["scheme_parameters"] == one
     many = numbers(label, replace(setting, layers=3))
     assert many["scheme_parameters"] == three
-
-
-def test_the_time_is_that_of_a_step_and_not_of_the_first_ones(
-    setting: Training, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, clock, steps = rotation.rotate, [0.0], []
-
-    def slow(*given: object, **named: object) -> Tensor:
-        clock[0] += 50.0 if len(steps) < WARM else 1.0
-        return plain(*given, **named)  # type: ignore[arg-type]
-
-    def passed(units: int) -> None:
-        steps.append(units)
-
-    monkeypatch.setattr(rotation, "rotate", slow)
-    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    (variant,) = parse_variants("rope")
-    rows = cost(variant, setting, Progress(passed)).rows
-    assert {row.quantity: row.value for row in rows}["step_seconds"] == 2  # q and k
-    assert len(steps) == WARM + TIMED
 
 
 def test_memory_grows_with_the_batch_and_with_what_a_scheme_keeps(

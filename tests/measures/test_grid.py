@@ -360,19 +360,3 @@ def test_a_grid_is_written_with_its_sizes() -> None:
     assert sides_of("2x3x4") == (2, 3, 4)
     assert "grid" not in ProbeSetting().spec()  # keys of sequences stay as they were
     assert ProbeSetting(grid="4x4", positions=16).spec()["grid"] == "4x4"
-
-
-@pytest.mark.parametrize(
-    "grid",
-    ["16", "1x16", "16x", "x16", "016x16", "16X16", "16x16x16", "2x2x2x2", "0x4", 16],
-)
-def test_what_is_no_grid_is_refused(grid: Any) -> None:
-    with pytest.raises(ConfigError, match="grid must be ROWSxCOLUMNS"):
-        sides_of(grid)
-    with pytest.raises(ConfigError, match="grid must be ROWSxCOLUMNS"):
-        ProbeSetting(grid=grid, positions=256)
-
-
-def test_positions_are_those_of_the_grid() -> None:
-    with pytest.raises(ConfigError, match="positions must be 256 on a grid of 16x16"):
-        ProbeSetting(grid="16x16", positions=512)

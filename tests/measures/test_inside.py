@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from scipy import stats
-from support.records import fact, record, row
+from support.records import fact, labelled, record, row
 
 from posenc_compare.measures.inside import (
     _distances,
@@ -17,8 +17,6 @@ from posenc_compare.measures.inside import (
     explained,
     inside,
 )
-from posenc_compare.records.labels import label_settings
-from posenc_compare.records.load import sound
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.settings.training import Training
 from posenc_compare.tasks.task import Batch
@@ -251,7 +249,7 @@ def recorded(label: str, seed: int) -> dict[str, Any]:
 
 def test_plots_draw_what_was_found() -> None:
     made = [recorded(label, seed) for label in ("alibi", "rope") for seed in (0, 1)]
-    records = label_settings(sound(made), print)
+    records = labelled(made)
     figure = PLOTS.get("inside")(records)
     assert figure is not None
     figure.draw_without_rendering()

@@ -83,18 +83,3 @@ def test_a_constant_channel_resembles_nothing() -> None:
     # The mean of 0.1 is not 0.1 to the last digit.
     codes = torch.full((100, 1), 0.1, dtype=torch.float64)
     assert best_correlations(bits_of(torch.arange(100)), codes).tolist() == [0] * 7
-
-
-NONE = ("adds no code to tokens", "has no code of a position or distance alone")
-
-
-@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "fox"])
-def test_schemes_without_codes_of_positions_say_so(name: str) -> None:
-    for row in rows_of(name).values():
-        assert row.value is None
-        assert row.note in NONE
-
-
-def test_a_grid_has_no_number_of_a_cell() -> None:
-    (row, other) = rows_of("sinusoidal_2d", Probe(grid="4x4", positions=16)).values()
-    assert row.note == other.note == "measured in a sequence only"

@@ -119,15 +119,6 @@ def test_held_out_half_is_not_seen_in_the_fit() -> None:
     assert residual > 0.9
 
 
-@pytest.mark.parametrize("name", ["rope", "alibi", "t5_bias", "nope"])
-def test_relative_schemes_say_why_they_have_no_number(name: str) -> None:
-    rows = rows_of(name)
-    assert rows.keys() == {("linear_residual", 1), ("linear_residual_of_noise", None)}
-    for row in rows.values():
-        assert row.value is None
-        assert row.note == "adds no code to tokens"
-
-
 @pytest.mark.parametrize(("fitted", "channels"), [(60, 12), (60, 40), (40, 60)])
 def test_noise_has_the_residual_that_is_said(fitted: int, channels: int) -> None:
     # The ratio of the means of squares over many tables; a single one varies more.

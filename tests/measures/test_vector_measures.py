@@ -183,6 +183,32 @@ def test_every_measure_gives_every_scheme_a_number_or_a_reason(
         assert row.value is not None or row.note, row
 
 
+@pytest.mark.parametrize("measure", ["code_norm", "resemblance", "shift_linearity"])
+@pytest.mark.parametrize("name", ["nope", "rope", "alibi", "t5_bias", "fox"])
+def test_schemes_that_add_no_code_to_tokens_say_so(measure: str, name: str) -> None:
+    rows = MEASURES.get(measure).compute(Variant(name), PROBE, Progress()).rows
+    assert {row.value for row in rows} == {None}
+    notes = {"adds no code to tokens", "has no code of a position or distance alone"}
+    assert {row.note for row in rows} < notes
+    quantities = [row.quantity for row in rows]
+    assert len(quantities) == len({*quantities})  # one row of each says it
+
+
+@pytest.mark.parametrize(
+    ("measure", "name"),
+    [
+        ("attention_cost", "rope_2d"),
+        ("attention_reach", "alibi_2d"),
+        ("precision", "rope_2d"),
+        ("resemblance", "sinusoidal_2d"),
+    ],
+)
+def test_what_needs_a_sequence_says_so_on_a_grid(measure: str, name: str) -> None:
+    grid = Probe(positions=16, grid="4x4")
+    rows = MEASURES.get(measure).compute(Variant(name), grid, Progress()).rows
+    assert {row.note for row in rows} == {"measured in a sequence only"}
+
+
 def test_measures_give_the_same_numbers_twice_whatever_ran_between() -> None:
     first = rows_of(perturbation, "learned")
     torch.manual_seed(5)

@@ -61,7 +61,7 @@ def test_the_partial_correlation_is_that_of_what_the_control_leaves() -> None:
     assert np.isnan(itself.given)
 
 
-def test_rounding_foretells_nothing() -> None:
+def test_rounding_predicts_nothing() -> None:
     noise = np.linspace(1e-16, 1e-14, 20)
     found = correlation(noise, np.arange(20.0), Z, FAMILIES)
     assert found is not None

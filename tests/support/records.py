@@ -1,14 +1,17 @@
 """Records made by hand, for tests of what is shown."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from posenc_compare.records.labels import label_settings
+from posenc_compare.records.load import sound
 from posenc_compare.records.record import Record
 from posenc_compare.records.store import Store
 from posenc_compare.settings.canonical import Body
 
-# What a stranger may write where a name or a message stands.
+# What untrusted records may hold where a name or a message stands.
 HOSTILE = [
     "../x",
     "/etc/x",
@@ -119,6 +122,16 @@ def record(
 def read(body: dict[str, Any]) -> Record:
     """Return what is read of a record."""
     return Record.from_json(body)
+
+
+def labelled(
+    records: list[dict[str, Any]],
+    say: Callable[[str], object] = print,
+    *,
+    arrays: bool = True,
+) -> list[Record]:
+    """Return what is shown of records: sound ones, whose labels name what differs."""
+    return label_settings(sound(records, arrays=arrays), say)
 
 
 def stored(folder: Path, records: list[dict[str, Any]]) -> Path:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.trainings import small
 from torch import Tensor
 
 from posenc_compare.measures.context import Scores
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.schemes import Geometry, Variant
 from posenc_compare.settings.training import Training
-from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.tasks.language import Language
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.train.evaluation import counted, evaluate
@@ -26,18 +26,7 @@ LENGTH, LONGEST, WINDOWS = 8, 4, 3
 def setting(tmp_path: Path) -> Training:
     path = tmp_path / "text"
     path.write_bytes(bytes(torch.randint(97, 123, (4000,)).tolist()))
-    return Training(
-        layers=1,
-        width=16,
-        heads=2,
-        length=LENGTH,
-        longest=LONGEST,
-        steps=3,
-        batch=2,
-        test_bytes=WINDOWS * LENGTH * LONGEST,
-        corpus=str(path),
-        corpus_sha256=load_corpus(str(path)).sha256,
-    )
+    return small(path, longest=LONGEST, test_bytes=WINDOWS * LENGTH * LONGEST)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The corpus: real bytes, split by document, drawn without state."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,10 @@ import numpy as np
 import pytest
 
 from posenc_compare.errors import ConfigError, CorpusError
+from posenc_compare.settings.training import Training
 from posenc_compare.tasks.corpus import Corpus, load_corpus
+from posenc_compare.tasks.language import Language
+from posenc_compare.tasks.ngrams import Ngrams
 from posenc_compare.tasks.pinned import OF, other_text
 
 
@@ -122,19 +126,6 @@ def test_a_batch_may_begin_at_every_byte_that_has_a_whole_window(spare: int) -> 
     assert (batch == batch[:, :1] + np.arange(17)).all()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"", "at least one byte"), (b"abc" * 30, "must hold out")],
-)
-def test_too_small_a_corpus_is_refused(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
-    path = tmp_path / "small.txt"
-    path.write_bytes(content)
-    with pytest.raises(ConfigError, match=message):
-        load_corpus(str(path)).windows("test", 64, 640)
-
-
 def test_copies_of_a_held_out_document_are_not_trained_on(folder: Path) -> None:
     whole = load_corpus(str(folder))
     for number, copied in enumerate((whole.test[-1], whole.validation[-1])):
@@ -189,3 +180,58 @@ def test_an_error_names_the_corpus_that_is_at_fault(tmp_path: Path) -> None:
         load_corpus(str(tmp_path / "book.txt"), str(tmp_path / "empty.txt"))
     with pytest.raises(CorpusError, match=r"^corpus '.*empty.txt': must hold"):
         load_corpus(str(tmp_path / "empty.txt"), str(tmp_path / "book.txt"))
+
+
+def folder_of(path: Path, texts: list[bytes]) -> str:
+    path.mkdir()
+    for number, text in enumerate(texts):
+        (path / f"{number:02}").write_bytes(text)
+    return str(path)
+
+
+def test_a_tenth_is_tested_on_and_the_tenth_before_it_is_for_choosing(
+    tmp_path: Path,
+) -> None:
+    texts = [bytes([65 + number]) * 100 for number in range(10)]
+    in_order = sorted(texts, key=lambda text: hashlib.sha256(text).digest())
+    corpus = load_corpus(folder_of(tmp_path / "many", texts))
+    assert corpus.train.tobytes() == b"\0".join(in_order[:8])
+    assert (corpus.validation, corpus.test) == ((in_order[8],), (in_order[9],))
+    whole = bytes(i * i % 251 for i in range(2000))
+    corpus = load_corpus(folder_of(tmp_path / "one", [whole]))
+    assert corpus.train.tobytes() == whole[:1600]
+    assert (corpus.validation, corpus.test) == ((whole[1600:1800],), (whole[1800:],))
+
+
+def test_a_hash_depends_on_where_documents_end(tmp_path: Path) -> None:
+    one = load_corpus(folder_of(tmp_path / "one", [b"ab", b"c"]))
+    other = load_corpus(folder_of(tmp_path / "other", [b"a", b"bc"]))
+    assert one.sha256 != other.sha256
+
+
+def test_facts_count_the_bytes_of_each_set() -> None:
+    train = np.zeros(7, np.uint8)
+    facts = Corpus("made", "0", {}, train, (b"ab", b"cde"), (b"f",)).facts()
+    counted = [facts[f"{part}_bytes"] for part in ("train", "validation", "test")]
+    assert counted == [7, 5, 1]
+
+
+def test_language_reads_its_split_and_its_floor_the_training_bytes(
+    tmp_path: Path,
+) -> None:
+    draw = np.random.default_rng(0)
+    texts = [bytes(draw.integers(97, 123, 2000).tolist()) for _ in range(3)]
+    one = folder_of(tmp_path / "one", texts[:1])
+    apart = folder_of(tmp_path / "apart", texts[1:])
+    corpus = load_corpus(one, apart)
+    setting = Training(length=8, longest=2, steps=4, batch=3, test_bytes=64, seed=5)
+    setting = replace(setting, corpus=one, test_corpus=apart)
+    setting = replace(setting, corpus_sha256=corpus.sha256)
+    read = [corpus.batch(3, 8, setting.seed, step) for step in range(4)]
+    for split in ("validation", "test"):
+        task = Language(replace(setting, split=split))
+        windows = corpus.windows(split, 16, 64)[0]
+        assert task.windows.tolist() == windows.tolist()
+        wanted = Ngrams(read).bits(windows)["2-gram"]
+        assert task.floors(16)["2-gram"].tolist() == wanted.tolist()
+    assert corpus.batch(3, 8, 0, 1).tolist() != corpus.batch(3, 8, 1, 0).tolist()

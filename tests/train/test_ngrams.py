@@ -2,15 +2,10 @@
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from posenc_compare.settings.training import Training
-from posenc_compare.tasks.corpus import load_corpus
-from posenc_compare.tasks.language import Language
 from posenc_compare.tasks.ngrams import CHUNK, NAMES, Ngrams
 
 
@@ -79,26 +74,3 @@ def test_counts_do_not_depend_on_how_many_bytes_are_counted_at_once(
     assert CHUNK > sum(some.size for some in windows)
     monkeypatch.setattr("posenc_compare.tasks.ngrams.CHUNK", 30)
     assert (Ngrams(windows).bits(windows[0])["4-gram"] == whole).all()
-
-
-def test_the_floor_of_language_has_read_what_the_network_has(tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(bytes(range(97, 123)) * 40)
-    text = str(tmp_path / "text")
-    setting = Training(
-        length=8,
-        longest=2,
-        steps=3,
-        batch=2,
-        test_bytes=32,
-        seed=5,
-        corpus=text,
-        corpus_sha256=load_corpus(text).sha256,
-    )
-    corpus, task = load_corpus(text), Language(setting)
-    read = [corpus.batch(2, 8, 5, step) for step in range(3)]
-    windows = corpus.windows("test", 16, 32)[0]
-    wanted = Ngrams(read).bits(windows)["3-gram"]
-    assert task.floors(16)["3-gram"].tolist() == wanted.tolist()
-    assert task.floors(8)["3-gram"].shape == (4, 8)
-    other = Language(replace(setting, seed=6))
-    assert other.floors(16)["3-gram"].tolist() != wanted.tolist()

@@ -1,5 +1,8 @@
 """Tasks: what they ask, and what a perfect, a constant and a random answer score."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -242,6 +245,150 @@ def test_scan_refuses_other_files(tmp_path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(CorpusError, match=message):
         assert (scan(path).test(10), scan(path).batch(0, 0)) is None
+
+
+# --- what is drawn ------------------------------------------------------------------
+
+
+def values(numbers: Tensor) -> set[int]:
+    return set(numbers.unique().tolist())
+
+
+@WITHOUT_FILE
+def test_tests_are_as_many_as_asked_and_no_stream_is_used_twice(name: str) -> None:
+    task = task_of(name)
+    tests = [task.test(length) for length in (LENGTH, 4 * LENGTH)]
+    assert [len(test.tokens) for test in tests] == [1024, 256]
+    short, long = (test.tokens.flatten()[:LENGTH] for test in tests)
+    batches = [task.batch(step, seed).tokens for step, seed in ((0, 1), (1, 0))]
+    assert not batches[0].equal(batches[1])
+    if name in ("counting", "parity", "recurrence", "state_tracking"):
+        first = 5 if name == "recurrence" else LENGTH  # what is drawn of a sequence
+        assert not short[:first].equal(long[:first])
+    vocabulary = TASKS.entry(name).facts["vocabulary"]
+    found = values(tests[0].tokens) | values(tests[0].targets)
+    assert found | {0, 1} == {*range(vocabulary)} | {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [
+        ("addition", range(10)),
+        ("counting", range(8, 12)),
+        ("recurrence", range(16)),
+        ("state_tracking", range(6)),
+    ],
+)
+def test_a_sequence_may_begin_with_every_token_that_is_drawn(
+    name: str, drawn: range
+) -> None:
+    assert values(task_of(name).test(LENGTH).tokens[:, 0]) == {*drawn}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        *((name, range(1, 9)) for name in ("copy", "reverse", "sort")),
+        *((name, range(2, 6)) for name in ("addition", "addition_reversed")),
+        ("selective_copy", range(1, 9)),
+        ("recall", range(1, 5)),
+    ],
+)
+def test_training_has_every_size_and_a_test_the_largest(
+    name: str, sizes: range
+) -> None:
+    task = task_of(name, batch=512)
+    assert values(counting(task.batch(0, 0)).sum(dim=1)) == {*sizes}
+    assert values(counting(task.test(LENGTH)).sum(dim=1)) == {sizes[-1]}
+
+
+def of_trigger(tokens: Tensor) -> Tensor:
+    return tokens[:, :-1] == 0
+
+
+def of_key(tokens: Tensor) -> Tensor:
+    return tokens == 10
+
+
+def of_symbols(tokens: Tensor) -> Tensor:
+    return (tokens[:, : 4 * LENGTH - 8] > 1).int()
+
+
+def of_recalled(tokens: Tensor) -> Tensor:
+    return (tokens >= 16) & (tokens < 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "places"),
+    [
+        ("induction", of_trigger, {*range(62)}),
+        ("passkey", of_key, {*range(56)}),
+        ("selective_copy", of_symbols, {*range(56)}),
+        ("recall", of_recalled, {*range(31), *range(32, 63)}),
+    ],
+)
+def test_what_is_asked_for_may_stand_at_every_place(
+    name: str, found: Callable[[Tensor], Tensor], places: set[int]
+) -> None:
+    batch = task_of(name, test_bytes=1 << 17).test(4 * LENGTH)
+    assert values(found(batch.tokens).nonzero()[:, 1]) == places
+
+
+def test_recall_asks_in_another_order() -> None:
+    for row in task_of("recall").test(4 * LENGTH).tokens[:8]:
+        keys = row[(row >= 16) & (row < 32)].tolist()
+        half = len(keys) // 2
+        assert sorted(keys[:half]) == sorted(keys[half:])
+        if keys[:half] != keys[half:]:
+            return
+    pytest.fail("pairs and queries have one order")
+
+
+def test_flip_flop_writes_as_often_as_it_reads_and_varies_each_split() -> None:
+    tests = {}
+    for split in ("test", "validation"):
+        task = task_of("flip_flop", split=split)
+        plain = task.test(64)
+        tests[split] = task.variations(64)
+        assert task.test(64).tokens.equal(plain.tokens)  # varied tests leave no trace
+        orders = tests[split]["dense"].tokens[:, 2:-2:2]
+        share = float((orders == 0).sum() / (orders == 2).sum())
+        assert share == pytest.approx(1, abs=0.1)
+    for name in ("sparse", "dense"):
+        one, other = (tests[split][name].tokens for split in tests)
+        assert not one.equal(other)
+
+
+@pytest.mark.parametrize(("length", "least"), [(10, 1), (20, 11)])
+def test_scan_draws_every_line_that_a_length_is_for(
+    tmp_path: Path, length: int, least: int
+) -> None:
+    path = tmp_path / "tasks"
+    path.write_text(
+        "\n".join(
+            f"IN: {verb} {side} OUT: {' '.join(['I_WALK'] * count)}"
+            for verb in ("walk", "run", "jump", "look")
+            for side in ("left", "right", "twice", "thrice")
+            for count in range(1, 24)
+        )
+    )
+    task = task_of("scan", corpus=str(path), length=10, longest=2)
+    assert isinstance(task, Scan)
+    wanted = {
+        tuple(tokens[:-1].tolist())
+        for (tokens, _), split in zip(task.lines, task.splits, strict=True)
+        if split == "test" and least <= len(tokens) - 1 <= length
+    }
+    assert {len(line) for line in wanted} >= {max(least, 4), length}
+    rows = zip(*(part.tolist() for part in _filled(task.test(length))), strict=True)
+    assert {tuple(row[:end]) for row, end in rows} == wanted
+
+
+def _filled(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the tokens, and how many of each sequence are no padding."""
+    return batch.tokens, (
+        counting(batch) * torch.arange(1, 1 + len(batch.tokens[0]))
+    ).amax(dim=1)
 
 
 # --- solvers, written from the sentences that describe the tasks --------------------

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.trainings import small
 from torch import Tensor
 
 from posenc_compare.check import built_in
@@ -186,19 +187,6 @@ def test_positions_of_several_axes_are_refused(name: str) -> None:
         Decoder(Variant(name), 1, GEOMETRY, seed=0)
 
 
-@pytest.mark.parametrize("name", SEQUENCE)
-def test_the_decoder_cannot_see_ahead(name: str) -> None:
-    model = Decoder(Variant(name), 2, GEOMETRY, seed=0).eval()
-    tokens = torch.randint(0, 256, (2, 16))
-    changed = tokens.clone()
-    changed[:, 9:] = torch.randint(0, 256, (2, 7))
-    positions = torch.arange(16)
-    with torch.no_grad():
-        before, after = model(tokens, positions), model(changed, positions)
-    assert torch.equal(before[:, :9], after[:, :9])
-    assert not torch.equal(before[:, 9:], after[:, 9:])
-
-
 def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     runs = []
     for noise in (1, 2):
@@ -210,19 +198,6 @@ def test_training_learns_and_repeats_bit_for_bit(corpus: Corpus) -> None:
     assert all(torch.equal(weights[key], again[key]) for key in weights)
     assert first[0] == pytest.approx(8.7, abs=0.7)
     assert first[-1] < 3.5
-
-
-def test_scheme_parameters_move_as_fast_as_token_vectors(corpus: Corpus) -> None:
-    setting = replace(SETTING, steps=1, learning_rate=1e-3, weight_decay=0)
-    model = Decoder(Variant("learned"), 1, GEOMETRY, seed=0)
-    table = model.get_parameter("schemes.0.table")
-    token = model.embedding.weight
-    before = table.detach().clone(), token.detach().clone()
-    train(model, corpus, setting)
-    moved_table = (table - before[0]).abs().max().item()
-    moved_token = (token - before[1]).abs().max().item() * 32**0.5
-    # Adam's first step is the rate for every parameter with a gradient.
-    assert moved_table == pytest.approx(moved_token, rel=1e-3)
 
 
 def test_the_rate_rises_over_a_tenth_and_falls_to_a_tenth(corpus: Corpus) -> None:
@@ -471,31 +446,15 @@ def test_a_task_whose_windows_are_compared_counts_every_place(
         monkeypatch.setattr(Language, "documents", (), raising=False)
     else:
         monkeypatch.setattr(Language, "sliding", Task.sliding)
-    setting = small(corpus, tmp_path, longest=2)
+    setting = small(tmp_path / "text.txt", longest=2)
     with pytest.raises(
         PluginError, match="language: a task of documents, or one whose"
     ):
         extrapolation(Variant("nope"), setting, Progress())
 
 
-def small(corpus: Corpus, tmp_path: Path, longest: int) -> Training:
-    """Return a training of three steps, tested at up to so many times its length."""
-    return Training(
-        layers=1,
-        width=16,
-        heads=2,
-        length=8,
-        steps=3,
-        batch=2,
-        longest=longest,
-        test_bytes=64,
-        corpus=str(tmp_path / "text.txt"),
-        corpus_sha256=corpus.sha256,
-    )
-
-
 def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) -> None:
-    setting = small(corpus, tmp_path, longest=4)
+    setting = small(tmp_path / "text.txt", longest=4)
     ticks: list[int] = []
     result = extrapolation(Variant("learned"), setting, Progress(ticks.append))
     bits = {row.x: row for row in result.rows if row.quantity == "bits_per_byte"}
@@ -511,7 +470,7 @@ def test_extrapolation_says_where_a_scheme_ends(corpus: Corpus, tmp_path: Path) 
 def test_a_reading_that_cannot_be_costs_no_other(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    setting = small(corpus, tmp_path, longest=2)
+    setting = small(tmp_path / "text.txt", longest=2)
     rope = Variant("rope", {"base": 1.0})  # at which yarn has no ramp
     rows = extrapolation(rope, setting, Progress()).rows
     read = {row.case: row for row in rows if row.quantity == "read_bits_per_byte"}
@@ -527,7 +486,7 @@ def test_a_reading_that_cannot_be_costs_no_other(
 def test_figures_are_those_of_the_network_as_trained(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    setting = replace(small(corpus, tmp_path, longest=4), steps=30)
+    setting = replace(small(tmp_path / "text.txt", longest=4), steps=30)
     found = extrapolation(Variant("rope"), setting, Progress())
     losses, bits = (found.arrays[name] for name in ("training_bits", "position_bits"))
     rows = {(row.quantity, row.x, row.case): row.value for row in found.rows}
@@ -537,12 +496,6 @@ def test_figures_are_those_of_the_network_as_trained(
     assert rows["bits_per_byte", 32, ""] == pytest.approx(sum(bits) / 32)
     read = {v for (q, x, case), v in rows.items() if x == 32 and case}
     assert rows["bits_per_byte", 32, ""] not in read
-
-
-def test_a_corpus_that_changed_since_planning_is_refused(corpus: Corpus) -> None:
-    setting = Training(corpus_sha256="0" * 64)
-    with pytest.raises(ConfigError, match="has changed since"):
-        extrapolation(Variant("nope"), setting, Progress())
 
 
 def test_presets_are_as_large_as_promised() -> None:
@@ -556,26 +509,6 @@ def test_presets_are_as_large_as_promised() -> None:
     gpu = PRESETS["gpu"].training
     assert (gpu.layers, gpu.width, gpu.length, gpu.dtype) == (6, 384, 512, "bfloat16")
     assert quick.test_lengths == [32, 64, 128, 256, 512]
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("steps", 0, "steps must be a whole number from 1"),
-        ("steps", True, "steps must be a whole number"),
-        ("learning_rate", float("nan"), "learning_rate must be a number"),
-        ("longest", 3, "longest must be 1 or 2"),
-        ("longest", 16.0, "longest must be a whole number"),
-        ("compiled", 1, "compiled must be true or false"),
-        ("corpus", 5, "corpus must be text"),
-        ("heads", 3, "width must be a multiple of heads"),
-        ("dtype", "int8", "dtype must be float32 or bfloat16"),
-        ("test_bytes", 5, r"of length \* longest, 64 \* 16, got 5"),
-    ],
-)
-def test_bad_settings_are_refused(field: str, value: object, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Training(**{field: value})  # type: ignore[arg-type]
 
 
 def test_a_compiled_network_trains_to_the_same_losses(
@@ -627,7 +560,7 @@ def test_a_scheme_that_gives_nan_beyond_its_length_has_failed(
     plugin = tmp_path / "nan_beyond.py"
     plugin.write_text(NAN_BEYOND)
     registered(plugin)
-    setting = replace(small(corpus, tmp_path, longest=2), length=length)
+    setting = replace(small(tmp_path / "text.txt", longest=2), length=length)
     record = compute(
         Cell(Variant("nan_beyond"), "extrapolation", setting, 1), Progress()
     )

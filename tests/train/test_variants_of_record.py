@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.trainings import small
 
 from posenc_compare.measures.extrapolation import extrapolation
 from posenc_compare.settings.training import Training
-from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.train.progress import Progress
 from posenc_compare.variants import labelled
 
@@ -31,19 +31,8 @@ OF_RECORD = {
 def setting(tmp_path: Path) -> Training:
     path = tmp_path / "text.txt"
     path.write_bytes(bytes(range(32, 127)) * 200)
-    return Training(
-        layers=2,
-        width=32,
-        heads=2,
-        length=8,
-        steps=2,
-        batch=2,
-        learning_rate=1e-2,
-        longest=8,
-        test_bytes=128,
-        corpus=str(path),
-        corpus_sha256=load_corpus(str(path)).sha256,
-    )
+    more = {"layers": 2, "width": 32, "steps": 2, "longest": 8, "test_bytes": 128}
+    return small(path, **more, learning_rate=1e-2)
 
 
 def bits(label: str, setting: Training) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import Tensor
 
 from posenc_compare.attention.kernel import attend
@@ -27,7 +28,7 @@ def _attend(request: Request) -> Tensor:
     mask = request.call.keep()
     if request.bias is not None:
         added = request.added().to(request.mask_dtype())
-        mask = added.masked_fill(~mask, -math.inf)
+        mask = torch.where(mask, added, -math.inf)
     return attend(
         request.q,
         request.k,

@@ -3,10 +3,13 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from posenc_compare.attention.request import Request
 from posenc_compare.schemes.contract import check_returned
+
+ROWS = 128  # queries whose logits stay in the cache of a CPU from step to step
 
 
 def serves(request: Request) -> str:
@@ -21,17 +24,37 @@ def run(request: Request) -> Tensor:
 
 def _attend(request: Request) -> Tensor:
     scheme, call = request.scheme, request.call
-    found = logits(request)
-    weights = scheme.weights(found, call)
-    if weights is None:
-        weights = found.softmax(dim=-1)
-    else:
-        check_returned(scheme, "weights", weights, found.shape, found)
+    weights = _weights(request)
     out = weights @ request.whole_heads()[1].to(weights.dtype)
     more = scheme.values(weights, call)
     if more is not None and getattr(more, "ndim", 1):
         check_returned(scheme, "values", more, out.shape, request.v)
     return (out if more is None else out + more).to(request.v.dtype)
+
+
+def _weights(request: Request) -> Tensor:
+    """Return the weights of all pairs, `(batch, heads, query, key)`.
+
+    Where nothing learns they are made of few rows at a time, of the keys that these
+    may see.
+    """
+    queries, keys = request.call.sizes
+    if torch.is_grad_enabled() or queries <= ROWS:
+        return _weights_of(request)
+    parts = []
+    for start in range(0, queries, ROWS):
+        part = _weights_of(request.rows(start, min(start + ROWS, queries)))
+        parts.append(F.pad(part, (0, keys - part.shape[-1])))
+    return torch.cat(parts, dim=2)
+
+
+def _weights_of(request: Request) -> Tensor:
+    scheme, found = request.scheme, logits(request)
+    weights = scheme.weights(found, request.call)
+    if weights is None:
+        return found.softmax(dim=-1)
+    check_returned(scheme, "weights", weights, found.shape, found)
+    return weights
 
 
 def logits(request: Request) -> Tensor:
@@ -44,4 +67,4 @@ def logits(request: Request) -> Tensor:
     shape = found.shape
     found = request.scheme.scores(found, request.call)
     check_returned(request.scheme, "scores", found, shape, q)
-    return found.masked_fill(~request.call.keep(), -math.inf)
+    return torch.where(request.call.keep(), found, -math.inf)

@@ -1,6 +1,5 @@
 """A short convolution over the tokens of a document."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,11 +15,14 @@ def over_past(x: Tensor, taps: Tensor, segments: Tensor | None) -> Tensor:
     Returns:
         `(batch, seq, channel)` in the dtype of `x`.
     """
-    length, mixed = x.shape[1], torch.zeros_like(x)
-    for back, tap in enumerate(taps.to(x.dtype).T):
-        seen = F.pad(x, (0, 0, back, 0))[:, :length] * tap
+    length = x.shape[1]
+    own, *earlier = taps.to(x.dtype).T
+    mixed = x * own
+    for back, tap in enumerate(earlier, start=1):
+        moved = min(back, length)
+        seen = F.pad(x, (0, 0, moved, -moved)) * tap
         if segments is not None:
-            same = F.pad(segments, (back, 0))[:, :length] == segments
+            same = F.pad(segments, (moved, -moved)) == segments
             seen = seen * same[..., None]
         mixed = mixed + seen
     return mixed

@@ -37,7 +37,7 @@ NAME = 34  # characters of a line of the name of a checkpoint
     "sliding windows of the trained length are subtracted.",
 )
 def draw_checkpoint(records: list[Record]) -> Figure | None:
-    """Draw the bits of checkpoints, or of trained networks that have scalings.
+    """Draw bits per byte of checkpoints, or of trained networks under scalings.
 
     Factors of each length, and of the longest one, have panels of their own; so does
     each model. Sliding windows of the trained length are where heights count from, on

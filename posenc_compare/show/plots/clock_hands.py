@@ -35,7 +35,7 @@ ROUND = 2e-3  # of a radius; records keep four digits of a number
     "queries and keys, or of the vector it adds; above, the positions of a rotation.",
 )
 def draw_clock_hands(records: list[Record]) -> Figure | None:
-    """Draw hands at positions 0 ... 7, a row per scheme, from fast to slow pairs.
+    """Draw angles as clock hands, a row per scheme, from fast to slow pairs.
 
     Later positions have longer hands, so that those of slow pairs do not hide each
     other. Angles run against the clock from the right, as in mathematics.

@@ -36,7 +36,7 @@ LOW, TALL = 0.8, 7.0  # inches; heights of a map of one code
     "there is none.",
 )
 def draw_codes(records: list[Record]) -> Figure | None:
-    """Draw position by channel, and position by position, for every code."""
+    """Draw every code by position and channel, and its similarity by two positions."""
     styles, chosen = looks(records), usable(records, "portrait")
     found = arrays_of(chosen, "code", styles)
     codes = {label: seeds[0] for label, seeds in found.items()}

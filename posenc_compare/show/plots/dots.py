@@ -58,7 +58,7 @@ def draw_uniqueness(records: list[Record]) -> Figure | None:
     "change it: means over seeds with their 95% intervals.",
 )
 def draw_perturbation(records: list[Record]) -> Figure | None:
-    """Draw what schemes do to tokens, to queries and keys, and to logits.
+    """Draw how much schemes change tokens, queries and keys, and logits.
 
     A scheme has dots in the panels of what it changes, and nowhere else.
     """
@@ -77,6 +77,29 @@ def draw_perturbation(records: list[Record]) -> Figure | None:
     rows["case"] = rows["case"].mask(size & ~turned, words)
     most = rows["value"].abs().groupby([rows["panel"], rows["scheme"]]).transform("max")
     return draw_dots(rows[most > NOTHING], [*titles], chosen)
+
+
+@register_plot(
+    "far_keys",
+    order=105,
+    measure="far_keys",
+    caption="How many keys score less far away than beside the query, and how many "
+    "pairs of keys change places: means over seeds with their 95% intervals. One half "
+    "is what chance gives.",
+)
+def draw_far_keys(records: list[Record]) -> Figure | None:
+    """Draw both shares at the shortest and the longest distance."""
+    chosen = usable(records, "far_keys")
+    rows = rows_of(chosen, looks(records))
+    rows = rows[rows["x"].isin([rows["x"].min(), rows["x"].max()])]
+    titles = {
+        "locality": "keys that score less far away",
+        "inconsistency": "pairs of keys that change places",
+    }
+    rows = rows.assign(
+        panel=rows["quantity"].map(titles), case=rows["x"].map("{:,.0f}".format)
+    )
+    return draw_dots(rows, [*titles.values()], chosen, "distance, in positions")
 
 
 def draw_dots(

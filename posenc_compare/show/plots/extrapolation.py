@@ -31,7 +31,7 @@ GREY = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))  # of simple models
     "grey. Dark grey: n-gram models of the same training bytes.",
 )
 def draw_extrapolation(records: list[Record]) -> Figure | None:
-    """Draw a line for each scheme that was tested at several lengths.
+    """Draw the score of each scheme by test length.
 
     A line that ends at a bar belongs to a scheme that defines no further positions.
     All panels have one scale of bits, so that families can be compared.
@@ -58,7 +58,7 @@ def draw_extrapolation(records: list[Record]) -> Figure | None:
     "with their 95% intervals.",
 )
 def draw_position_bits(records: list[Record]) -> Figure | None:
-    """Draw the mean over seeds in bins of equal width on the logarithmic axis.
+    """Draw the loss of each scheme by position in the window, averaged over seeds.
 
     A line that ends at a bar belongs to a scheme that defines no further positions; it
     was tested in shorter windows.

@@ -27,7 +27,7 @@ USE = "use of rotary pairs\n(mean = 1)"
     "pairs are used: means over seeds with their 95% intervals.",
 )
 def draw_inside(records: list[Record]) -> Figure | None:
-    """Draw a panel for each question that the records of the first task answer."""
+    """Draw a panel for each question about trained networks, for the first task."""
     chosen = next(iter(by_task(usable(records, "inside")).values()), [])
     styles = looks(records)
     rows = rows_of(chosen, styles)

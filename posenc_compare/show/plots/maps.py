@@ -112,7 +112,7 @@ GRID = {
     "the codes of two positions.",
 )
 def draw_bias_maps(records: list[Record]) -> Figure | None:
-    """Draw query by key, a panel for each head; of many heads or schemes, some."""
+    """Draw the bias by query and key, with a panel for each head, or for some."""
     drawn = draw_maps(records, SEQUENCE)
     return drawn and drawn[0]
 

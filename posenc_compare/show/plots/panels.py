@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from posenc_compare.records.record import Record
-from posenc_compare.show.plots.paper import paper_width
+from posenc_compare.show.plots.paper import PAPER, paper_width
 from posenc_compare.show.plots.style import MIDDLE, new_figure, safe
 
 ENTRY = 44  # characters of a line of a legend
@@ -65,7 +65,12 @@ def legend_below(
 
 
 def note_setting(figure: Figure, text: str) -> None:
-    """Write a grey line above everything: the setting, and how many seeds."""
+    """Write a grey line above everything: the setting, and how many seeds.
+
+    A figure as wide as a paper has it in its caption there.
+    """
+    if PAPER.get().size:
+        return
     wide = int(paper_width(figure.get_figwidth()) * 19)
     text = textwrap.fill(safe(text, 300), wide)
     figure.set_figheight(figure.get_figheight() + 0.12 * (text.count("\n") + 1))

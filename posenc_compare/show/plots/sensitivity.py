@@ -22,7 +22,7 @@ COLUMNS = ["panel", "x", "multiple", "seed", "value"]
     "rate of the scheme's own parameters in peak rates; 0 is the default rule.",
 )
 def draw_sensitivity(records: list[Record]) -> Figure | None:
-    """Draw a panel for each scheme that was trained at several peak rates."""
+    """Draw the score by learning rate, a panel for each scheme."""
     chosen = in_bits(records)
     rows = _rows(chosen)
     rows = rows[rows.groupby("panel")["x"].transform("nunique") > 1]

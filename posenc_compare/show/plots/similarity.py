@@ -28,7 +28,7 @@ ROW = 0.14  # inches of a scheme
     "each family, those that fall most stand last.",
 )
 def draw_similarity(records: list[Record]) -> Figure | None:
-    """Draw a row of colours for each scheme: its cosines and its logits by distance."""
+    """Draw cosines and logits by distance, a row of colours for each scheme."""
     styles = looks(records)
     codes = [one for one in usable(records, "portrait") if "similarity" in one.arrays]
     logits = usable(records, "distance_decay")

@@ -22,7 +22,7 @@ FLOOR = {"color": MIDDLE, "linewidth": 0.8, "linestyle": ":"}
     "answer.",
 )
 def draw_tasks(records: list[Record]) -> Figure | None:
-    """Draw a row of panels for each task that is scored by accuracy."""
+    """Draw the accuracy on each task by test length."""
     tasks = scored(records, "accuracy")
     if not tasks:
         return None

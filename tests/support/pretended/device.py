@@ -4,7 +4,7 @@ Every operation runs on the CPU with real numbers. What the kernels of CUDA refu
 refused: tensors of two devices, a generator of the CPU for a tensor of the GPU,
 products of whole numbers. What makes the host wait for the GPU is noted with its line:
 numbers that are read, copies between the devices, shapes that depend on numbers.
-Launches are counted. Nothing is said of speed, or of the numbers of real kernels.
+Nothing is said of speed, or of the numbers of real kernels.
 
 It is for a process of its own: import it before torch.
 """
@@ -62,8 +62,6 @@ READS = {"_local_scalar_dense", "item", "equal", "is_nonzero"}
 SHAPES = {"nonzero", "_unique2", "unique_dim", "masked_select", "unique_consecutive"}
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm"}  # CUDA has none of whole numbers
-EMPTY = {"detach", "alias", "lift_fresh", "empty", "empty_like", "new_empty"}
-EMPTY |= {"empty_strided", "new_empty_strided"}
 # Which take a number that lies on the CPU beside tensors of the GPU.
 TAKE_NUMBERS = {"fill_", "masked_fill", "masked_fill_", "where", "index_fill"}
 TAKE_NUMBERS |= {f"_foreach_{name}_" for name in ("mul", "add", "div", "addcdiv")}
@@ -74,36 +72,25 @@ class DeviceMismatchError(RuntimeError):
 
 
 class Notes:
-    """What has happened: waits by kind and line, and launches."""
+    """How often each line of the package has waited."""
 
     def __init__(self) -> None:
-        self.waits: Counter[tuple[str, str]] = Counter()
-        self.launches = 0
+        self.waits: Counter[str] = Counter()
         self.on = True
 
-    def reset(self) -> None:
-        """Forget all."""
-        self.waits.clear()
-        self.launches = 0
-
-    def wait(self, kind: str) -> None:
+    def wait(self) -> None:
         """Note a wait, with the line of the package that asked for it."""
         if self.on:
-            self.waits[kind, _line()] += 1
-
-    def launch(self) -> None:
-        """Note a launch."""
-        self.launches += self.on
+            self.waits[_line()] += 1
 
     @contextmanager
-    def one_launch(self) -> Iterator[None]:
-        """Count all that happens inside as one kernel."""
+    def one_kernel(self) -> Iterator[None]:
+        """Take all that happens inside for one kernel, which waits for nothing."""
         self.on = False
         try:
             yield
         finally:
             self.on = True
-        self.launch()
 
 
 NOTES = Notes()
@@ -175,21 +162,15 @@ class Mode(TorchDispatchMode):
         if name in ("_to_copy", "copy_") and _crosses(name, args, device):
             return _copied(func, name, args, named, device)
         if name in READS:
-            NOTES.wait("number read")
+            NOTES.wait()  # a number is read
             return func(*_held(args))
         if name in SHAPES:
-            NOTES.wait("shape that depends on numbers")
+            NOTES.wait()
         _check(func, name, args, leaves, device)
         held = _held(named)
         if on_gpu:
             held["device"] = torch.device("cpu")
-        found = func(*_held(args), **held)
-        view = any(
-            r.alias_info and not r.alias_info.is_write for r in func._schema.returns
-        )
-        if not view and name not in EMPTY:
-            NOTES.launch()
-        wrapped = tree_map_only(torch.Tensor, _pretended, found)
+        wrapped = tree_map_only(torch.Tensor, _pretended, func(*_held(args), **held))
         return return_and_correct_aliasing(func, args, named, wrapped)
 
 
@@ -208,7 +189,7 @@ def _copied(
     source = args[1] if name == "copy_" else args[0]
     back = isinstance(source, Pretended)
     if not (named.get("non_blocking") and getattr(source, "pinned", False)):
-        NOTES.wait("copy from the GPU" if back else "copy to the GPU")
+        NOTES.wait()
     if name == "copy_":
         func(*_held(args), **_held(named))
         return args[0]
@@ -242,9 +223,9 @@ def _check(
             leaf for leaf in tree_leaves(args[1]) if isinstance(leaf, torch.Tensor)
         ]
         if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
-            NOTES.wait("index that is a mask")
+            NOTES.wait()
         if any(not isinstance(index, Pretended) for index in indices):
-            NOTES.wait("index that lies on the CPU")
+            NOTES.wait()
         if not isinstance(args[0], Pretended):
             raise DeviceMismatchError(f"{func}: an index of the GPU, at {_line()}")
         plain = [leaf for leaf in plain if all(leaf is not index for index in indices)]
@@ -290,7 +271,7 @@ def pretended() -> Iterator[Notes]:
     def attention(q: torch.Tensor, *given: Any, **named: Any) -> torch.Tensor:
         if not isinstance(q, Pretended):
             return kernel(q, *given, **named)
-        with NOTES.one_launch():
+        with NOTES.one_kernel():
             return kernel(q, *given, **named)
 
     def pinned(x: torch.Tensor) -> torch.Tensor:
@@ -311,5 +292,5 @@ def pretended() -> Iterator[Notes]:
         patch.object(F, "scaled_dot_product_attention", attention),
         Mode(),
     ):
-        NOTES.reset()
+        NOTES.waits.clear()
         yield NOTES

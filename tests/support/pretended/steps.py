@@ -3,9 +3,8 @@
     python -m support.pretended.steps FOLDER [scheme ...]     (from the folder of tests)
 
 The guard is compiled into the folder. Printed is one JSON object by scheme: an error,
-or launches of a step with one layer and with two, and the waits of the second step and
-of the last, where losses are looked at, by kind and line. Under `itself` stands what
-the pretended GPU refused of what CUDA refuses.
+or how often each line waits in the second step and in the last, where losses are looked
+at. Under `itself` stands what the pretended GPU refused of what CUDA refuses.
 """
 
 import json
@@ -14,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from support.pretended.device import Notes, Pretended, pretended  # before torch
+from support.pretended.device import Pretended, pretended  # before torch
 
 import torch  # isort: skip
 
@@ -40,9 +39,9 @@ def attend(
     scale: float,
     enable_gqa: bool,
 ) -> torch.Tensor:
-    """Return what compiled flex attention returns, as one launch."""
+    """Return what compiled flex attention returns, as one kernel."""
     assert not enable_gqa
-    with device.NOTES.one_launch():
+    with device.NOTES.one_kernel():
         b, h = (
             torch.arange(n, device=q.device).reshape(-1, *[1] * after)
             for n, after in ((q.shape[0], 3), (q.shape[1], 2))
@@ -58,39 +57,29 @@ def attend(
 def noted(name: str) -> dict[str, Any]:
     """Return what three steps of a scheme do on the GPU, or how they fail."""
     axes = SCHEMES.entry(name).facts.get("axes", 1)
-    found: dict[str, Any] = {"launches": []}
-    for layers in (1, 2):
-        setting = Training(
-            layers=layers,
-            width=64,
-            heads=4,
-            length=16,
-            steps=3,
-            batch=2,
-            task=TASKS[axes],
-            device="cuda",
-            dtype="bfloat16",
-        )
-        try:
-            with pretended() as notes:
-                trainer = trainer_of(Variant(name, {}), setting)
-                trainer.model.train()
-                trainer.step(0)
-                notes.reset()
-                trainer.step(1)
-                found["launches"].append(notes.launches)
-                found["waits"] = listed(notes)
-                notes.reset()
-                trainer.step(2)
-                found["waits_of_last"] = listed(notes)
-        except Exception as error:  # whatever a scheme does wrong is what is looked for
-            return {"error": f"{type(error).__name__}: {error}"[:400]}
+    found: dict[str, Any] = {}
+    setting = Training(
+        layers=2,
+        width=64,
+        heads=4,
+        length=16,
+        steps=3,
+        batch=2,
+        task=TASKS[axes],
+        device="cuda",
+        dtype="bfloat16",
+    )
+    try:
+        with pretended() as notes:
+            trainer = trainer_of(Variant(name, {}), setting)
+            trainer.model.train()
+            for step in range(3):
+                notes.waits.clear()
+                trainer.step(step)
+                found[f"waits of step {step}"] = dict(notes.waits)
+    except Exception as error:  # whatever a scheme does wrong is what is looked for
+        return {"error": f"{type(error).__name__}: {error}"[:400]}
     return found
-
-
-def listed(notes: Notes) -> list[list[Any]]:
-    """Return kind, line and number of waits."""
-    return [[kind, line, count] for (kind, line), count in notes.waits.items()]
 
 
 def refused() -> dict[str, str]:

@@ -1,0 +1,87 @@
+"""What a distance does to the ranking of keys, against values known beforehand."""
+
+import math
+
+import pytest
+
+from posenc_compare.attention import Session
+from posenc_compare.measures.far_keys import DISTANCES, far_keys
+from posenc_compare.measures.probe import Probe
+from posenc_compare.schemes import Variant
+from posenc_compare.schemes.alibi import Alibi
+from posenc_compare.train.progress import Progress
+from posenc_compare.variants import labelled
+
+PROBE = Probe(positions=64)
+
+
+def shares(label: str, probe: Probe = PROBE) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {"locality": [], "inconsistency": []}
+    rows = far_keys(labelled(label), probe, Progress()).rows
+    for row in rows:
+        assert row.value is not None, row
+        found[row.quantity].append(row.value)
+    assert [row.x for row in rows[::2]] == [*DISTANCES]
+    return found
+
+
+def notes(variant: Variant, probe: Probe = PROBE) -> list[str]:
+    return [row.note for row in far_keys(variant, probe, Progress()).rows[::2]]
+
+
+@pytest.mark.parametrize("name", ["alibi", "kerple_log", "grape_a"])
+def test_a_falling_bias_lowers_every_key_and_keeps_their_ranking(name: str) -> None:
+    assert shares(name) == {"locality": [1.0] * 4, "inconsistency": [0.0] * 4}
+
+
+def test_without_positions_far_keys_are_as_near_ones() -> None:
+    assert shares("nope") == {"locality": [0.5] * 4, "inconsistency": [0.0] * 4}
+
+
+def test_one_rotation_reverses_pairs_as_often_as_its_angle_says() -> None:
+    # For a key difference of any direction, q and q turned by a have products of
+    # unlike sign with probability a / pi.
+    found = shares("rope", Probe(positions=64, width=128, heads=64))["inconsistency"]
+    for distance, share in zip(DISTANCES, found, strict=True):
+        turn = (distance - 1) % math.tau
+        assert share == pytest.approx(min(turn, math.tau - turn) / math.pi, abs=0.04)
+
+
+def test_a_rotation_as_slow_as_the_distance_is_long_is_consistent() -> None:
+    found = shares("rope:base=1e30", Probe(positions=64, width=128, heads=1))
+    assert found["inconsistency"][0] < shares("rope")["inconsistency"][0] / 3
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        ("fox", "reads no position ids"),
+        ("randomized", "draws its own ids"),
+        ("learned", "not defined beyond 64"),
+        ("mix:every=2;window=16", "hides keys beyond its window of 16"),
+    ],
+)
+def test_a_scheme_without_such_a_number_has_a_reason(label: str, reason: str) -> None:
+    assert notes(labelled(label))[-1] == reason
+
+
+def test_on_a_grid_no_key_is_this_far() -> None:
+    probe = Probe(positions=16, grid="4x4")
+    assert set(notes(Variant("rope_2d"), probe)) == {"a grid has no distance this far"}
+
+
+def test_far_ids_ask_a_bias_for_the_offsets_that_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheme = PROBE.build(Variant("alibi"))
+    assert isinstance(scheme, Alibi)
+    asked, own = [], type(scheme).offset_bias
+    monkeypatch.setattr(
+        type(scheme), "offset_bias", lambda s, of: asked.append(len(of)) or own(s, of)
+    )
+    q, positions = PROBE.normal("q", 1, 4, 3, 32), PROBE.arange(3) * 500_000
+    logits = Session(scheme, positions).logits(0, q, q)
+    assert max(asked) <= 9
+    plain = Session(PROBE.build(Variant("nope")), positions).logits(0, q, q)
+    gap = (logits - plain)[0, :, 2, 0]
+    assert gap.tolist() == pytest.approx([-1_000_000 * one for one in scheme.slopes])

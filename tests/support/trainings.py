@@ -1,0 +1,16 @@
+"""A small training on a text, for tests of what is trained."""
+
+from pathlib import Path
+from typing import Any
+
+from posenc_compare.settings.training import Training
+from posenc_compare.tasks.corpus import load_corpus
+
+SIZES: dict[str, Any] = {"layers": 1, "width": 16, "heads": 2, "length": 8, "steps": 3}
+SIZES |= {"batch": 2, "longest": 2, "test_bytes": 64}
+
+
+def small(text: str | Path, **changes: Any) -> Training:
+    """Return a training of three steps on the text in a file."""
+    setting = Training(**{**SIZES, **changes}, corpus=str(text))
+    return setting.resolve(load_corpus)

@@ -1,0 +1,100 @@
+"""The recipes of CONTRIBUTING.md work to the letter, in a copy of the package."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SMALL = "steps=2,layers=1,width=16,heads=2,length=8,longest=2,batch=2,test_bytes=64"
+CASES = {
+    "scheme": "check sqrt_bias",
+    "measure": "measure --schemes integer --measures code_mean "
+    "--set positions=3,width=4",
+    "task": "run --schemes nope --tasks previous --measures extrapolation --seeds 1 "
+    f"--set {SMALL}",
+    "plot": "plot OUT/measure --plots code_mean --out OUT/plot",
+    "command": "source sqrt_bias",
+}
+"""A command for each section "Add a ..." that uses what its recipe adds."""
+PRINTED = {
+    "scheme": "sqrt_bias: 24 checks: 24 passed",
+    "measure": "integer 0.333",  # positions 0, 1 and 2 of 3
+    "task": "previous: accuracy",
+    "plot": "code_mean.png",
+    "command": "own example",
+}
+
+
+def blocks() -> dict[str, str]:
+    """Return the Python blocks of the page by the file that each names."""
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    found = {}
+    for block in re.findall(r"^ *```python\n(.*?)^ *```$", page, re.DOTALL | re.M):
+        first, _, code = textwrap.dedent(block).partition("\n")
+        found[first.removeprefix("# ")] = code
+    return found
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the package and what tests of schemes import, and follow all recipes."""
+    root = tmp_path_factory.mktemp("copy")
+    for name in ("posenc_compare", "tests/schemes", "tests/support"):
+        ignored = shutil.ignore_patterns("__pycache__", "test_*")
+        shutil.copytree(ROOT / name, root / name, ignore=ignored)
+    for name in ("tests/conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
+    for path, code in blocks().items():
+        assert not (root / path).exists()
+        (root / path).write_text(code)
+    app = root / "posenc_compare" / "cli" / "app.py"
+    line = "from posenc_compare.cli.source import source\n"
+    text = re.sub(r"(for command in \()", rf"{line}\1source, ", app.read_text())
+    app.write_text(text)
+    return root
+
+
+def run(root: Path, *words: str) -> str:
+    words = tuple(word.replace("OUT", str(root / "out")) for word in words)
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_kind_has_a_recipe() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert re.findall(r"^## Add a (\w+)$", page, re.MULTILINE) == list(CASES)
+
+
+def test_the_registries_find_the_new_files(copy: Path) -> None:
+    rows = json.loads(run(copy, "posenc_compare", "list", "--format", "json"))
+    kinds = {(row["name"], row["kind"]) for row in rows}
+    new = {("sqrt_bias", "bias"), ("code_mean", "measure"), ("code_mean", "plot")}
+    assert kinds >= {*new, ("previous", "task")}
+
+
+def test_a_recipe_works(copy: Path) -> None:
+    for kind, words in CASES.items():
+        more = ["--out", f"OUT/{kind}"] if kind in ("measure", "task") else []
+        said = run(copy, "posenc_compare", *words.split(), *more)
+        assert PRINTED[kind] in re.sub(r" +", " ", said), kind
+
+
+def test_the_test_of_a_scheme_passes(copy: Path) -> None:
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider"]
+    said = run(copy, "pytest", *options, "tests/schemes/test_sqrt_bias.py")
+    assert re.search(r"\d+ passed", said)
