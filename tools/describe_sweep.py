@@ -51,6 +51,7 @@ STATED: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": PLAIN}},
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "clip_qkv": 8.0}},
+    "dory": {"n_input_layers": 1, "n_output_layers": 1},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "gemma4_assistant": {"text_config": ASSISTANT},
     "gemma3n_text": {"num_hidden_layers": 5, "num_kv_shared_layers": 0},
@@ -144,14 +145,20 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
 def checked(kind: str) -> tuple[str, list[tuple[str, ...]]]:
     """Return whether checks of a type's small model passed, and a row for each fault.
 
-    The class is `passed`, `failed`, `refused` or `not measured`.
+    The class is `passed`, `failed`, `refused` or `not measured`. What fails in float32
+    counts if it fails in float64 too: random weights magnify rounding, and masks of
+    some types overflow in float64.
     """
     is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     form = AutoModelForCausalLM if is_causal else AutoModelForMaskedLM
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
-        found = check(tiny(config_of(kind), form).float())
+        model = tiny(config_of(kind), form)
+        found = check(copy.deepcopy(model).float())
+        if any(one.state == "failed" for one in found):
+            exact = {one.check: one for one in check(model)}
+            found = [exact[o.check] if o.state == "failed" else o for o in found]
     except _Stopped:
         return "not measured", [(kind, "", "not measured", "", f"above {LIMIT} s")]
     except Exception as error:  # no such model

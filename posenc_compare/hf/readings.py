@@ -17,6 +17,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.measure import layers_of
 from posenc_compare.hf.states import cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
@@ -64,7 +65,7 @@ class Reader:
         device = next(model.parameters()).device
         self.other = torch.tensor(known)[(ids + 1) % len(known)].to(device)
         self.ids = torch.tensor(known)[ids].to(device)
-        self.counted = torch.arange(tokens, device=device)[None]
+        self.counted = torch.arange(tokens, device=device).expand(2, -1)
         self.full = self.read(self.ids)
 
     @property
@@ -232,7 +233,7 @@ def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
         NotApplicableError: if the model takes no position ids.
     """
     ids, rest = r.ids[:1], r.tokens - r.half
-    given = r.at(torch.cat([r.counted[:, : r.half], r.counted[:, :rest]], dim=1))
+    given = r.at(torch.cat([r.counted[:1, : r.half], r.counted[:1, :rest]], dim=1))
     if not given:
         raise NotApplicableError(NO_IDS)
     if not by_ids:
@@ -246,7 +247,7 @@ def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
     alone = [r.read(ids[:, : r.half]), r.read(ids[:, r.half :])]
     try:
         return r.read(ids, **given), torch.cat(alone, dim=1)
-    except RuntimeError as error:  # of shapes
+    except (RuntimeError, AssertionError) as error:  # of shapes
         if by_ids:
             raise
         raise NotApplicableError("takes no mask (row, 1, query, key)") from error
@@ -299,9 +300,11 @@ def mixes(model: Any) -> bool:
     they have a state.
     """
     kinds = getattr(model.config, "layer_types", None) or []
-    return any(one not in ATTENTION for one in kinds) or any(
-        isinstance(one, nn.Conv1d) for one in model.modules()
-    )
+    if any(one not in ATTENTION for one in kinds):
+        return True
+    if type(model).__module__.startswith("transformers.") and not layers_of(model):
+        return True  # a port may name its attention otherwise
+    return any(isinstance(one, nn.Conv1d) for one in model.modules())
 
 
 def apart(made: Tensor, own: Tensor) -> float:
