@@ -22,7 +22,7 @@ from posenc_compare.records.store import Store
 from posenc_compare.registry import MEASURES
 from posenc_compare.run.choices import Settings
 from posenc_compare.run.compute import compute
-from posenc_compare.run.estimate import seconds_of
+from posenc_compare.run.estimate import SIZES, seconds_of
 from posenc_compare.run.plan import in_shard, missing, plan
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.canonical import spec_key
@@ -294,8 +294,11 @@ def test_many_shards_hold_each_cell_once(count: int) -> None:
     assert all(shards)
 
 
-def timed(seconds: float, label: str = "rope", **changes: Any) -> Record:
-    one = made(label, **changes)
+def timed(
+    seconds: float, label: str = "rope", of: Any = PROBE, **changes: Any
+) -> Record:
+    sizes = {name: getattr(of, name) for name in SIZES if hasattr(of, name)}
+    one = made(label, **{**sizes, **changes})
     one["provenance"]["seconds"] = seconds
     return Record.from_json(one)
 
@@ -310,6 +313,7 @@ def timed(seconds: float, label: str = "rope", **changes: Any) -> Record:
         ([timed(1, "alibi"), timed(5, "nope")], 1, 1, 3.0),  # of another scheme
         ([timed(3), timed(90, status="failed"), timed(0)], 1, 1, 3.0),
         ([timed(3, measure="smoothness")], 1, 1, 0.0),
+        ([timed(3, width=8)], 1, 1, 0.0),  # of another size
     ],
 )
 def test_cells_take_the_median_time_of_their_like(
@@ -324,7 +328,7 @@ def test_a_training_takes_time_by_its_steps_and_its_task() -> None:
     def trained(seconds: float, task: str, steps: int) -> Record:
         name = "extrapolation"
         facts = {"corpus_sha256": "1", "task": task, "steps": steps}
-        return timed(seconds, measure=name, **facts)
+        return timed(seconds, of=Training(), measure=name, **facts)
 
     records = [trained(20, "copy", 10), trained(700, "language", 100)]
     for task, seconds in (("copy", 60.0), ("language", 210.0), ("sort", 0.0)):

@@ -184,6 +184,12 @@ def test_the_step_is_relative_to_that_of_nope() -> None:
         bodies.append(measured(label, "cost", "step_seconds", value=value))
     found = card(bodies)
     assert (found["rope"]["time"], found["nope"]["time"]) == ("1.5", "1.0")
+    alone = [
+        body for body in bodies if body["label"] != "nope" or len(body["rows"]) < 2
+    ]
+    table = scorecard(sound(alone))
+    assert table is not None
+    assert not any(line.startswith("fewer seeds") for line in table.lines)
 
 
 def test_without_a_training_on_language_there_is_no_card() -> None:

@@ -227,7 +227,7 @@ def _say_time(todo: "list[Cell]", stores: "list[Store]", workers: int) -> None:
         time = short if seconds < 120 else f"{seconds / 60:.0f} minutes"
         say(f"about {time}, {count}, estimated from the records of {folders}")
     else:
-        say(f"{folders}: no records to estimate the time from")
+        say(f"{folders}: no records of these sizes to estimate the time from")
 
 
 def _say_how_to_go_on(more: str = "") -> None:

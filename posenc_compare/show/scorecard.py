@@ -90,7 +90,8 @@ def scorecard(records: Iterable[Record]) -> Table | None:
     short = _shortened([card.texts[0] for card in cards])
     head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
     most = max(card.seeds for card in cards)
-    few = [f"{short[c.texts[0]]} ({c.seeds})" for c in cards if c.seeds < most]
+    fewer = [card for card in cards if card.verdict and card.seeds < most]
+    few = [f"{short[card.texts[0]]} ({card.seeds})" for card in fewer]
     lines = _LINES + _LEADING * any(leading)
     lines = (*lines, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
     lines += tuple(_same(means[means["measure"] == "extrapolation"]))
