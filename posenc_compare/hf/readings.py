@@ -58,7 +58,8 @@ class Reader:
         if tokens < LEAST:
             raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
-        special = {v for n, v in vars(config).items() if n.endswith("_token_id")}
+        named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
+        special = [t for v in named for t in (v if isinstance(v, list) else [v])]
         known = [one for one in range(config.vocab_size) if one not in special]
         draw = torch.Generator().manual_seed(0)
         ids = torch.randint(len(known), (2, tokens), generator=draw)
@@ -304,7 +305,8 @@ def mixes(model: Any) -> bool:
         return True
     if type(model).__module__.startswith("transformers.") and not layers_of(model):
         return True  # a port may name its attention otherwise
-    return any(isinstance(one, nn.Conv1d) for one in model.modules())
+    convolves = any(isinstance(one, nn.Conv1d) for one in model.modules())
+    return convolves or bool(getattr(model, "_is_stateful", False))
 
 
 def apart(made: Tensor, own: Tensor) -> float:

@@ -209,8 +209,8 @@ def _shift(s: Stated) -> Compared:
     if any("position" in n.lower() for n, _ in s.own.named_parameters()):
         raise NotApplicableError("has a learned table of positions")
     moved = r.read(r.ids, **r.at(r.counted + SHIFT))
-    # Angles are products in float32.
-    return apart(moved, r.full), 10 * EXACT * float(r.full.abs().max())
+    # Angles are products in float32, and sharp attention magnifies them.
+    return apart(moved, r.full), 100 * EXACT * float(r.full.abs().max())
 
 
 def _length(s: Stated) -> Compared:
