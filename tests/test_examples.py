@@ -218,8 +218,8 @@ def sketches() -> dict[str, type[Scheme]]:
     }
 
 
-def test_there_is_a_sketch():
-    assert list(sketches()) == ["FoX"]
+def test_there_are_two_sketches():
+    assert list(sketches()) == ["SqrtRope", "FoX"]
 
 
 @pytest.mark.parametrize("name", sketches())

@@ -41,7 +41,7 @@ from posenc_compare.show.plots.maps import below_largest
 from posenc_compare.show.plots.paper import OWN, on_paper, paper_of
 from posenc_compare.show.plots.place import Change, draw_place
 from posenc_compare.show.plots.plot import in_order
-from posenc_compare.show.plots.style import FAINT, LABEL, looks, safe
+from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
 
 # These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
 OTHERS = {"prediction", "sensitivity"}
@@ -334,8 +334,7 @@ def test_a_scheme_has_one_colour_and_dash_in_every_company() -> None:
         assert (alone.colour, alone.dash) == (every[name].colour, every[name].dash)
     faces = {(look.colour, look.dash, look.marker) for look in every.values()}
     assert len(faces) == len(names)
-    common = ("nope", "sinusoidal", "learned", "rope", "alibi", "t5_bias", "kerple_log")
-    assert len({every[name].colour for name in common}) == len(common)
+    assert len({every[name].colour for name in FIRST}) == len(FIRST)
 
 
 def test_looks_are_ordered_by_family_then_year_and_have_texts_of_their_own() -> None:

@@ -109,10 +109,7 @@ def test_the_plot_has_a_cell_for_each_measure_and_score(
     if several:
         assert values[0, 1] == pytest.approx(some["rho"].iloc[0])
         assert np.isnan(values[1:, 1]).all()
-    products = [
-        some[f"{of}_low"] * some[f"{of}_high"] for of in ("schemes", "families")
-    ]
-    stars = np.sum([product > 0 for product in products], axis=0).tolist()
+    stars = (some["p_holm"].astype(float) <= 0.05).tolist()
     marked = [text.get_text().count("*") for text in panels[0].texts]
     if several:
         del marked[1]  # of the other score

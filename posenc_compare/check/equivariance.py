@@ -123,6 +123,9 @@ def _cached_decoding_equals_one_pass(
         expect_close(got, whole, EXACT, "decoding of packed documents")
 
 
+NOT_RELATIVE = "(or `facts = Facts(relative=False)` in the class)"
+
+
 @check("C21", "depends on positions and tokens as it declares", reach=(2, 9, 300))
 def _declared_relations_hold(subject: Subject, reach: int) -> None:
     steps = torch.tensor(FAR) if reach > 9 else torch.arange(reach)
@@ -135,7 +138,7 @@ def _declared_relations_hold(subject: Subject, reach: int) -> None:
     shifts = list(_shifts(subject, x, positions))
     if scheme.facts.relative:
         for said, moved, rested in shifts:
-            expect_close(moved, rested, EXACT, f"{said} (or `relative=False`)")
+            expect_close(moved, rested, EXACT, f"{said} {NOT_RELATIVE}")
     elif reach > 9:  # a window may cover short distances
         shifts += _shifts(subject, x, APART * positions)
         changes = [(moved - rested)[seen] for _, moved, rested in shifts]

@@ -1,7 +1,9 @@
 """The command that finds the place of a scheme among all built-in ones."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from posenc_compare.records.store import Store
     from posenc_compare.show.format import Table
 
-MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation,cost"
+MEASURES = "extrapolation,uniqueness,shift_linearity,shift_error,perturbation"
 CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
 ALLOWED = {"preset", *Work.__dataclass_fields__}
 
@@ -51,8 +53,10 @@ def rank(
             add_plugin(scheme)
             chosen["plugins"] = [*chosen.get("plugins", []), scheme]
             names = [n for n, e in SCHEMES.entries().items() if e.origin == scheme]
-            scheme = ",".join(names)
-        out = Path(chosen.pop("out", None) or f"runs/rank-{preset}")
+            scheme, folder = ",".join(names), Path(scheme).stem
+        else:
+            folder = re.sub(r"\W+", "-", scheme)[:64]
+        out = Path(chosen.pop("out", None) or f"runs/rank-{preset}/{folder}")
         return _rank(scheme, chosen, out, reference, format)
 
 
@@ -90,14 +94,17 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
         if comparison.compute(store, listen):
             return 130
     results = comparison.results(store, say, arrays=False)
-    basis = _step_of_nope(chosen, store)
     own = [record for record in results.records if record.status == "ok"]
     labels = list(dict.fromkeys(record.label for record in own))
-    others = [record for record in known if record.label not in labels]
-    card, every = scorecard([*own, *basis]), [*others, *own]
+    times = _times(schemes, chosen, store)
+    # Documents of the text are known of these records alone.
+    own = [replace(record, arrays={}) for record in own]
+    others = [r for r in known if r.label not in labels and r.measure != "cost"]
+    every = [*others, *own]
+    card = scorecard([*own, *times], labels)
     tables = [*filter(None, [card]), *(place_table(every, label) for label in labels)]
     show_parts(tables, format)
-    _write(every, own, tables, labels, out)
+    _write([*every, *times], own, tables, labels, out)
     if lines := _differing(known, own):
         lines.append(_control(known, chosen, store))
     for line in lines:
@@ -105,11 +112,12 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
     return int(bool(bad or results.failed))
 
 
-def _step_of_nope(chosen: Body, store: "Store") -> "list[Record]":
-    """Return what a step of `nope` costs here, to which times are relative."""
+def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
+    """Return what steps cost here and now, those of `nope` for comparison."""
     from posenc_compare.run.comparison import plan_comparison
 
-    comparison = plan_comparison("nope", "cost", **{**chosen, "plugins": []})
+    again = {**chosen, "overwrite": True}
+    comparison = plan_comparison(f"{schemes},nope", "cost", **again)
     with progress() as listen:
         comparison.compute(store, listen)
     return comparison.results(store, say, arrays=False).records

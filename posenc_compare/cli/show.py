@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
+    from posenc_compare.measures.codes import Code
+
 HEADS = 4  # unless the width cannot be divided by so many
 MOST = 1 << 24  # numbers, 128 MiB
 IMAGES = ("png", "svg", "pdf")
@@ -91,20 +93,19 @@ def show_(
             f"positions times width must be at most {MOST}, got {positions} times "
             f"{width}; `--positions {MOST // width}` would work"
         )
-    label, of, values = _code_of(name, positions, width, heads, length)
+    label, code = _code_of(name, positions, width, heads, length)
+    of, columns = code.of, code.columns
+    values = code.values.double().numpy() + 0.0  # no negative zeros
     if format == "text":
         out_of = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        for line in text_map(label, of, values, out_of or sys.maxsize):
+        for line in text_map(label, of, columns, values, out_of or sys.maxsize):
             tell(line)
     elif format in IMAGES:
         from posenc_compare.show.plots.codes import draw_code
 
         path = out or Path(f"{NAME.sub('-', label)}.{format.value}")
-        _write(draw_code(label, of, values), format.value, path)
+        _write(draw_code(label, of, columns, values), format.value, path)
     else:
-        # A bias alone has a column for each head.
-        alone = of == "distance" and values.shape[1] == heads_of(heads, width)
-        columns = "head" if alone else "channel"
         head = [of, *map(str, range(values.shape[1]))]
         exact = format in NUMBERS
         body = [
@@ -116,11 +117,8 @@ def show_(
 
 def _code_of(
     name: str, positions: int, width: int, heads: int, length: int
-) -> "tuple[str, str, NDArray[float64]]":
-    """Return the label of a scheme, what has a code, and the codes.
-
-    Returns:
-        Codes `(position, channel)`, or a row for each distance.
+) -> "tuple[str, Code]":
+    """Return the label of a scheme, and its codes.
 
     Raises:
         ConfigError: if the scheme is unknown, or cannot be used at this size.
@@ -134,7 +132,7 @@ def _code_of(
     label = (variant := labelled(name)).label
     if not heads and SCHEMES.entry(variant.name).facts["family"] == "rotary":
         heads = 1  # all heads rotate alike, each by as many pairs as it has
-    heads = heads_of(heads, width)
+    heads = heads or math.gcd(HEADS, width)
     probe = Probe(width=width, heads=heads, positions=positions)
     try:
         code = code_of(probe.build(variant, length), probe)
@@ -147,21 +145,19 @@ def _code_of(
         raise PluginError(f"{label}: must have codes, got {reason}") from error
     if not code.values.isfinite().all():
         raise NonFiniteError(f"{label}: codes must be finite, got NaN or inf")
-    return label, code.of, code.values.double().numpy() + 0.0  # no negative zeros
+    return label, code
 
 
-def heads_of(heads: int, width: int) -> int:
-    """Return the number of heads that is meant, 0 for a default that divides width."""
-    return heads or math.gcd(HEADS, width)
-
-
-def text_map(label: str, of: str, values: "NDArray[float64]", room: int) -> list[str]:
+def text_map(
+    label: str, of: str, columns: str, values: "NDArray[float64]", room: int
+) -> list[str]:
     """Return codes as lines of text, a shade for each value.
 
     Args:
         label: of the scheme.
         of: what the rows are: position or distance.
-        values: `(position, channel)`.
+        columns: what the columns are: channel or head.
+        values: `(row, column)`.
         room: most characters in a line. Where channels do not fit, every n-th is
             shown, with an odd n, so that sines and cosines both are.
     """
@@ -173,7 +169,7 @@ def text_map(label: str, of: str, values: "NDArray[float64]", room: int) -> list
     span = (high - low) or 1.0
     levels = ((values[:, ::step] - low) / span * (len(SHADES) - 1)).round().astype(int)
     every = "" if step == 1 else f", one of every {step} shown"
-    lines = [f"{label}: {len(values)} {of}s by {channels} channels{every}"]
+    lines = [f"{label}: {len(values)} {of}s by {channels} {columns}s{every}"]
     lines += [
         f"{row:{places}} |{''.join(SHADES[level] for level in codes)}"
         for row, codes in enumerate(levels)

@@ -25,14 +25,16 @@ class Code:
     """The codes of `0 ... count - 1`.
 
     Attributes:
-        values: `(count, channel)` in the probe's dtype.
+        values: `(count, column)` in the probe's dtype.
         of: what is counted: positions, or distances.
+        columns: what the columns are; heads, of a bias alone.
         sides: how many there are along each axis, in raster order.
     """
 
     values: Tensor
     of: Literal["position", "distance"]
     sides: tuple[int, ...]
+    columns: Literal["channel", "head"] = "channel"
 
     @property
     def origin(self) -> int:
@@ -72,7 +74,8 @@ def code_of(scheme: Scheme, probe: Probe, count: int | None = None) -> Code:
     if bias is not None:
         parts.append(bias.T.to(probe.torch_dtype))
     if parts:
-        return Code(torch.cat(parts, dim=1), "distance", sides)
+        columns = "channel" if scheme.acts_at("key") else "head"
+        return Code(torch.cat(parts, dim=1), "distance", sides, columns)
     if any(scheme.acts_at(door) for door in DOORS if door != "scale"):
         raise NoCodeError("has no code of a position or distance alone")
     return Code(probe.zeros(session.length, 1), "distance", sides)

@@ -251,6 +251,10 @@ def place_table(records: Iterable[Record], own: str) -> Table:
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     lines = [_sentence(x, compared[x].values()) for x in ends]
+    for x in ends:
+        scored = {k for k, curve in curves.items() if x in curve and curve[x].values}
+        if none := [k for k in ranked if k not in scored]:
+            lines.append(f"without a score at {x:g}: {', '.join(none)}")
     lines += [
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",

@@ -9,7 +9,7 @@ test of all pairs shows no difference.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,13 +49,14 @@ class Card:
     seeds: int
 
 
-def scorecard(records: Iterable[Record]) -> Table | None:
+def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table | None:
     """Return the scorecard of the trainings on language.
 
     Schemes that hold their level come first; then the score at the longest test counts.
 
     Args:
         records: of a comparison.
+        labels: of the schemes that have a row; all, if not given.
 
     Returns:
         None if nothing was trained on language.
@@ -85,6 +86,7 @@ def scorecard(records: Iterable[Record]) -> Table | None:
             [name in some for some in leading],
         )
         for name, found in schemes.items()
+        if not labels or name in labels
     ]
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
     short = _shortened([card.texts[0] for card in cards])

@@ -66,7 +66,7 @@ def test_the_length_is_that_of_training(posenc) -> None:
 
 def test_a_map_has_a_shade_for_each_value() -> None:
     values = np.array([[0.0, 0.5, 1.0], [1.0, 0.0, 0.0]])
-    assert text_map("two", "position", values, 80) == [
+    assert text_map("two", "position", "channel", values, 80) == [
         "two: 2 positions by 3 channels",
         "0 | =@",
         "1 |@  ",
@@ -76,14 +76,14 @@ def test_a_map_has_a_shade_for_each_value() -> None:
 
 def test_shades_stand_at_equal_distances() -> None:
     values = np.array([[step - 3.0 for step in range(len(SHADES))]])
-    assert text_map("ramp", "position", values, 80)[1] == f"0 |{SHADES}"
+    assert text_map("ramp", "position", "channel", values, 80)[1] == f"0 |{SHADES}"
 
 
 @pytest.mark.parametrize(("channels", "room", "step"), [(77, 80, 1), (512, 80, 7)])
 def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None:
     """It shows every n-th channel with an odd n: sines and cosines, not one of both."""
     values = np.array([[channel % 2.0 for channel in range(channels)]])
-    first, row, _ = text_map("waves", "position", values, room)
+    first, row, _ = text_map("waves", "position", "channel", values, room)
     assert len(row) <= room
     assert set(row[3:]) == {" ", "@"}
     assert (f"one of every {step}" in first) == (step > 1)
@@ -102,12 +102,14 @@ def test_a_constant_code_is_drawn(posenc) -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (100, 128), (2, 2), (600, 1)])
 def test_a_figure_shows_all_codes_with_few_ticks(rows: int, columns: int) -> None:
-    figure = draw_code("scheme", "position", np.random.default_rng(0).random((rows, 1)))
+    figure = draw_code(
+        "scheme", "position", "channel", np.random.default_rng(0).random((rows, 1))
+    )
     axes = figure.axes[0]
     assert sorted(axes.get_ylim()) == [0, rows]
     assert 1 < len(axes.get_yticks()) <= 8
     assert axes.get_ylabel() == "position"
-    figure = draw_code("scheme", "distance", np.ones((rows, columns)))
+    figure = draw_code("scheme", "distance", "head", np.ones((rows, columns)))
     assert figure.axes[0].get_xlim() == (0, columns)
 
 

@@ -74,22 +74,23 @@ def draw_codes(records: list[Record]) -> Figure | None:
 
 
 @in_style
-def draw_code(label: str, of: str, values: Array) -> Figure:
+def draw_code(label: str, of: str, columns: str, values: Array) -> Figure:
     """Draw codes as a heat map with the first row at the top.
 
     Args:
         label: of the scheme.
         of: what the rows are: position or distance.
-        values: `(position, channel)`.
+        columns: what the columns are: channel or head.
+        values: `(row, column)`.
     """
-    rows, columns = values.shape
-    width = COLUMN if columns <= NARROW else PAGE
-    height = min(max(LOW, width * 0.8 * rows / columns), TALL)
+    rows, across = values.shape
+    width = COLUMN if across <= NARROW else PAGE
+    height = min(max(LOW, width * 0.8 * rows / across), TALL)
     figure = new_figure(height + 0.5, width)
     axes = figure.subplots()
     largest = float(np.abs(values).max()) or 1.0
     draw_heat(axes, values, ("vlag", -largest, largest), square=False)
-    axes.set(title=safe(label), xlabel="channel", ylabel=of)
+    axes.set(title=safe(label), xlabel=columns, ylabel=of)
     add_bar(figure, axes, "value", ax=axes)
     return figure
 

@@ -14,6 +14,7 @@ from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, new_figure, safe
 from posenc_compare.show.predictions import WHENS, predictions
 from posenc_compare.show.setting import short_setting
+from posenc_compare.stats.pairs import ALPHA
 
 OWN = "own score at training length"  # a control, of every score another
 ROW, LETTER = 0.2, 0.065  # inches: of a measure, and of a letter of a score's name
@@ -23,8 +24,8 @@ ROW, LETTER = 0.2, 0.065  # inches: of a measure, and of a letter of a score's n
     "prediction",
     order=35,
     caption="Spearman's correlation over schemes of training-free measures with "
-    "trained scores. One star: the 95% interval over schemes excludes 0; two stars: "
-    "that over families does, too. Grey: too few schemes, or all equal.",
+    "trained scores. A star: p ≤ 0.05 in a permutation test, adjusted by Holm for all "
+    "measures of the score. Grey: too few schemes, or all equal.",
 )
 def draw_prediction(records: list[Record]) -> Figure | None:
     """Draw a cell for every measure and score, coloured by the correlation.
@@ -37,9 +38,7 @@ def draw_prediction(records: list[Record]) -> Figure | None:
     if found.empty:
         return None
     names = found["quantity"].mask(found["of_start"], OWN)
-    ends = ((found[f"{of}_low"], found[f"{of}_high"]) for of in ("schemes", "families"))
-    outside = [(low * high > 0).to_numpy(bool) for low, high in ends]  # 0 is
-    stars = ["*" * count for count in np.sum(outside, axis=0)]
+    stars = np.where(found["p_holm"].astype(float) <= ALPHA, "*", "")
     numbers = found["rho"].map("{:.2f}".format).str.replace("-", "\N{MINUS SIGN}")
     table = found.assign(
         measure=names.map(lambda name: safe(name, 60)),

@@ -32,8 +32,11 @@ COLOURS = [
     *(sns.color_palette("dark").as_hex()[i] for i in (7, 4, 3, 0, 2, 6, 9)),
 ]
 DASHES: tuple[Any, ...] = ("", (3.5, 1.5), (1, 1), (5, 1.2, 1, 1.2))  # of seaborn
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 FAINT, MIDDLE = "0.85", "0.45"  # greys
+FIRST = ("nope", "sinusoidal", "rope", "alibi", "learned", "t5_bias", "kerple_log")
+FIRST += ("integer", "binary", "shaw", "transformer_xl", "fire", "deberta")
+"""Schemes that are compared most."""
 RC: dict[Any, Any] = {
     **sns.plotting_context("paper", font_scale=0.8),
     **sns.axes_style("ticks"),
@@ -137,19 +140,22 @@ def looks_in_turn(texts: Iterable[str]) -> dict[str, Look]:
 def _faces() -> dict[str, tuple[str, Any, int]]:
     """Return colour, dash and marker of each scheme of this package.
 
-    In the order of publication, each takes the colour that its family uses least.
+    Those of `FIRST` differ in colour. In the order of publication, each other scheme
+    takes the colour that its family uses least. A family has one dash.
     """
-    families: Counter[tuple[str, str]] = Counter()
+    published = sorted(SCHEMES.built_in(), key=_publication)
+    family = {entry.name: FAMILIES.index(entry.facts["family"]) for entry in published}
+    within: Counter[tuple[int, str]] = Counter()
     total: Counter[str] = Counter()
     found = {}
-    for entry in sorted(SCHEMES.built_in(), key=_publication):
-        family = entry.facts["family"]
-        colour = min(COLOURS, key=lambda c: (families[family, c], total[c]))
-        count = total[colour]
-        found[entry.name] = colour, DASHES[count % len(DASHES)], count % len(MARKERS)
-        families[family, colour] += 1
+    for name in dict.fromkeys([*FIRST, *family]):
+        own = family[name]
+        colour = min(COLOURS, key=lambda c: (within[own, c], total[c]))
+        marker = (own + within[own, colour]) % len(MARKERS)
+        found[name] = colour, DASHES[max(0, own - 1)], marker
+        within[own, colour] += 1
         total[colour] += 1
-    return found
+    return {name: found[name] for name in family}
 
 
 def _publication(entry: Entry) -> tuple[bool, int, str]:
