@@ -1,9 +1,10 @@
-"""Describe the rotary positions of every causal type that transformers knows.
+"""Describe or check the positions of every causal type that transformers knows.
 
     python tools/describe_sweep.py                     a line for each type, and totals
     python tools/describe_sweep.py llama falcon        of these types alone
     python tools/describe_sweep.py --write docs/models.md
     python tools/describe_sweep.py --write docs/models.md llama    its rows alone
+    python tools/describe_sweep.py --check    small random models, encoders too
 
 Configurations are the defaults of each type, with four layers where it takes that.
 """
@@ -22,12 +23,16 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf import rotary_of
+from posenc_compare.hf import check, rotary_of
 from posenc_compare.hf.measure import layers_of
+from posenc_compare.hf.tiny import tiny
 
 # What transformers builds no model without, and its defaults leave open.
 PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
@@ -46,6 +51,7 @@ STATED: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": PLAIN}},
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "clip_qkv": 8.0}},
+    "dory": {"n_input_layers": 1, "n_output_layers": 1},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "gemma4_assistant": {"text_config": ASSISTANT},
     "gemma3n_text": {"num_hidden_layers": 5, "num_kv_shared_layers": 0},
@@ -136,6 +142,39 @@ def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
     return odd or ("described" if proved else "n/a"), rows
 
 
+def checked(kind: str) -> tuple[str, list[tuple[str, ...]]]:
+    """Return whether checks of a type's small model passed, and a row for each fault.
+
+    The class is `passed`, `failed`, `refused` or `not measured`. What fails in float32
+    counts if it fails in float64 too: random weights magnify rounding, and masks of
+    some types overflow in float64.
+    """
+    is_causal = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    form = AutoModelForCausalLM if is_causal else AutoModelForMaskedLM
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
+    try:
+        model = tiny(config_of(kind), form)
+        found = check(copy.deepcopy(model).float())
+        if any(one.state == "failed" for one in found):
+            exact = {one.check: one for one in check(model)}
+            found = [exact[o.check] if o.state == "failed" else o for o in found]
+    except _Stopped:
+        return "not measured", [(kind, "", "not measured", "", f"above {LIMIT} s")]
+    except Exception as error:  # no such model
+        return "refused", [(kind, "", "refused", "", str(error).split("; ")[0])]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    states = Counter(one.state for one in found)
+    counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
+    rows = [(kind, "", counts, "", "")]
+    for one in found:
+        if one.state == "failed":
+            most = "" if one.most is None else f"{one.most:.0e}"
+            rows.append((kind, one.check, "failed", most, one.reason))
+    return "failed" if states["failed"] else "passed", rows
+
+
 class _Stopped(BaseException):
     """A type took too long; no handler of errors may catch it."""
 
@@ -149,20 +188,26 @@ def _odd(text: str) -> str:
 
 
 def main() -> int:
-    """Print the table; return 1 if a description failed in an odd way."""
+    """Print the table; return 1 if a check failed, or a description in an odd way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("types", nargs="*", help="default: all")
     parser.add_argument("--write", type=Path, help="a page for the table")
+    parser.add_argument("--check", action="store_true", help="instead of describing")
     given = parser.parse_args()
+    if given.check and given.write:
+        parser.error("--write is of descriptions; leave out --check")
     warnings.filterwarnings("ignore")
     logging.disable()
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     totals: Counter[str] = Counter()
     table: list[tuple[str, ...]] = []
-    for kind in given.types or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
+    known = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+    if given.check:
+        known |= {*MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+    for kind in given.types or sorted(known):
         start = time.process_time()
-        total, rows = described(kind)
+        total, rows = checked(kind) if given.check else described(kind)
         totals[total] += 1
         table += rows
         for row in rows:
@@ -173,7 +218,7 @@ def main() -> int:
         if given.types:
             table = sorted(table + others(given.write, given.types), key=_kind)
         given.write.write_text(page(table))
-    return int(totals["odd"] > 0)
+    return int(totals["odd"] + totals["failed"] > 0)
 
 
 def page(table: list[tuple[str, ...]]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import NUMBERS, show
+from posenc_compare.cli.console import NUMBERS, say, show
 from posenc_compare.cli.options import WORK, Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
@@ -87,3 +87,41 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     ]
     show(f"rotary positions of {model}", [*COLUMNS], body, format)
     return 0
+
+
+@app.command()
+def check(
+    model: Model,
+    tokens: Annotated[
+        int, typer.Option(help="Of a text; 0: 64, or fewer if the model is for fewer.")
+    ] = 0,
+    format: Formats = Format.table,
+) -> int:
+    """Check how a model handles positions, as it is.
+
+    Random tokens are read in several ways that must give the same outputs: with a
+    cache, padded, packed, alone. Rotations are compared with the configuration and with
+    transformers. `bound` is the largest difference that rounding explains.
+    """
+    from dataclasses import astuple
+
+    from posenc_compare.hf.check import check as checked
+    from posenc_compare.hf.check import load
+    from posenc_compare.hf.planned import READ, configuration_in, local_place
+
+    place = local_place(model, READ)
+    found = checked(load(place, configuration_in(place)), tokens)
+    exact = format in NUMBERS
+
+    def text(value: object) -> object:
+        if exact or not (value is None or isinstance(value, float)):
+            return value
+        return "" if value is None else f"{value:.1e}"
+
+    head = ["check", "what is compared", "largest", "bound", "outcome", "why"]
+    body = [[text(value) for value in astuple(one)] for one in found]
+    show(f"positions of {model}", head, body, format)
+    failed = sum(one.state == "failed" for one in found)
+    if failed:
+        say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
+    return int(failed > 0)

@@ -8,18 +8,21 @@ applied.remove()
 """
 
 from posenc_compare.hf.apply import Applied, apply
-from posenc_compare.hf.check import CheckError
+from posenc_compare.hf.check import Finding, check
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.proof import proof
+from posenc_compare.hf.readings import CheckError
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.scratch import from_scratch, load
 
 __all__ = [
     "Applied",
     "CheckError",
+    "Finding",
     "Rotary",
     "UnsupportedModelError",
     "apply",
+    "check",
     "from_scratch",
     "load",
     "proof",

@@ -24,7 +24,6 @@ from transformers.masking_utils import AttentionMaskInterface
 
 from posenc_compare.attention.session import attend as attend_by
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.check import check
 from posenc_compare.hf.layers import GIVEN, LAYER, SCHEMES, Given, Layer, layer_of
 from posenc_compare.hf.measure import neutral, rotating_layers
 from posenc_compare.hf.passes import check_real, masked, pass_of, uncompiled
@@ -37,6 +36,7 @@ from posenc_compare.hf.places import (
     device_of,
     places_of,
 )
+from posenc_compare.hf.readings import check_applied
 from posenc_compare.hf.served import check_served
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.softcap import Capped
@@ -166,7 +166,7 @@ class Applied:
             CheckError: if one is larger than rounding.
             ConfigError: if the tokens are too few.
         """
-        return check(self.model, tokens)
+        return check_applied(self.model, tokens)
 
     def _hooked(self) -> list[RemovableHandle]:
         # Some of transformers looks at values before it asks for a mask.

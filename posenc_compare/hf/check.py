@@ -1,89 +1,180 @@
-"""Check a model with a scheme: what must not change its logits does not."""
+"""Check a model: what must not change its outputs does not, and it does as stated."""
 
-import inspect
-import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+import transformers
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+from transformers import AutoModel, AutoModelForCausalLM
 
 from posenc_compare.errors import ConfigError, PosencError
-from posenc_compare.hf.states import cache_name
+from posenc_compare.hf.readings import (
+    READINGS,
+    NotApplicableError,
+    Reader,
+    apart,
+    evaluating,
+    mixes,
+)
+from posenc_compare.hf.stated import STATEMENTS, Stated
 
-LEAST = 8  # tokens that can be cut in half, and in quarters
+HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each token
+# Which convolutions and states of layers change, as they see padding too.
+MIXED = ("cached", "stepwise", "offset", "static", "padded", "padded right")
+MIXED += ("padded cached", "packed")
+State = Literal["passed", "failed", "n/a"]
 
 
-class CheckError(PosencError):
-    """A model with a scheme sees the future, or forgets the past."""
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check.
+
+    Attributes:
+        check: its name.
+        compares: what is compared, and `transformers` or the configuration with what.
+        most: the largest difference; None if nothing was compared.
+        bound: of differences that rounding explains.
+        state: passed, failed, or n/a if the model does not take what the check needs.
+        reason: why it is n/a, or what the model raised.
+    """
+
+    check: str
+    compares: str
+    most: float | None
+    bound: float | None
+    state: State
+    reason: str = ""
 
 
-@torch.no_grad()
-def check(model: PreTrainedModel, tokens: int) -> dict[str, float]:
-    """Return the largest differences; see `Applied.check`.
+def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Finding]:
+    """Check the positions of a model as it is, without a scheme of this package.
+
+    It reads random tokens in several ways that must give the same logits, or the same
+    states if it has no head. Its rotations are measured on a copy with random weights,
+    and compared with its configuration and with transformers.
+
+    Args:
+        model: of transformers, or a port: a module with a `config` of transformers,
+            whose forward pass takes `input_ids` first.
+        tokens: of a text, at least 8; 0: 64, or fewer if the model is for fewer.
+        causal: whether no token sees the later ones; None: as the model states.
+
+    Returns:
+        An outcome for each check, in a fixed order.
 
     Raises:
-        CheckError: if one is larger than rounding.
-        ConfigError: if the tokens are too few.
+        ConfigError: if the model has no such configuration, has a scheme of this
+            package, or the tokens are too few.
     """
-    longest = model.config.get_text_config().max_position_embeddings
-    tokens = tokens or min(64, longest * 4 // 5)  # and a quarter of padding
-    if tokens < LEAST:
-        raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
-    training = {module: module.training for module in model.modules()}
-    model.eval()
+    config: Any = getattr(model, "config", None)
+    if not (isinstance(model, torch.nn.Module) and hasattr(config, "get_text_config")):
+        raise ConfigError(
+            f"model must be a module with a configuration of transformers, got "
+            f"{type(model).__name__}"
+        )
+    if hasattr(model, "posenc_compare_applied"):
+        raise ConfigError("model must be without a scheme, got one that has one")
+    if getattr(config, "is_encoder_decoder", False) or hasattr(
+        config, "encoder_layers"
+    ):
+        raise ConfigError(
+            f"model must be causal or an encoder, got {config.model_type}, which is "
+            f"an encoder with a decoder, or a part of it"
+        )
+    with evaluating(model):
+        try:
+            reader = Reader(model, tokens, causal)
+        except PosencError:
+            raise
+        except Exception as error:  # whatever a model makes of such a call
+            raise ConfigError(
+                f"model must read token ids, got one that raises {_words(error)}"
+            ) from error
+        found = [_reading(reader, name) for name in READINGS]
+        try:
+            stated = Stated(model, reader.causal)
+        except Exception as error:  # whatever a model makes of a copy
+            why = f"no copy of it can be made: {_words(error)}"
+            return [*found, *(_missing(n, STATEMENTS[n][0], why) for n in STATEMENTS)]
+        return [*found, *(_statement(stated, name) for name in STATEMENTS)]
+
+
+def _reading(reader: Reader, name: str) -> Finding:
+    """Return the outcome of a way to read; what a model raises is one too."""
+    compares, read = READINGS[name]
+    other = name in MIXED and mixes(reader.model)
     try:
-        return _checked(model, tokens)
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
-
-def _checked(model: PreTrainedModel, tokens: int) -> dict[str, float]:
-    """Compare logits of two rows of random tokens, read in several ways."""
-    config = model.config.get_text_config()
-    count, draw = config.vocab_size, torch.Generator().manual_seed(0)
-    ids = torch.randint(count, (2, tokens), generator=draw).to(model.device)
-    full = _logits(model, ids)
-    half, quarter = tokens // 2, tokens // 4
-
-    other = ids.clone()
-    other[:, half:] = (other[:, half:] + 1) % count
-    read = _read(model, ids, (half, tokens - half - 1, 1))
-    left = torch.cat([ids[:1, :quarter], ids[:1]], dim=1)
-    long = torch.cat([ids[1:, :quarter], ids[1:]], dim=1)
-    real = torch.ones_like(long).repeat(2, 1)
-    real[0, :quarter] = 0
-    padded = _logits(model, torch.cat([left, long]), attention_mask=real)
-    pairs = {
-        "causal": (_logits(model, other)[:, :half], full[:, :half]),
-        "cached": (read, full),
-        "padded": (padded[0, quarter:], full[0]),
-        "alone": (_logits(model, ids[:1])[0], full[0]),
-    }
-    found = {name: float((a - b).abs().max()) for name, (a, b) in pairs.items()}
-    # A sum of `width` rounded products, in each of so many layers one after another.
-    width, layers = config.hidden_size, config.num_hidden_layers
-    # That is no bound for large models in half precision; a tenth would be seen.
-    rounding = torch.finfo(model.dtype).eps * math.sqrt(width) * layers
-    allowed = min(rounding, 0.1) * float(full.abs().max())
-    for name, most in found.items():
-        if not most <= allowed:
-            raise CheckError(
-                f"{name}: logits must be the same up to {allowed:.1e}, got {most:.1e}"
-            )
+        found = _found(name, compares, apart(*read(reader)), reader.bound)
+    except (NotApplicableError, ValueError, NotImplementedError) as why:
+        return _missing(name, compares, str(why).partition("\n")[0])
+    except Exception as error:  # a fault of the model, unless it was not made for that
+        text = f"raises {_words(error)}"
+        found = Finding(name, compares, None, None, "failed", text)
+    if found.state == "failed" and other:
+        return replace(found, state="n/a", reason="has layers other than attention")
     return found
 
 
-def _logits(model: PreTrainedModel, ids: Tensor, **more: Tensor) -> Tensor:
-    return model(ids, use_cache=False, **more).logits.float()
+def _statement(stated: Stated, name: str) -> Finding:
+    """Return the outcome of a comparison with what is stated."""
+    compares, measure = STATEMENTS[name]
+    try:
+        return _found(name, compares, *measure(stated))
+    except NotApplicableError as why:
+        return _missing(name, compares, str(why))
+    except IndexError as error:
+        if name == "length":  # a table that is too short
+            text = f"raises {_words(error)}"
+            return Finding(name, compares, None, None, "failed", text)
+        return _missing(name, compares, f"cannot be measured: {_words(error)}")
+    except Exception as error:  # what cannot be measured is no fault of a model
+        return _missing(name, compares, f"cannot be measured: {_words(error)}")
 
 
-def _read(model: PreTrainedModel, ids: Tensor, parts: tuple[int, ...]) -> Tensor:
-    """Return logits of texts that are read in parts, with a cache."""
-    name = cache_name(inspect.signature(model.forward).parameters)
-    cache, found = None, []
-    for part in ids.split(list(parts), dim=1):
-        out = model(part, use_cache=True, **{name: cache})
-        cache = out[name]
-        found.append(out.logits.float())
-    return torch.cat(found, dim=1)
+def _found(name: str, compares: str, most: float, bound: float) -> Finding:
+    return Finding(name, compares, most, bound, "passed" if most <= bound else "failed")
+
+
+def _missing(name: str, compares: str, why: str) -> Finding:
+    return Finding(name, compares, None, None, "n/a", why)
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+
+
+def load(place: Path, config: Any) -> Any:
+    """Return a checkpoint in float32.
+
+    Args:
+        place: a folder or a GGUF file.
+        config: of it.
+
+    Raises:
+        ConfigError: if transformers cannot load it, or it lacks weights.
+    """
+    stated = (config.architectures or [""])[0]
+    own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
+    kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)
+    given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
+    try:
+        model, found = kind.from_pretrained(
+            place.parent if given else place,
+            dtype=torch.float32,
+            output_loading_info=True,
+            trust_remote_code=False,
+            **given,
+        )
+    except Exception as error:  # whatever a file makes transformers raise
+        raise ConfigError(
+            f"model must be one that transformers loads, got {_words(error)}"
+        ) from error
+    lacking = sorted(map(str, {*found["missing_keys"], *found["mismatched_keys"]}))
+    if lacking:  # transformers draws such weights at random
+        raise ConfigError(
+            f"model {place.name}: must have all weights, lacks {len(lacking)}, the "
+            f"first of them {lacking[0][:120]}"
+        )
+    return model

@@ -210,7 +210,7 @@ def layers_of(model: nn.Module) -> dict[nn.Module, int]:
     return found
 
 
-def _met(
+def meet(
     model: Any,
     ids: Tensor,
     position: int,
@@ -256,8 +256,8 @@ def rotating_layers(model: Any) -> list[int] | None:
     model.eval()
     try:
         ids = torch.ones((1, 1), dtype=torch.long, device=model.device)
-        still = _met(model, ids, 0)
-        first, second = still.found, _met(model, ids, 1, states=still.states).found
+        still = meet(model, ids, 0)
+        first, second = still.found, meet(model, ids, 1, states=still.states).found
     except Exception:  # no weights, or a model that asks for more than tokens
         return None
     finally:
@@ -273,8 +273,8 @@ def rotating_layers(model: Any) -> list[int] | None:
 def neutral_at_start(model: Any, most: float) -> bool:
     """Return whether rotary tables leave queries at position 0 as they are."""
     ids = torch.ones((1, 1), dtype=torch.long)
-    still = _met(model, ids, 0)
-    plain = _met(model, ids, 0, plain=True, states=still.states).found
+    still = meet(model, ids, 0)
+    plain = meet(model, ids, 0, plain=True, states=still.states).found
     return all(
         _off(q, plain[layer][number][0]) <= most
         for layer, pairs in still.found.items()
@@ -304,7 +304,7 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     if not _takes_positions(model):
         steps = [step for step in steps if step < LONGEST]
     few = torch.ones((2, 1), dtype=torch.long)
-    start = _met(model, few, 0, reach=reach)
+    start = meet(model, few, 0, reach=reach)
     if not start.found:
         raise UnsupportedModelError(f"{name}: {UNMET}; {WOULD_WORK}")
     if all(_unmoved(start, model, few, step, reach) for step in steps):
@@ -321,11 +321,11 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
     least = min(2, count - 1)
     tokens = least + torch.randperm(count - least, generator=draw)
     ids = tokens[torch.arange(rows) % len(tokens), None]
-    start = _met(model, ids, 0, reach=reach)
+    start = meet(model, ids, 0, reach=reach)
     still, states = start.found, start.states
-    plain = _met(model, ids, steps[0], plain=True, reach=reach, states=states)
+    plain = meet(model, ids, steps[0], plain=True, reach=reach, states=states)
     moved = {
-        step: _met(model, ids, step, reach=reach, states=states).found for step in steps
+        step: meet(model, ids, step, reach=reach, states=states).found for step in steps
     }
     found = []
     for layer in sorted({*layers_of(model).values()}):
@@ -351,7 +351,7 @@ def rotations(model: Any, length: int, reach: int = 0) -> list[Rotation]:
 
 def _unmoved(start: _Met, model: Any, ids: Tensor, position: int, reach: int) -> bool:
     """Return whether no layer gives queries and keys that depend on the position."""
-    moved = _met(model, ids, position, reach=reach, states=start.states).found
+    moved = meet(model, ids, position, reach=reach, states=start.states).found
     return moved.keys() == start.found.keys() and all(
         len(pairs) == len(moved[layer])
         and all(

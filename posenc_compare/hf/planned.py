@@ -140,6 +140,16 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
             things.
         UnsupportedModelError: if it has no rotary positions.
     """
+    config = configuration_in(place)
+    return config, rotary_of(config)
+
+
+def configuration_in(place: Path) -> Any:
+    """Return the configuration of a checkpoint.
+
+    Raises:
+        ConfigError: if there is none that can be read, or it says two things.
+    """
     given = {"gguf_file": place.name} if place.suffix == ".gguf" else {}
     folder = place.parent if given else place
     path = folder / "config.json"
@@ -148,7 +158,7 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
     if not given:
         _check_config(path)
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False, **given)
     except Exception as error:  # whatever a configuration makes transformers raise
         reason = _reason(error)
         if "trust_remote_code" in str(error):
@@ -157,7 +167,6 @@ def rotary_in(place: Path) -> tuple[Any, list[Rotary]]:
             f"{place.name}: configuration must be one that transformers reads, got "
             f"{reason}"
         ) from error
-    return config, rotary_of(config)
 
 
 def _check_config(path: Path) -> None:

@@ -111,22 +111,20 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
     model = tiny(config)
     length = getattr(config, "max_position_embeddings", None)
     length = length if isinstance(length, int) and length > 1 else 1024
-    limits = sorted(
-        {limit for one in _stated(config) if (limit := _limit(one, config))}
-    )
+    limits = length_limits(config)
     within = min([*limits, length])
     first = rotations(model, within)
     if not any(one.pairs for one in first):
         faults = [one.fault for one in first if one.fault not in ("", UNMET)]
         why = faults[0] if faults else "has no rotary positions"
         raise UnsupportedModelError(f"{type(model).__name__}: {why}; {WOULD_WORK}")
-    rows = _rows(first, config, model, within, len(first))
+    rows = rotary_rows(first, config, within, model)
     if limits:
         beyond = length if length > within else 2 * within
         last = rotations(model, within, beyond - 1)
         rows += [
             replace(one, reason=one.reason or f"measured alone, above {within}")
-            for one in _rows(last, config, None, beyond, len(first))
+            for one in rotary_rows(last, config, beyond)
             if one.pairs
         ]
     turning = [one for one in rows if one.pairs]
@@ -172,6 +170,11 @@ def _stated(config: Any) -> list[dict[str, Any]]:
     return kinds or ([given] if given else [])
 
 
+def length_limits(config: Any) -> list[int]:
+    """Return the lengths above which a model rotates otherwise, in their order."""
+    return sorted({limit for one in _stated(config) if (limit := _limit(one, config))})
+
+
 def _limit(given: dict[str, Any], config: Any) -> int:
     """Return the length above which a type rotates otherwise; 0 if there is none."""
     if given.get("rope_type") not in BY_LENGTH:
@@ -181,17 +184,16 @@ def _limit(given: dict[str, Any], config: Any) -> int:
     return (own if is_long else 0) or config.max_position_embeddings
 
 
-def _rows(
-    measured: Sequence[Rotation], config: Any, model: Any, length: int, layers: int
+def rotary_rows(
+    measured: Sequence[Rotation], config: Any, length: int, model: Any = None
 ) -> list[Rotary]:
     """Return what was measured, a row for all layers that rotate alike.
 
     Args:
         measured: by layer.
         config: of the model.
-        model: that is compared with the scheme; None for no comparison.
         length: that the rows are for.
-        layers: with attention.
+        model: that is compared with the scheme; None for no comparison.
     """
     groups: list[list[Rotation]] = []
     for one in measured:

@@ -122,7 +122,7 @@ def _built(small: PreTrainedConfig, kind: Any) -> Any:
     for dtype in (torch.float64, torch.float32):  # some code is for float32 alone
         try:
             with torch.no_grad():
-                _drawn(model, dtype)(input_ids=one, use_cache=False)
+                drawn(model, dtype)(input_ids=one, use_cache=False)
             break
         except RuntimeError:
             if dtype is torch.float32:
@@ -260,8 +260,13 @@ def _narrow(config: PreTrainedConfig, most: int) -> None:
                 config.mamba_d_ssm = inner
 
 
-def _drawn(model: Any, dtype: torch.dtype) -> Any:
-    """Return a model with random weights under which positions change the logits."""
+def drawn(model: Any, dtype: torch.dtype) -> Any:
+    """Return a model with random weights under which positions change the logits.
+
+    Args:
+        model: whose own weights are replaced.
+        dtype: of the weights.
+    """
     model = model.to(dtype).eval()
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -1,0 +1,354 @@
+"""Ways to read the same tokens that must give the same outputs of a model.
+
+Each reading returns outputs, and those that they must equal: of the whole texts in one
+pass, without a cache and without padding.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+from transformers import PreTrainedModel, StaticCache
+
+from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.measure import layers_of
+from posenc_compare.hf.states import cache_name
+
+LEAST = 8  # tokens that can be cut in half, and in quarters
+MOST = 64  # tokens that are read by default
+OF_A_SCHEME = ("causal", "cached", "padded", "alone")
+ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
+NO_IDS = "takes no position_ids"
+SPREAD = 0.1  # of outputs: the bound of large models in half precision
+
+
+class CheckError(PosencError):
+    """A model with a scheme sees the future, or forgets the past."""
+
+
+class NotApplicableError(Exception):
+    """A reading that this model does not take, and why."""
+
+
+class Reader:
+    """Reads two rows of random tokens with a model.
+
+    Args:
+        model: in evaluation mode; returns logits, states or a tensor.
+        tokens: of a row; 0: at most 64, and with a quarter of padding within the
+            positions of the model.
+        causal: whether no token sees the later ones; None: what its class and its
+            configuration state.
+
+    Raises:
+        ConfigError: if the tokens are too few.
+    """
+
+    def __init__(self, model: Any, tokens: int = 0, causal: bool | None = None) -> None:
+        self.model = model
+        self.config = config = model.config.get_text_config()
+        self.causal = is_causal(model) if causal is None else causal
+        tokens = tokens or min(MOST, self.longest * 4 // 5)
+        if tokens < LEAST:
+            raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
+        self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
+        named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
+        special = [t for v in named for t in (v if isinstance(v, list) else [v])]
+        known = [one for one in range(config.vocab_size) if one not in special]
+        draw = torch.Generator().manual_seed(0)
+        ids = torch.randint(len(known), (2, tokens), generator=draw)
+        device = next(model.parameters()).device
+        self.other = torch.tensor(known)[(ids + 1) % len(known)].to(device)
+        self.ids = torch.tensor(known)[ids].to(device)
+        self.counted = torch.arange(tokens, device=device).expand(2, -1)
+        self.full = self.read(self.ids)
+
+    @property
+    def longest(self) -> int:
+        """Return the positions that the model is for; 1024 if none are stated."""
+        stated = getattr(self.config, "max_position_embeddings", None)
+        return stated if isinstance(stated, int) and stated > 1 else 1024
+
+    @property
+    def bound(self) -> float:
+        """Return the largest difference that rounding explains.
+
+        A layer has four sums of rounded products one after another, each of about
+        `hidden_size`. Models of float64 compute softmax and tables in float32. This is
+        no bound for large models in half precision; a tenth would be seen.
+        """
+        width, layers = self.config.hidden_size, self.config.num_hidden_layers
+        dtype = next(self.model.parameters()).dtype
+        eps = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
+        rounding = eps * math.sqrt(width) * 4 * layers
+        return min(rounding, SPREAD) * float(self.full.abs().max())
+
+    @cached_property
+    def arguments(self) -> Any:
+        """Return the arguments of the model, by name."""
+        return inspect.signature(self.model.forward).parameters
+
+    @cached_property
+    def pad(self) -> int | None:
+        """Return the token of padding; None if none is stated."""
+        pad = getattr(self.config, "pad_token_id", None)
+        return pad if isinstance(pad, int) and pad >= 0 else None
+
+    @cached_property
+    def start(self) -> int | None:
+        """Return the id of the first position; None if ids are not taken as such."""
+        if "position_ids" not in self.arguments:
+            return None
+        for first in (0, (self.pad or 0) + 1):  # as RoBERTa counts
+            try:
+                made = self.read(self.ids, position_ids=self.counted + first)
+            except Exception:  # ids of several axes, or a table that is too short
+                continue
+            if apart(made, self.full) <= self.bound:
+                return first
+        return None
+
+    def at(self, positions: Tensor) -> dict[str, Tensor]:
+        """Return positions as an argument, if the model takes them."""
+        return {} if self.start is None else {"position_ids": positions + self.start}
+
+    def read(self, ids: Tensor, **given: Tensor) -> Tensor:
+        """Return outputs `(row, token, ...)` of whole texts."""
+        if "use_cache" in self.arguments:
+            given["use_cache"] = False  # type: ignore[assignment]
+        return _outputs(self.model(ids, **given))
+
+    def in_parts(
+        self, ids: Tensor, parts: list[int], cache: Any = None, **given: Tensor
+    ) -> Tensor:
+        """Return outputs of texts that are read in parts, with a cache.
+
+        Args:
+            ids: `(row, token)`.
+            parts: tokens of each.
+            cache: that is filled; None: the one that the model makes.
+            given: arguments of the whole texts.
+
+        Raises:
+            NotApplicableError: if the model has no cache.
+        """
+        name, found, end = cache_name(self.arguments), [], 0
+        if name not in self.arguments or not self.causal:
+            raise NotApplicableError("takes no cache of keys")
+        for part in ids.split(parts, dim=1):
+            begin, end = end, end + part.shape[1]
+            more = {n: v[:, begin:end] for n, v in given.items()}
+            if "attention_mask" in given:  # of all keys
+                more["attention_mask"] = given["attention_mask"][:, :end]
+            out = self.model(part, use_cache=True, **{name: cache}, **more)
+            if not isinstance(out, dict) or out.get(name) is None:
+                raise NotApplicableError("returns no cache of keys")
+            cache = out[name]
+            found.append(_outputs(out))
+        return torch.cat(found, dim=1)
+
+    def padded(self, *, left: bool) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return two texts, the first of them padded, and their mask and positions.
+
+        Raises:
+            NotApplicableError: if the model takes no mask.
+        """
+        if "attention_mask" not in self.arguments:
+            raise NotApplicableError("takes no attention_mask")
+        first, second = self.ids[:1], self.ids[1:]
+        more = first[:, : self.quarter]
+        filler = more if self.pad is None else torch.full_like(more, self.pad)
+        row = torch.cat([filler, first] if left else [first, filler], dim=1)
+        long = torch.cat([second[:, : self.quarter], second], dim=1)
+        real = torch.ones_like(long).repeat(2, 1)
+        real[0, slice(self.quarter) if left else slice(self.tokens, None)] = 0
+        positions = (real.cumsum(dim=1) - 1).clamp(min=0)
+        given = {} if self.start else self.at(positions)  # RoBERTa counts by itself
+        return torch.cat([row, long]), {"attention_mask": real, **given}
+
+
+Reading = Callable[[Reader], tuple[Tensor, Tensor]]
+
+
+def _causal(r: Reader) -> tuple[Tensor, Tensor]:
+    if not r.causal:
+        raise NotApplicableError("an encoder: tokens look ahead")
+    ids = torch.cat([r.ids[:, : r.half], r.other[:, r.half :]], dim=1)
+    return r.read(ids)[:, : r.half], r.full[:, : r.half]
+
+
+def _cached(r: Reader) -> tuple[Tensor, Tensor]:
+    return r.in_parts(r.ids, [r.half, r.tokens - r.half - 1, 1]), r.full
+
+
+def _stepwise(r: Reader) -> tuple[Tensor, Tensor]:
+    return r.in_parts(r.ids, [r.half] + [1] * (r.tokens - r.half)), r.full
+
+
+def _offset(r: Reader) -> tuple[Tensor, Tensor]:
+    given = r.at(r.counted + r.quarter)
+    if not given:
+        raise NotApplicableError(NO_IDS)
+    parts = [r.half, r.tokens - r.half - 1, 1]
+    return r.in_parts(r.ids, parts, **given), r.read(r.ids, **given)
+
+
+def _static(r: Reader) -> tuple[Tensor, Tensor]:
+    if not getattr(r.model, "_can_compile_fullgraph", False):
+        raise NotApplicableError("its class states no support of a static cache")
+    cache = StaticCache(config=r.model.config, max_cache_len=r.tokens + r.quarter)
+    return r.in_parts(r.ids, [r.half, r.tokens - r.half - 1, 1], cache), r.full
+
+
+def _padded(r: Reader) -> tuple[Tensor, Tensor]:
+    ids, given = r.padded(left=True)
+    return r.read(ids, **given)[0, r.quarter :], r.full[0]
+
+
+def _padded_right(r: Reader) -> tuple[Tensor, Tensor]:
+    ids, given = r.padded(left=False)
+    return r.read(ids, **given)[0, : r.tokens], r.full[0]
+
+
+def _padded_cached(r: Reader) -> tuple[Tensor, Tensor]:
+    ids, given = r.padded(left=True)
+    parts = [r.half + r.quarter, r.tokens - r.half - 2, 1, 1]
+    return r.in_parts(ids, parts, **given)[0, r.quarter :], r.full[0]
+
+
+def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
+    """Read two documents in one row.
+
+    Args:
+        r: the reader.
+        by_ids: whether position ids alone separate them, which restart; else there is a
+            mask of blocks too.
+
+    Raises:
+        NotApplicableError: if the model takes no position ids.
+    """
+    ids, rest = r.ids[:1], r.tokens - r.half
+    given = r.at(torch.cat([r.counted[:1, : r.half], r.counted[:1, :rest]], dim=1))
+    if not given:
+        raise NotApplicableError(NO_IDS)
+    if not by_ids:
+        document = (r.counted >= r.half)[0]
+        seen = document[:, None] == document
+        if r.causal:
+            seen = seen.tril()
+        mask = torch.zeros(seen.shape, dtype=next(r.model.parameters()).dtype)
+        mask = mask.to(seen.device).masked_fill(~seen, torch.finfo(mask.dtype).min)
+        given["attention_mask"] = mask[None, None]
+    alone = [r.read(ids[:, : r.half]), r.read(ids[:, r.half :])]
+    try:
+        return r.read(ids, **given), torch.cat(alone, dim=1)
+    except (RuntimeError, AssertionError) as error:  # of shapes
+        if by_ids:
+            raise
+        raise NotApplicableError("takes no mask (row, 1, query, key)") from error
+
+
+def _packed(r: Reader) -> tuple[Tensor, Tensor]:
+    return packed(r, by_ids=False)
+
+
+def _alone(r: Reader) -> tuple[Tensor, Tensor]:
+    return torch.cat([r.read(row[None]) for row in r.ids]), r.full
+
+
+def _position_ids(r: Reader) -> tuple[Tensor, Tensor]:
+    if "position_ids" not in r.arguments:
+        raise NotApplicableError(NO_IDS)
+    first = r.start if r.start is not None else 0
+    return r.read(r.ids, position_ids=r.counted + first), r.full
+
+
+# By name: what is compared with the whole texts in one pass, and how it is read.
+READINGS: dict[str, tuple[str, Reading]] = {
+    "causal": ("later tokens changed", _causal),
+    "cached": ("three parts with a cache", _cached),
+    "stepwise": ("the second half token by token", _stepwise),
+    "offset": ("parts with a cache, from a later position", _offset),
+    "static": ("parts with a static cache", _static),
+    "padded": ("padding on the left", _padded),
+    "padded right": ("padding on the right", _padded_right),
+    "padded cached": ("padding on the left, parts with a cache", _padded_cached),
+    "packed": ("two documents in one row, mask of blocks", _packed),
+    "alone": ("each row of the batch alone", _alone),
+    "position ids": ("position_ids stated", _position_ids),
+}
+
+
+def is_causal(model: Any) -> bool:
+    """Return whether no token sees the later ones, as class and configuration state."""
+    stated = [getattr(one, "is_causal", None) for one in model.modules()]
+    if stated := [one for one in stated if isinstance(one, bool)]:
+        return any(stated)
+    decoder = getattr(model.config.get_text_config(), "is_decoder", None)
+    return decoder is not False and type(model.config) in CAUSAL
+
+
+def mixes(model: Any) -> bool:
+    """Return whether tokens are mixed by more than attention, as by convolutions.
+
+    Such layers see padding and other documents, and many take one token at a time once
+    they have a state.
+    """
+    kinds = getattr(model.config, "layer_types", None) or []
+    if any(one not in ATTENTION for one in kinds):
+        return True
+    if type(model).__module__.startswith("transformers.") and not layers_of(model):
+        return True  # a port may name its attention otherwise
+    convolves = any(isinstance(one, nn.Conv1d) for one in model.modules())
+    return convolves or bool(getattr(model, "_is_stateful", False))
+
+
+def apart(made: Tensor, own: Tensor) -> float:
+    """Return the largest difference; 0 where both are the same infinity."""
+    return float((made - own).masked_fill(made == own, 0).abs().max())
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model in evaluation mode; each module is as it was after it."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
+    """Return the largest differences; see `Applied.check`.
+
+    Raises:
+        CheckError: if one is larger than rounding.
+        ConfigError: if the tokens are too few.
+    """
+    with evaluating(model):
+        reader = Reader(model, tokens, causal=True)
+        found = {name: apart(*READINGS[name][1](reader)) for name in OF_A_SCHEME}
+    for name, most in found.items():
+        if not most <= reader.bound:
+            raise CheckError(
+                f"{name}: logits must be the same up to {reader.bound:.1e}, got "
+                f"{most:.1e}"
+            )
+    return found
+
+
+def _outputs(out: Any) -> Tensor:
+    """Return logits, or else the states of the last layer."""
+    if not isinstance(out, Tensor):
+        logits = getattr(out, "logits", None)
+        out = out.last_hidden_state if logits is None else logits
+    return out if out.dtype == torch.float64 else out.float()

@@ -1,0 +1,300 @@
+"""What a model does with positions, beside its configuration and transformers.
+
+A copy of the model with random weights is measured, and beside it the class of
+transformers that the configuration names, with the same weights. A model that is too
+large for a copy is built small.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
+
+from posenc_compare.hf.measure import EXACT, Rotation, meet, rotations
+from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.readings import (
+    NO_IDS,
+    NotApplicableError,
+    Reader,
+    apart,
+    mixes,
+    packed,
+)
+from posenc_compare.hf.rotary import length_limits, rotary_rows
+from posenc_compare.hf.tiny import MOST, drawn, tiny
+
+STOCK = "transformers.models."  # modules of its classes
+LENGTH = 128  # positions in which rotations are measured
+SHIFT = 17
+FAR = 1 << 15  # from here on bfloat16 has one number for 256 positions
+NEAR = 3
+DISTANCES = (1, 17, 997)
+HALF = 2.0**-5  # of scores in bfloat16: eight roundings of 2**-9, and as much again
+
+
+class Stated:
+    """A model and the class of transformers that its configuration names.
+
+    Args:
+        model: that is checked.
+        causal: whether no token sees the later ones.
+    """
+
+    def __init__(self, model: Any, causal: bool) -> None:
+        config, self.causal = copy.deepcopy(model.config), causal
+        if sum(one.numel() for one in model.parameters()) <= MOST:
+            self.own = _in_double(copy.deepcopy(model).cpu())
+        else:
+            self.own = tiny(config, type(model))
+            config = self.own.config
+        self.config = config.get_text_config()
+        kinds = [k for k in type(model).__mro__ if k.__module__.startswith(STOCK)]
+        self.kind: Any = kinds[0] if kinds else CAUSAL.get(type(model.config), None)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Return a reader of the copy."""
+        return Reader(self.own, causal=self.causal)
+
+    @cached_property
+    def stock(self) -> Any:
+        """Return the class of transformers with the weights of the copy.
+
+        Raises:
+            NotApplicableError: if there is none, or its weights are others.
+        """
+        if self.kind is None:
+            raise NotApplicableError("transformers has no class of its configuration")
+        config = copy.deepcopy(self.own.config)
+        config._attn_implementation = self.own.config._attn_implementation
+        stock: Any = self.kind._from_config(config)
+        if hasattr(stock, "set_experts_implementation"):
+            stock.set_experts_implementation("eager")
+        stock = stock.to(next(self.own.parameters()).dtype).eval()
+        try:
+            stock.load_state_dict(self.own.state_dict())
+        except RuntimeError as error:
+            raise NotApplicableError(
+                f"has other weights than {self.kind.__name__} of transformers"
+            ) from error
+        return stock
+
+    @cached_property
+    def rotations(self) -> list[Rotation]:
+        """Return what the layers of the copy do to queries and keys."""
+        return self._measured(self.own)
+
+    @cached_property
+    def sought(self) -> list[Rotation]:
+        """Return what the layers of the class of transformers do."""
+        found = self._measured(self.stock)
+        if len(found) != len(self.rotations):
+            raise NotApplicableError("has other layers than its configuration")
+        return found
+
+    @property
+    def length(self) -> int:
+        """Return the positions in which rotations are measured."""
+        return min([self.reader.longest, LENGTH, *length_limits(self.own.config)])
+
+    def _measured(self, model: Any) -> list[Rotation]:
+        try:
+            return rotations(model, self.length)
+        except UnsupportedModelError as error:
+            raise NotApplicableError(str(error).partition("; ")[0]) from error
+
+    @property
+    def turns(self) -> bool:
+        """Return whether rotation alone places tokens, as the configuration states.
+
+        Raises:
+            NotApplicableError: if it does not.
+        """
+        try:
+            layers = self.sought
+        except NotApplicableError:
+            layers = self.rotations
+        if not any(one.pairs for one in layers):
+            raise NotApplicableError("no layer rotates by fixed frequencies")
+        fault = next((one.fault for one in layers if one.fault), "")
+        if fault:
+            raise NotApplicableError(f"a layer {fault}")
+        return True
+
+
+Compared = tuple[float, float]  # the largest difference, and its bound
+
+
+def _transformers(s: Stated) -> Compared:
+    made = Reader(s.stock, causal=s.causal).full
+    return apart(s.reader.full, made), EXACT * float(made.abs().max())
+
+
+def _packed(s: Stated) -> Compared:
+    r = s.reader
+    if not r.causal:
+        raise NotApplicableError("an encoder: a mask alone separates documents")
+    if mixes(s.own):
+        raise NotApplicableError("has layers other than attention")
+    most = apart(*packed(r, by_ids=True))
+    if most > r.bound:
+        own = Reader(s.stock, causal=True)
+        if apart(*packed(own, by_ids=True)) > own.bound:
+            raise NotApplicableError(f"nor does {s.kind.__name__} of transformers")
+    return most, r.bound
+
+
+def _layers(s: Stated) -> Compared:
+    """Compare which layers rotate; layers that differ are counted."""
+    stated = getattr(s.config, "no_rope_layers", None)
+    if stated and len(stated) == len(s.rotations):
+        rotate = [bool(one) for one in stated]
+    else:
+        rotate = [bool(one.pairs or one.fault) for one in s.sought]
+    made = [bool(one.pairs or one.fault) for one in s.rotations]
+    return float(sum(a != b for a, b in zip(made, rotate, strict=True))), 0.0
+
+
+def _rotated(s: Stated) -> Compared:
+    """Compare the pairs of channels; layers that differ are counted."""
+    both = [*zip(s.rotations, s.sought, strict=True)]
+    differ = [
+        (a.pairs, a.fault, a.width) != (b.pairs, b.fault, b.width) for a, b in both
+    ]
+    return float(sum(differ)), 0.0
+
+
+def _frequencies(s: Stated) -> Compared:
+    rows = [
+        row for row in rotary_rows(s.rotations, s.own.config, s.length) if row.pairs
+    ]
+    found = [row.apart for row in rows if row.apart is not None]
+    try:
+        both = zip(s.rotations, s.sought, strict=True)
+        found += [_ratio(a.frequencies, b.frequencies) for a, b in both]
+    except NotApplicableError:
+        pass
+    if not rows or not found:
+        raise NotApplicableError("no layer rotates by frequencies that are stated")
+    return max(found), EXACT
+
+
+def _ratio(made: Tensor | None, own: Tensor | None) -> float:
+    """Return the largest relative difference; 0 if there is nothing to compare."""
+    if made is None or own is None or made.shape != own.shape:
+        return 0.0
+    noise = 2**-21 / LENGTH  # of angles in float32 at the last position
+    return float((((made - own).abs() - noise).clamp(min=0) / own).max())
+
+
+def _factors(s: Stated) -> Compared:
+    """Compare the factors of cosines and sines, and of scores."""
+    found = []
+    for one, other in zip(s.rotations, s.sought, strict=True):
+        for a, b in ((one.factor, other.factor), (one.scale, other.scale)):
+            found += [abs(a / b - 1)] if a is not None and b else []
+    if not found:
+        raise NotApplicableError("no factor can be measured")
+    return max(found), EXACT
+
+
+def _shift(s: Stated) -> Compared:
+    r = s.reader
+    if not (s.turns and r.at(r.counted)):
+        raise NotApplicableError(NO_IDS)
+    if any("position" in n.lower() for n, _ in s.own.named_parameters()):
+        raise NotApplicableError("has a learned table of positions")
+    moved = r.read(r.ids, **r.at(r.counted + SHIFT))
+    # Angles are products in float32, and sharp attention magnifies them.
+    return apart(moved, r.full), 100 * EXACT * float(r.full.abs().max())
+
+
+def _length(s: Stated) -> Compared:
+    """Compare the last position with the one before, if such steps matter at all."""
+    r = s.reader
+    if r.start is None:
+        raise NotApplicableError(NO_IDS)
+    last, two = r.longest - 1, r.ids[:1, :2]
+
+    def read(*positions: int) -> Tensor:
+        given = {"position_ids": torch.tensor([positions])}
+        if "attention_mask" in r.arguments:  # else ids that restart separate documents
+            given["attention_mask"] = torch.ones_like(two)
+        return r.read(two, **given)
+
+    made, same = read(last - 1, last), read(last - 1, last - 1)
+    near, still = read(r.start, r.start + 1), read(r.start, r.start)
+    unmoved = torch.equal(made, same) and not torch.equal(near, still)
+    return float(unmoved), 0.0
+
+
+def _bfloat16(s: Stated) -> Compared:
+    """Compare scores at far positions in bfloat16 with those at near ones."""
+    if not s.turns or s.reader.start is None:
+        raise NotApplicableError(NO_IDS)
+    if length_limits(s.own.config):
+        raise NotApplicableError("rotates otherwise in longer texts")
+    half = copy.deepcopy(s.own)
+    for weight in half.parameters():  # as transformers loads them; tables stay
+        weight.data = weight.data.bfloat16()
+    ids = s.reader.ids[0, :, None]
+    still = meet(s.own, ids, 0)
+    rounded = {m: [x.bfloat16() for x in xs] for m, xs in still.states.items()}
+    by_name = dict(half.named_modules())
+    states = {by_name[n]: rounded[m] for n, m in s.own.named_modules() if m in rounded}
+    try:
+        far = meet(half, ids, FAR, states=states).found
+    except IndexError as error:
+        raise NotApplicableError(f"has no position {FAR}") from error
+    turning = [one.layer for one in s.rotations if one.pairs]
+    worst = 0.0
+    for distance in DISTANCES:
+        near = meet(s.own, ids, NEAR + distance, states=still.states).found
+        before = meet(s.own, ids, NEAR, states=still.states).found
+        back = meet(half, ids, FAR - distance, states=states).found
+        for layer in turning:
+            own = _scores(near[layer][0][0], before[layer][0][1])
+            made = _scores(far[layer][0][0], back[layer][0][1])
+            worst = max(worst, apart(made, own))
+    return worst, HALF
+
+
+def _scores(q: Tensor, k: Tensor) -> Tensor:
+    """Return cosines between queries and the keys of the same row and head."""
+    q, k = (one.reshape(len(one), -1, one.shape[-1]) for one in (q, k))
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    return (q * k).sum(-1) / (q.norm(dim=-1) * k.norm(dim=-1))
+
+
+# By name: what is compared, and how.
+STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
+    "transformers": ("its class of transformers, same weights", _transformers),
+    "packed by ids": ("two documents in one row, position ids restart", _packed),
+    "rotated layers": ("layers that rotate, as stated", _layers),
+    "rotated channels": ("pairs of channels in each layer", _rotated),
+    "frequencies": ("frequencies of the configuration", _frequencies),
+    "factors": ("factors of cosines and scores", _factors),
+    "shift": (f"all positions {SHIFT} later", _shift),
+    "length": ("the last position of the configuration", _length),
+    "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
+}
+
+
+def _in_double(model: Any) -> Any:
+    """Return a model with random weights in float64, or in float32 if it needs that."""
+    one = torch.ones((1, 1), dtype=torch.long)
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")  # others have no float64
+    for dtype in (torch.float64, torch.float32):
+        try:
+            with torch.no_grad():
+                drawn(model, dtype)(one)
+            break
+        except RuntimeError:
+            if dtype is torch.float32:
+                raise
+    return model

@@ -1,0 +1,594 @@
+"""Checks of models as they are: planted bugs are found, stock models pass."""
+
+import functools
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+transformers = pytest.importorskip("transformers", minversion="5.24")
+
+from transformers.models.bloom import modeling_bloom as bloom  # noqa: E402
+from transformers.models.gpt_neox import modeling_gpt_neox as neox  # noqa: E402
+from transformers.models.gpt_oss import modeling_gpt_oss as oss  # noqa: E402
+from transformers.models.llama import modeling_llama as llama  # noqa: E402
+from transformers.models.mistral import modeling_mistral as mistral  # noqa: E402
+from transformers.models.roberta import modeling_roberta as roberta  # noqa: E402
+
+from posenc_compare import hf  # noqa: E402
+from posenc_compare.errors import ConfigError  # noqa: E402
+from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
+
+SIZES: dict[str, Any] = {"num_hidden_layers": 2, "hidden_size": 64}
+SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
+SIZES |= {"vocab_size": 97, "max_position_embeddings": 128, "pad_token_id": 0}
+TINY_T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "vocab_size": 32}
+EAGER = {"attn_implementation": "eager"}
+Change = Callable[[Any, dict[str, Any]], None]
+
+
+def model_of(kind: str, **more: Any) -> Any:
+    """Return a small random model of a class of transformers."""
+    made: Any = getattr(transformers, kind)
+    eager = {n: more.pop(n) for n in EAGER if n in more}
+    config = made.config_class(**{**SIZES, **more})
+    return drawn(made._from_config(config, **eager), torch.float32)
+
+
+def planted(
+    model: Any, owner: Any = None, change: Change | None = None, **wrong: Any
+) -> Any:
+    """Return a model with names of a module replaced while it computes.
+
+    Args:
+        model: that gets the bug.
+        owner: module or class that has the names.
+        change: of its arguments, by name.
+        wrong: what stands in the place of each name.
+    """
+    kind = type(model)
+
+    class Planted(kind):  # type: ignore[misc, valid-type]
+        @functools.wraps(kind.forward)
+        def forward(self, input_ids: Any, **given: Any) -> Any:
+            if change:
+                given["input_ids"] = input_ids
+                change(self, given)
+                input_ids = given.pop("input_ids")
+            with ExitStack() as stack:
+                for name, value in wrong.items():
+                    stack.enter_context(mock.patch.object(owner, name, value))
+                return kind.forward(self, input_ids, **given)
+
+    model.__class__ = Planted
+    return model
+
+
+def states(model: Any) -> dict[str, str]:
+    return {one.check: one.state for one in hf.check(model)}
+
+
+# Rotation.
+
+
+def rotated(module: ModuleType, wrong: Callable[..., Any]) -> Callable[[], Any]:
+    """Return a maker of a Llama or GPT-NeoX with another rotation."""
+    kind = "LlamaForCausalLM" if module is llama else "GPTNeoXForCausalLM"
+    return lambda: planted(model_of(kind), module, apply_rotary_pos_emb=wrong)
+
+
+RIGHT = llama.apply_rotary_pos_emb
+RIGHT_NEOX = neox.apply_rotary_pos_emb
+
+
+def interleaved(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
+    half = q.shape[-1] // 2
+    order = torch.arange(2 * half).view(2, half).T.flatten()
+    back = order.argsort()
+    made = RIGHT(q[..., back], k[..., back], cos, sin)
+    return tuple(one[..., order] for one in made)
+
+
+def last_channels(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
+    made = RIGHT_NEOX(q.flip(-1), k.flip(-1), cos, sin)
+    return tuple(one.flip(-1) for one in made)
+
+
+def values_too() -> Any:
+    model, tables = model_of("LlamaForCausalLM", **EAGER), []
+    right = llama.eager_attention_forward
+
+    def kept(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
+        tables[:] = [cos, sin]
+        return RIGHT(q, k, cos, sin)
+
+    def attend(
+        module: Any, q: Tensor, k: Tensor, v: Tensor, *args: Any, **m: Any
+    ) -> Any:
+        if v.shape[2] == tables[0].shape[1]:
+            v = RIGHT(v, v, *tables)[0]
+        return right(module, q, k, v, *args, **m)
+
+    names = {"apply_rotary_pos_emb": kept, "eager_attention_forward": attend}
+    return planted(model, llama, **names)
+
+
+def frequencies(
+    change: Callable[[Tensor], Tensor], kind: str = "LlamaForCausalLM", **more: Any
+) -> Callable[[], Any]:
+    """Return a maker of a model with other frequencies than it states."""
+
+    def made() -> Any:
+        model = model_of(kind, **more)
+        rotary = next(m for n, m in model.named_modules() if n.endswith("rotary_emb"))
+        rotary.inv_freq = change(rotary.inv_freq)
+        return model
+
+    return made
+
+
+def scaled(rope_type: str, factor: float) -> dict[str, Any]:
+    return {
+        "rope_parameters": {
+            "rope_type": rope_type,
+            "factor": factor,
+            "rope_theta": 10_000.0,
+            "original_max_position_embeddings": 32,
+        }
+    }
+
+
+def factor_twice() -> Any:
+    model = model_of("LlamaForCausalLM", **scaled("yarn", 4.0))
+    model.model.rotary_emb.attention_scaling **= 2
+    return model
+
+
+def scale_of_width() -> Any:
+    model = model_of("LlamaForCausalLM")
+    for layer in model.model.layers:
+        layer.self_attn.scaling /= 4
+    return model
+
+
+def bases_exchanged() -> Any:
+    model = model_of("Gemma3ForCausalLM", num_hidden_layers=6, head_dim=16)
+    rotary = model.model.rotary_emb
+    names = [f"{kind}_attention_inv_freq" for kind in ("full", "sliding")]
+    first, second = (getattr(rotary, name) for name in names)
+    setattr(rotary, names[0], second)
+    setattr(rotary, names[1], first)
+    return model
+
+
+def tables(change: Callable[..., Any]) -> Callable[[], Any]:
+    """Return a maker of a Llama whose tables come from changed angles."""
+
+    def forward(self: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        angles = change(position_ids[..., None], self.inv_freq, x.dtype)
+        both = torch.cat([angles, angles], dim=-1)
+        return both.cos().to(x.dtype), both.sin().to(x.dtype)
+
+    kind = llama.LlamaRotaryEmbedding
+    return lambda: planted(model_of("LlamaForCausalLM"), kind, forward=forward)
+
+
+def rotates(*layers: bool) -> Callable[[], Any]:
+    """Return a maker of a SmolLM3 of which the first layer alone should rotate."""
+
+    def made() -> Any:
+        model = model_of("SmolLM3ForCausalLM", no_rope_layers=[1, 0])
+        for layer, rotate in zip(model.model.layers, layers, strict=True):
+            layer.self_attn.use_rope = rotate
+        return model
+
+    return made
+
+
+# Position ids, caches and masks.
+
+
+def past_of(given: dict[str, Any]) -> int:
+    cache = given.get("cache")
+    return 0 if cache is None else int(cache.get_seq_length())
+
+
+def restarted(_: Any, given: dict[str, Any]) -> None:
+    if "position_ids" not in given:
+        given["position_ids"] = torch.arange(given["input_ids"].shape[1])[None]
+
+
+def one_later(_: Any, given: dict[str, Any]) -> None:
+    if past := past_of(given):
+        count = given["input_ids"].shape[1]
+        given["position_ids"] = torch.arange(past, past + count)[None] + 1
+
+
+def counted(_: Any, given: dict[str, Any]) -> None:
+    given.pop("position_ids", None)
+
+
+def counted_in_a_cache(_: Any, given: dict[str, Any]) -> None:
+    if past_of(given):
+        given.pop("position_ids", None)
+
+
+def from_the_room(_: Any, given: dict[str, Any]) -> None:
+    cache: Any = given.get("cache")
+    if isinstance(cache, transformers.StaticCache):
+        count, room = given["input_ids"].shape[1], cache.get_max_cache_shape()
+        given["position_ids"] = torch.arange(room - count, room)[None]
+
+
+def all_real(_: Any, given: dict[str, Any]) -> None:
+    mask = given.get("attention_mask")
+    if mask is not None and mask.dim() == 2:
+        given["attention_mask"] = torch.ones_like(mask)
+
+
+def without_blocks(_: Any, given: dict[str, Any]) -> None:
+    mask = given.get("attention_mask")
+    if mask is not None and mask.dim() == 4:
+        given["attention_mask"] = torch.ones_like(given["input_ids"])
+
+
+def changed(kind: str, change: Change, **more: Any) -> Callable[[], Any]:
+    return lambda: planted(model_of(kind, **more), change=change)
+
+
+def unpacked() -> Any:
+    right: Any = vars(llama)["create_causal_mask"]
+
+    def masked(**given: Any) -> Any:
+        return right(**{**given, "position_ids": None})
+
+    return planted(model_of("LlamaForCausalLM"), llama, create_causal_mask=masked)
+
+
+def narrower(*, in_a_cache: bool) -> Callable[[], Any]:
+    """Return a maker of a Mistral whose window is narrower by one."""
+    right: Any = vars(mistral)["create_sliding_window_causal_mask"]
+
+    def masked(**given: Any) -> Any:
+        if past_of(given) or not in_a_cache:
+            sizes = {**SIZES, "sliding_window": 7}
+            given["config"] = transformers.MistralConfig(**sizes)
+            given["config"]._attn_implementation = "sdpa"
+        return right(**given)
+
+    return lambda: planted(
+        model_of("MistralForCausalLM", sliding_window=8),
+        mistral,
+        create_sliding_window_causal_mask=masked,
+    )
+
+
+def attends(change: Callable[..., tuple[Any, float]]) -> Callable[[], Any]:
+    """Return a maker of a Llama with another mask or scale."""
+    right = llama.eager_attention_forward
+
+    def attend(
+        module: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Any,
+        scaling: float,
+        **m: Any,
+    ) -> Any:
+        mask, scaling = change(mask, scaling, q.shape[2], k.shape[2])
+        return right(module, q, k, v, mask, scaling, **m)
+
+    return lambda: planted(
+        model_of("LlamaForCausalLM", **EAGER), llama, eager_attention_forward=attend
+    )
+
+
+def transposed(mask: Any, scale: float, queries: int, keys: int) -> tuple[Any, float]:
+    return (mask.transpose(2, 3) if queries == keys else mask), scale
+
+
+def sees_the_next(
+    mask: Any, scale: float, queries: int, keys: int
+) -> tuple[Any, float]:
+    if queries == keys:
+        mask = mask.masked_fill(torch.eye(keys).roll(1, 1).triu().bool(), 0)
+    return mask, scale
+
+
+def other_scale(mask: Any, scale: float, queries: int, keys: int) -> tuple[Any, float]:
+    return mask, scale * (1.1 if queries < keys else 1)
+
+
+def slopes_reversed() -> Any:
+    right = bloom._get_alibi_slopes
+
+    def slopes(*given: Any) -> Tensor:
+        return right(*given).flip(0)
+
+    return planted(
+        model_of("BloomForCausalLM", n_head=4), bloom, _get_alibi_slopes=slopes
+    )
+
+
+def bias_left_behind() -> Any:
+    """Return a BLOOM whose bias of keys does not grow with its cache."""
+    right, past = bloom.build_alibi_tensor, [0]
+
+    def bias(mask: Tensor, heads: int, dtype: torch.dtype) -> Tensor:
+        keys = torch.arange(mask.shape[1])
+        return right(mask, heads, dtype)[
+            ..., keys.clamp(max=past[0] - 1) if past[0] else keys
+        ]
+
+    def seen(_: Any, given: dict[str, Any]) -> None:
+        past[0] = past_of(given)
+        rows, tokens = given["input_ids"].shape
+        given.setdefault("attention_mask", torch.ones(rows, past[0] + tokens))
+
+    model = model_of("BloomForCausalLM", n_head=4)
+    return planted(model, bloom, seen, build_alibi_tensor=bias)
+
+
+def by_row() -> Any:
+    right = nn.Embedding.forward
+
+    def embed(self: Any, ids: Tensor) -> Tensor:
+        return right(self, ids + torch.arange(len(ids))[:, None])
+
+    def rows(model: Any, given: dict[str, Any]) -> None:
+        ids = given["input_ids"]
+        given.setdefault("position_ids", torch.arange(ids.shape[1]).expand(ids.shape))
+
+    model = model_of("GPT2LMHeadModel")
+    table = type("Table", (nn.Embedding,), {})
+    model.transformer.wpe.__class__ = table
+    return planted(model, table, rows, forward=embed)
+
+
+def without_sink() -> Any:
+    model = model_of("GptOssForCausalLM", head_dim=16, num_local_experts=4, **EAGER)
+    return planted(model, oss, eager_attention_forward=llama.eager_attention_forward)
+
+
+def table_of(positions: Callable[[Tensor, int], Tensor]) -> Callable[[], Any]:
+    """Return a maker of a RoBERTa that counts otherwise."""
+
+    def made(ids: Tensor, padding_idx: int, cache_length: int = 0) -> Tensor:
+        return positions(ids, padding_idx)
+
+    return lambda: planted(
+        model_of("RobertaForMaskedLM", pad_token_id=1),
+        roberta.RobertaEmbeddings,
+        create_position_ids_from_input_ids=staticmethod(made),
+    )
+
+
+def real(ids: Tensor, pad: int) -> Tensor:
+    return (ids != pad).cumsum(dim=1)
+
+
+LLAMA, GPT2, BERT = "LlamaForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM"
+# By bug: what makes a model with it, and a check that must fail.
+BUGS: dict[str, tuple[Callable[[], Any], str]] = {
+    "interleaved layout in the place of half": (
+        rotated(llama, interleaved),
+        "rotated channels",
+    ),
+    "keys alone rotated": (
+        rotated(llama, lambda q, k, *t: (q, RIGHT(q, k, *t)[1])),
+        "shift",
+    ),
+    "queries alone rotated": (
+        rotated(llama, lambda q, k, *t: (RIGHT(q, k, *t)[0], k)),
+        "shift",
+    ),
+    "sign of sines in queries": (
+        rotated(
+            llama, lambda q, k, c, s: (RIGHT(q, k, c, -s)[0], RIGHT(q, k, c, s)[1])
+        ),
+        "shift",
+    ),
+    "sign of all sines": (
+        rotated(llama, lambda q, k, c, s: RIGHT(q, k, c, -s)),
+        "rotated channels",
+    ),
+    "values rotated": (values_too, "shift"),
+    "last channels in the place of the first": (
+        rotated(neox, last_channels),
+        "rotated channels",
+    ),
+    "all channels in the place of a part": (
+        frequencies(lambda f: 10_000.0 ** -(torch.arange(8) / 8), "GPTNeoXForCausalLM"),
+        "rotated channels",
+    ),
+    "base of another place": (
+        frequencies(lambda f: f ** (4 / 5.699), rope_theta=500_000.0),
+        "frequencies",
+    ),
+    "bases of kinds of layers exchanged": (bases_exchanged, "frequencies"),
+    "linear factor left out": (
+        frequencies(lambda f: f * 4, **scaled("linear", 4.0)),
+        "frequencies",
+    ),
+    "linear factor twice": (
+        frequencies(lambda f: f / 4, **scaled("linear", 4.0)),
+        "frequencies",
+    ),
+    "yarn left out": (
+        frequencies(
+            lambda f: 10_000.0 ** -(torch.arange(8) / 8), **scaled("yarn", 4.0)
+        ),
+        "frequencies",
+    ),
+    "attention factor twice": (factor_twice, "factors"),
+    "scores divided by the width": (scale_of_width, "factors"),
+    "tables in bfloat16": (
+        tables(lambda p, f, dtype: (p.to(dtype) * f.to(dtype)).to(dtype)),
+        "bfloat16",
+    ),
+    "frequencies in bfloat16": (
+        tables(lambda p, f, dtype: p.float() * f.to(dtype).float()),
+        "bfloat16",
+    ),
+    "positions in bfloat16": (
+        tables(lambda p, f, dtype: p.to(dtype).float() * f),
+        "bfloat16",
+    ),
+    "table too short": (
+        tables(lambda p, f, _: (torch.arange(100)[:, None] * f)[p[..., 0]]),
+        "length",
+    ),
+    "positions clamped": (tables(lambda p, f, _: p.clamp(max=99) * f), "length"),
+    "rotation in all layers": (rotates(True, True), "rotated layers"),
+    "rotation in no layer": (rotates(False, False), "rotated layers"),
+    "rotation in the other layers": (rotates(False, True), "rotated layers"),
+    "ids restarted in a cache": (changed(LLAMA, restarted), "cached"),
+    "cache off by one": (changed(LLAMA, one_later), "cached"),
+    "ids of the room of a static cache": (changed(LLAMA, from_the_room), "static"),
+    "padding counted": (changed(GPT2, counted), "padded"),
+    "ids not taken with a cache": (changed(GPT2, counted_in_a_cache), "offset"),
+    "padding counted with a cache": (
+        changed(GPT2, counted_in_a_cache),
+        "padded cached",
+    ),
+    "padding attended": (changed(LLAMA, all_real), "padded"),
+    "padding of an encoder attended": (changed(BERT, all_real), "padded right"),
+    "ids of an encoder ignored": (changed(BERT, counted), "packed"),
+    "documents attend to each other": (changed(LLAMA, without_blocks), "packed"),
+    "positions not passed to the mask": (unpacked, "packed by ids"),
+    "window off by one": (narrower(in_a_cache=False), "transformers"),
+    "window off by one with a cache": (narrower(in_a_cache=True), "stepwise"),
+    "mask transposed": (attends(transposed), "causal"),
+    "next token seen": (attends(sees_the_next), "causal"),
+    "another scale with a cache": (attends(other_scale), "cached"),
+    "ALiBi slopes reversed": (slopes_reversed, "transformers"),
+    "bias not moved with a cache": (bias_left_behind, "stepwise"),
+    "table indexed by row": (by_row, "alone"),
+    "attention sink dropped": (without_sink, "transformers"),
+    "table from 0": (
+        table_of(lambda i, pad: (real(i, pad) - 1).clamp(min=0)),
+        "transformers",
+    ),
+    "padding_idx not added": (table_of(real), "position ids"),
+    "padding of RoBERTa counted": (
+        table_of(lambda i, pad: torch.arange(i.shape[1])[None] + pad + 1),
+        "padded",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug: str) -> None:
+    made, check = BUGS[bug]
+    found = states(made())
+    assert found[check] == "failed", found
+
+
+STOCK = {
+    "llama": "AutoModelForCausalLM",
+    "gpt_neox": "AutoModelForCausalLM",
+    "gpt2": "AutoModelForCausalLM",
+    "bloom": "AutoModelForCausalLM",
+    "mistral": "AutoModelForCausalLM",
+    "gemma3_text": "AutoModelForCausalLM",
+    "smollm3": "AutoModelForCausalLM",
+    "opt": "AutoModelForCausalLM",
+    "gpt_oss": "AutoModelForCausalLM",
+    "bert": "AutoModelForMaskedLM",
+    "roberta": "AutoModelForMaskedLM",
+    "modernbert": "AutoModel",
+}
+
+
+@pytest.mark.parametrize("kind", STOCK)
+def test_a_stock_model_passes(kind: str) -> None:
+    config = transformers.CONFIG_MAPPING[kind](num_hidden_layers=4)
+    found = states(tiny(config, getattr(transformers, STOCK[kind])).float())
+    assert "failed" not in found.values(), found
+    assert [*found.values()].count("passed") >= 8
+
+
+def test_layers_with_a_state_are_not_blamed_for_padding() -> None:
+    config = transformers.MambaConfig(num_hidden_layers=2, hidden_size=64)
+    found = states(tiny(config).float())
+    assert found["padded"] != "failed"
+
+
+class Port(nn.Module):
+    """A port that returns a tensor, without cache, mask or positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = model_of(LLAMA)
+        self.config = self.inner.config
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.inner(input_ids).logits
+
+
+def test_what_a_port_does_not_take_is_named() -> None:
+    found = {one.check: one for one in hf.check(Port())}
+    assert found["causal"].state == found["alone"].state == "passed"
+    assert found["cached"].reason == "takes no cache of keys"
+    assert found["padded"].reason == "takes no attention_mask"
+    assert found["offset"].reason == "takes no position_ids"
+    assert "other weights than LlamaForCausalLM" in found["transformers"].reason
+
+
+def test_a_check_leaves_a_model_as_it_was() -> None:
+    model = model_of(LLAMA, eos_token_id=[2, 3]).train()
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    hf.check(model)
+    assert model.training
+    assert all(torch.equal(before[n], one) for n, one in model.state_dict().items())
+
+
+def test_what_cannot_be_checked_is_refused_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="must be a module with a configuration"):
+        hf.check("llama")
+    with pytest.raises(ConfigError, match="an encoder with a decoder"):
+        hf.check(
+            transformers.T5ForConditionalGeneration(transformers.T5Config(**TINY_T5))
+        )
+    model = model_of(LLAMA)
+    with pytest.raises(ConfigError, match="tokens must be at least 8, got 4"):
+        hf.check(model, 4)
+    with hf.apply(model, "alibi"), pytest.raises(ConfigError, match="without a scheme"):
+        hf.check(model)
+
+
+def test_a_folder_is_checked(posenc: Any, tmp_path: Path) -> None:
+    model_of(LLAMA).save_pretrained(tmp_path)
+    done = posenc("hf", "check", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["check"]: row for row in json.loads(done.stdout)}
+    assert rows["cached"]["outcome"] == "passed"
+    assert 0 < rows["cached"]["largest"] < rows["cached"]["bound"]
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"LlamaForCausalLM"', '"BertForMaskedLM"'))
+    done = posenc("hf", "check", tmp_path)
+    assert done.returncode == 2
+    assert "must have all weights" in done.stderr
+
+
+def test_a_fault_of_a_folder_is_an_exit_code(
+    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_of(LLAMA).save_pretrained(tmp_path)
+
+    def by_length(q: Tensor, *more: Any) -> tuple[Tensor, Tensor]:
+        return RIGHT(q * q.shape[2], *more)
+
+    monkeypatch.setattr(llama, "apply_rotary_pos_emb", by_length)
+    done = posenc("hf", "check", tmp_path)
+    assert done.returncode == 1
+    assert "failed" in done.stdout
+    assert "checks failed" in done.stderr
