@@ -26,11 +26,11 @@ DISTINCT = "schemes/shared/distinct: distinct"
 WAITS: Mapping[str, dict[str, int]] = {
     "binary": WITHIN,
     "dape": {DISTINCT: 2},
-    "deberta": {DISTINCT: 4},
+    "deberta": {DISTINCT: 1},
     "learned": WITHIN,
     "swin": {"schemes/swin: _check": 2},
-    "transformer_xl": {DISTINCT: 2},
-    "wavelet": {DISTINCT: 2},
+    "transformer_xl": {DISTINCT: 1},
+    "wavelet": {DISTINCT: 1},
     "xpos": {"schemes/xpos: _check_window": 4},
 }
 # The gradient of torch.matrix_exp makes tensors that the pretended device cannot.

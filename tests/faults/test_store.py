@@ -192,7 +192,7 @@ def test_a_folder_that_vanishes_is_not_made_again(store: Store) -> None:
     assert list(store.records()) == []
     assert store.read(KEY) is None
     assert not store.folder.exists()
-    with pytest.raises(ConfigError, match="holds none"):
+    with pytest.raises(ConfigError, match="is not there"):
         load_records(store.folder)
 
 
