@@ -41,7 +41,7 @@ CASES = [
     *(
         ("language/150-steps", name, "")
         for name in QUICK
-        if name not in {"similarity", *LONG}
+        if name not in {"far_keys", "similarity", *LONG}
     ),
     *(
         ("language/150-steps", name, schemes)
@@ -63,6 +63,7 @@ CASES = [
     ),
     ("language/150-steps", "bias_maps", "alibi"),
     ("grid/16x16", "grid_maps", ""),
+    ("numerics/far_keys", "far_keys", EIGHT),
     ("ablations/rate", "sensitivity", ""),
     ("tasks/six", "tasks", ""),
     ("checkpoints/smollm2-prose", "checkpoint", ""),
