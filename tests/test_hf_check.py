@@ -516,6 +516,12 @@ def test_a_stock_model_passes(kind: str) -> None:
     assert [*found.values()].count("passed") >= 8
 
 
+def test_a_window_is_not_blamed_for_a_mask_without_it() -> None:
+    found = hf.check(model_of("MistralForCausalLM", sliding_window=8))
+    assert {one.state for one in found} == {"passed", "n/a"}
+    assert "a mask would replace its window of 8" in {one.reason for one in found}
+
+
 def test_layers_with_a_state_are_not_blamed_for_padding() -> None:
     config = transformers.MambaConfig(num_hidden_layers=2, hidden_size=64)
     found = states(tiny(config).float())

@@ -9,7 +9,9 @@ from posenc_compare.cli.console import NUMBERS, say, show
 from posenc_compare.cli.options import WORK, Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
-app = typer.Typer(help="Check, describe and evaluate models of Hugging Face (extra `hf`).")
+app = typer.Typer(
+    help="Check, describe and evaluate models of Hugging Face (extra `hf`)."
+)
 Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),

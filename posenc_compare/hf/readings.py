@@ -231,9 +231,13 @@ def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
             mask of blocks too.
 
     Raises:
-        NotApplicableError: if the model takes no position ids.
+        NotApplicableError: if the model takes no position ids, or a mask would replace
+            its narrower window.
     """
     ids, rest = r.ids[:1], r.tokens - r.half
+    window = getattr(r.config, "sliding_window", None)
+    if not by_ids and window and window < rest:
+        raise NotApplicableError(f"a mask would replace its window of {window}")
     given = r.at(torch.cat([r.counted[:1, : r.half], r.counted[:1, :rest]], dim=1))
     if not given:
         raise NotApplicableError(NO_IDS)
