@@ -95,13 +95,13 @@ def describe(model: Model, format: Formats = Format.table) -> int:
 def check(
     model: Model,
     tokens: Annotated[
-        int, typer.Option(help="Of a text; 0: 64, or fewer if the model is for fewer.")
+        int, typer.Option(help="Tokens of a text; 0 = 64, or a smaller model limit.")
     ] = 0,
     format: Formats = Format.table,
 ) -> int:
     """Check how a model handles positions, as it is.
 
-    Random tokens are read in several ways that must give the same outputs: with a
+    Random tokens are evaluated in several ways that must give the same outputs: with a
     cache, padded, packed, alone. Rotations are compared with the configuration and with
     transformers. `bound` is the largest difference that rounding explains.
     """

@@ -1,15 +1,15 @@
-"""Locality and consistency: what a distance does to the ranking of keys.
+"""Locality and consistency: how distance changes the ranking of keys.
 
 A scheme is *local* if the same key scores less far away than beside the query, and
-*consistent* if the content ranks two keys the same way wherever both of them stand. A
-bias of the distance gives up neither: it lowers all keys alike. A rotation loses both
-at distances where its pairs have turned by unrelated angles.
+*consistent* if the content ranks two keys in the same order at every distance. A bias
+of the distance loses neither: it lowers all keys alike. A rotation loses consistency at
+distances where the angles of its channel pairs are unrelated.
 
-Definition, for independent random queries q and keys k, k' at a distance D, with
-logits l(D, k): locality is the share with l(D, k) < l(1, k), and inconsistency the
-share in which l(D, k) - l(D, k') and l(1, k) - l(1, k') have other signs. Both are 0.5
-where far scores are unrelated to near ones. The terms are those of the abstract of
-arXiv:2605.15514; the definitions are of this package.
+Definition: queries q and keys k, k' are random and independent, and l(D, k) is the
+logit of key k at distance D. Locality is the share with l(D, k) < l(1, k).
+Inconsistency is the share in which l(D, k) - l(D, k') and l(1, k) - l(1, k') have
+opposite signs. Both are 0.5 if far scores are unrelated to near ones. The terms come
+from the abstract of arXiv:2605.15514; the definitions are those of this package.
 """
 
 import torch
@@ -80,7 +80,7 @@ def far_keys(variant: Variant, probe: Probe, progress: Progress) -> Result:
 
 
 def _without_distance(scheme: Scheme, probe: Probe) -> str:
-    """Return why a distance between two ids says nothing of the scheme, if so."""
+    """Return why the measure does not apply to the scheme, or an empty string."""
     if probe.grid:
         return "a grid has no distance this far"
     if scheme.facts.by_order:
@@ -96,7 +96,7 @@ def _logits(scheme: Scheme, probe: Probe, distance: int) -> tuple[Tensor, Tensor
     """Return logits of each key far from its query and beside it.
 
     Returns:
-        Two tensors `(key, head)`; half of the keys after half share their queries.
+        Two tensors `(key, head)`; the second half repeats the queries of the first.
     """
     positions = torch.tensor([0, distance - 1, distance], device=probe.device)
     keys = probe.normal("keys", KEYS, probe.width)

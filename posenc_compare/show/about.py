@@ -36,7 +36,7 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
     if counts and max(counts) <= QUICK:
         found.append(
             f"At most {max(counts)} training steps, as in the preset quick. Longer "
-            f"training may rank schemes otherwise: docs/training.md says how often."
+            f"training may change the ranking (docs/training.md)."
         )
     lost = sum(record.status in ("failed", "lost") for record in known)
     if lost:
