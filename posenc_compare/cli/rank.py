@@ -102,6 +102,8 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
     others = [r for r in known if r.label not in labels and r.measure != "cost"]
     every = [*others, *own]
     card = scorecard([*own, *times], labels)
+    # A scheme whose trainings failed has no place.
+    labels = [k for k in labels if any(r.label == k and r.task for r in own)]
     tables = [*filter(None, [card]), *(place_table(every, label) for label in labels)]
     show_parts(tables, format)
     _write([*every, *times], own, tables, labels, out)

@@ -8,9 +8,12 @@ distances where the angles of its channel pairs are unrelated.
 Definition: queries q and keys k, k' are random and independent, and l(D, k) is the
 logit of key k at distance D. Locality is the share with l(D, k) < l(1, k).
 Inconsistency is the share in which l(D, k) - l(D, k') and l(1, k) - l(1, k') have
-opposite signs. Both are 0.5 if far scores are unrelated to near ones. The terms come
+opposite signs. Both are 0.5 if far scores are unrelated to near ones; locality is also
+0.5 if the bias falls in half of the heads and rises in the others. The terms come
 from the abstract of arXiv:2605.15514; the definitions are those of this package.
 """
+
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +34,7 @@ from posenc_compare.train.progress import Progress
 KEYS = 512
 DISTANCES = (128, 2048, 32_768, 1_048_576)
 SHOWN = 2048
+TIE = 1e-9  # of the largest logit, below which two are equal but for rounding
 
 LOCALITY = Quantity(
     "locality",
@@ -61,8 +65,9 @@ def far_keys(variant: Variant, probe: Probe, progress: Progress) -> Result:
     Returns:
         A row of each quantity at each of `DISTANCES`, or the reason why the scheme has
         no such number. Tokens go through a LayerNorm behind the codes, as in a pre-norm
-        network. Equal logits count one half.
+        network. Equal logits count one half. All is computed in float64.
     """
+    probe = replace(probe, dtype="float64")
     scheme = probe.build(variant)
     reason = _without_distance(scheme, probe)
     rows = []
@@ -74,6 +79,8 @@ def far_keys(variant: Variant, probe: Probe, progress: Progress) -> Result:
                 values = _shares(*_logits(scheme, probe, distance))
             except UndefinedPositionError as error:
                 note = f"not defined beyond {error.limit}"
+            else:
+                note = "" if values[0] is not None else "hides far keys"
         for quantity, value in zip((LOCALITY, INCONSISTENCY), values, strict=True):
             rows.append(Row(quantity.name, value, distance, note=note))
     return Result(rows)
@@ -109,8 +116,11 @@ def _logits(scheme: Scheme, probe: Probe, distance: int) -> tuple[Tensor, Tensor
     return logits[:, :, 2, 0].double(), logits[:, :, 2, 1].double()
 
 
-def _shares(far: Tensor, near: Tensor) -> tuple[float, float]:
-    """Return locality and inconsistency."""
-    lower = (far < near).double() + (far == near).double() / 2
+def _shares(far: Tensor, near: Tensor) -> tuple[float | None, float | None]:
+    """Return locality and inconsistency; None if far keys are hidden."""
+    if not far.isfinite().all():
+        return None, None
+    gap = near - far
+    lower = (1 + torch.sign(gap * (gap.abs() > TIE * near.abs().max()))) / 2
     there, here = (torch.sign(of[: KEYS // 2] - of[KEYS // 2 :]) for of in (far, near))
     return float(lower.mean()), float((1 - there * here).mean() / 2)

@@ -88,6 +88,8 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
         for name, found in schemes.items()
         if not labels or name in labels
     ]
+    if not cards:
+        return None
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
     short = _shortened([card.texts[0] for card in cards])
     head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]

@@ -3,6 +3,8 @@
 import math
 
 import pytest
+import torch
+from torch import Tensor
 
 from posenc_compare.attention import Session
 from posenc_compare.measures.far_keys import DISTANCES, far_keys
@@ -63,6 +65,22 @@ def test_a_rotation_as_slow_as_the_distance_is_long_is_consistent() -> None:
 )
 def test_a_scheme_without_such_a_number_has_a_reason(label: str, reason: str) -> None:
     assert notes(labelled(label))[-1] == reason
+
+
+def test_hidden_keys_have_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(self: Alibi, offsets: Tensor) -> Tensor:
+        bias = torch.zeros(4, len(offsets), dtype=torch.float64)
+        return bias.masked_fill(offsets.abs() > 1000, -torch.inf)
+
+    monkeypatch.setattr(Alibi, "offset_bias", hidden)
+    assert notes(Variant("alibi")) == ["", *["hides far keys"] * 3]
+
+
+def test_rounding_is_no_locality_and_no_inconsistency() -> None:
+    # A LayerNorm leaves nothing of the code of integers.
+    assert shares("integer")["locality"] == [0.5] * 4
+    narrow = shares("kerple_power", Probe(positions=64, dtype="float32"))
+    assert narrow == {"locality": [1.0] * 4, "inconsistency": [0.0] * 4}
 
 
 def test_on_a_grid_no_key_is_this_far() -> None:
