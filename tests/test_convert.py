@@ -77,8 +77,9 @@ def test_logits_under_the_other_layout_are_the_same(fraction: float) -> None:
 
     def scores(q: Tensor, k: Tensor, layout: str) -> Tensor:
         options = {"layout": layout, "fraction": fraction}
-        size = {"model_dim": heads * width, "heads": heads}
-        rope = pc.create("rope", options=options, **size)
+        rope: Any = pc.create(
+            "rope", options=options, model_dim=heads * width, heads=heads
+        )
         q, k = (
             (x @ w.T).unflatten(-1, (-1, width)).transpose(0, 1)[None] for w in (q, k)
         )
@@ -86,13 +87,11 @@ def test_logits_under_the_other_layout_are_the_same(fraction: float) -> None:
         places = torch.arange(length)[None]
         return rope.query(q, places) @ rope.key(k, places).transpose(-1, -2)
 
-    moved = [
-        rope_layout(one, count, to="adjacent", rotated=rotated)
-        for one, count in ((q, heads), (k, shared))
-    ]
     own = scores(q, k, "half")
-    torch.testing.assert_close(scores(*moved, "adjacent"), own, rtol=0, atol=1e-12)
-    assert (scores(*moved, "half") - own).abs().max() > 1
+    q = rope_layout(q, heads, to="adjacent", rotated=rotated)
+    k = rope_layout(k, shared, to="adjacent", rotated=rotated)
+    torch.testing.assert_close(scores(q, k, "adjacent"), own, rtol=0, atol=1e-12)
+    assert (scores(q, k, "half") - own).abs().max() > 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
@@ -135,7 +134,7 @@ def test_grids_are_those_of_pillow(new: tuple[int, int]) -> None:
     found = resize_positions(table, new, old=(6, 8))
     for channel in range(2):
         image = Image.fromarray(table[:, channel].reshape(6, 8).numpy())
-        made = image.resize(new[::-1], Image.Resampling.BICUBIC)
+        made = image.resize((new[1], new[0]), Image.Resampling.BICUBIC)
         np.testing.assert_allclose(
             found[:, channel].reshape(new), np.asarray(made), atol=1e-5
         )
