@@ -319,7 +319,7 @@ def test_queries_that_are_used_elsewhere_are_seen() -> None:
     def add_queries(module: Any, args: Any, kwargs: Any, out: Any) -> Any:
         return out[0] + module.q_proj(kwargs["hidden_states"]), *out[1:]
 
-    attention = model.model.layers[0].self_attn
+    attention = model.model.layers[-1].self_attn
     attention.register_forward_hook(add_queries, with_kwargs=True)
     assert not _is_moved(model, measured, parts, "half")
 
