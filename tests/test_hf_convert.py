@@ -207,6 +207,13 @@ def weights(folder: Path, *without: str, **more: Tensor) -> None:
     save_file(kept | more, path)
 
 
+def outside(folder: Path) -> None:
+    (folder / "more").mkdir()
+    (folder / "model.safetensors").rename(folder / "more" / "other.safetensors")
+    index = {"weight_map": {FIRST: "more/other.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 FIRST = "model.layers.0.self_attn.q_proj.weight"
 
 
@@ -257,9 +264,7 @@ FIRST = "model.layers.0.self_attn.q_proj.weight"
             "index.json: must name files of tensors, got",
         ),
         (
-            lambda f: (f / "model.safetensors.index.json").write_text(
-                '{"weight_map": {"a": "../../other.safetensors"}}'
-            ),
+            lambda f: outside(f),
             "adjacent",
             "'llama': other.safetensors is not there",
         ),

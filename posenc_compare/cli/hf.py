@@ -109,10 +109,13 @@ def check(
     """
     from dataclasses import astuple
 
+    from transformers.utils.logging import disable_progress_bar
+
     from posenc_compare.hf.check import check as checked
     from posenc_compare.hf.check import load
     from posenc_compare.hf.planned import READ, configuration_in, local_place
 
+    disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
     found = checked(load(place, configuration_in(place)), tokens)
     exact = format in NUMBERS

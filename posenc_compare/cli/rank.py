@@ -88,7 +88,7 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
     comparison = plan_comparison(schemes, MEASURES, **chosen)
     _check_text(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
-    bad = sum(_check(label, plugins) for label in _labels(comparison.cells))
+    bad = {label: _check(label, plugins) for label in _labels(comparison.cells)}
     store = Store(out)
     with progress() as listen:
         if comparison.compute(store, listen):
@@ -109,9 +109,13 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
     _write([*every, *times], own, tables, labels, out)
     if lines := _differing(known, own):
         lines.append(_control(known, chosen, store))
+    for label, count in bad.items():
+        if count:
+            many = f"{count} check{'s' * (count != 1)}"
+            lines.append(f"{label}: its place may mean nothing: it failed {many} above")
     for line in lines:
         say(line)
-    return int(bool(bad or results.failed))
+    return int(any(bad.values()) or bool(results.failed))
 
 
 def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
