@@ -97,12 +97,12 @@ def test_a_scheme_that_cannot_be_trained_has_no_place(ranked: Any) -> None:
     text = text.replace(
         "        heads =", "        raise RuntimeError('x')\n        heads ="
     )
-    code, out, err = ranked(text)
+    code, out, _ = ranked(text)
     assert code == 1
     assert "Scorecard" not in out
     assert "place" not in out
     both = DISGUISED.replace("disguised", "sound").replace("Disguised", "Sound") + text
-    code, out, err = ranked(both)
+    code, out, _ = ranked(both)
     assert code == 1
     assert "sound: place" in out
     assert "raising: place" not in out
