@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import progress, say, show_parts
+from posenc_compare.cli.console import counted, progress, say, show_parts
 from posenc_compare.cli.options import with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
@@ -161,7 +161,7 @@ def _check(label: str, plugins: list[str]) -> int:
     variant = labelled(label)
     origin = SCHEMES.entry(variant.name).origin
     subject = Subject(variant, origin if origin in plugins else "", "scaled")
-    outcomes = [run_check(subject, code) for code in CHECKS]
+    outcomes = [run_check(subject, code) for code in counted([*CHECKS], label)]
     states = Counter(outcome.state for outcome in outcomes)
     for outcome in outcomes:
         if outcome.state == "failed":
