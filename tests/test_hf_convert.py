@@ -24,7 +24,7 @@ from posenc_compare.hf.convert import (  # noqa: E402
     _parts_of,
     convert,
 )
-from posenc_compare.hf.measure import rotations  # noqa: E402
+from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
 SIZE: dict[str, Any] = {
@@ -300,6 +300,7 @@ FOUR = torch.ones(4, 4)
             {"n_embd": 48, "n_head": 4, "n_layer": 2},
             "got a model that has none",
         ),
+        ("RoFormer", {**SIZE, "is_decoder": True}, "must have q_proj and k_proj"),
         ("T5", {"d_model": 48, "num_layers": 2, "num_heads": 4}, "got an encoder"),
         ("Gemma3", {}, "gemma3: must be of text alone"),
     ],
@@ -327,6 +328,20 @@ def test_queries_that_are_used_elsewhere_are_seen() -> None:
     attention = model.model.layers[-1].self_attn
     attention.register_forward_hook(add_queries, with_kwargs=True)
     assert not _is_moved(model, measured, parts, "half")
+
+
+def test_layers_that_cannot_be_measured_are_refused(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = importlib.import_module(convert.__module__)
+
+    def one_unmet(model: Any, length: int) -> Any:
+        first, *_ = rotations(model, length)
+        return [first, Rotation(1, first.width, fault=UNMET)]
+
+    monkeypatch.setattr(code, "rotations", one_unmet)
+    with pytest.raises(hf.UnsupportedModelError, match=f"llama: layer 1 {UNMET}"):
+        convert(llama, "adjacent", llama.parent / "copy")
 
 
 def test_files_are_never_replaced(llama: Path) -> None:
