@@ -170,6 +170,9 @@ class Session:
             mask = replace(mask, query_segments=own)
         ids = self._cut(self.ids, self.start)
         self.plan = Plan(ids, keys, mask, self.drawn, self.crosses)
+        biased = any(scheme.acts_at("offset_bias") for scheme in self.schemes)
+        if biased and count and not torch.compiler.is_compiling():
+            self.plan.read_offsets()  # here, since a graph could not read them
 
     def _check_future(self, end: int) -> None:
         """Refuse a pass to `end` whose queries would see tokens that come later."""
