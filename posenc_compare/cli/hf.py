@@ -44,6 +44,15 @@ def evaluate(
     windows: Annotated[
         int, typer.Option(help="Windows of the longest length; each counts as a seed.")
     ] = 1,
+    retrieval: Annotated[
+        bool, typer.Option("--retrieval", help="Ask for facts that the texts state.")
+    ] = False,
+    fillers: Annotated[
+        str, typer.Option(help="Of --retrieval: of text, source, noise; by comma.")
+    ] = "text,noise",
+    needles: Annotated[
+        int, typer.Option(help="Of --retrieval: facts of a kind at each depth.")
+    ] = 1,
     corpus: Annotated[str, typer.Option(help="File or folder of text.")] = "stdlib",
     test_corpus: Annotated[
         str, typer.Option(help="File or folder to evaluate on; default: the corpus.")
@@ -52,15 +61,25 @@ def evaluate(
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Evaluate a checkpoint by length, under every scaling of its positions."""
-    from posenc_compare.hf.planned import evaluation
+    """Evaluate a checkpoint by length, under every scaling of its positions.
 
-    given = {"lengths": lengths, "rules": rules, "dtype": dtype}
-    given |= {"corpus": corpus, "test_corpus": test_corpus}
+    Without --retrieval: bits per byte of the same tokens at every length. With it: the
+    share of facts found in a text, by length and depth, and bits per byte of that text.
+    A fact is found if its value is generated among those of its kind in the text.
+    """
+    from posenc_compare.hf import planned
+
+    given = {"dtype": dtype, "corpus": corpus, "test_corpus": test_corpus}
+    of_needles = {"fillers": fillers, "needles": needles}
     out, dry_run = options.pop("out"), bool(options.pop("dry_run"))
     with configured(options, {*WORK[:4], "retry", "checkpoint_every"}) as work:
-        comparison = evaluation(model, given, work, windows)
-    return run_comparison(comparison, out, format, dry_run)
+        if retrieval:
+            given |= of_needles
+            made = planned.retrieval(model, lengths, rules, given, work, windows)
+        else:
+            given |= {"lengths": lengths, "rules": rules}
+            made = planned.evaluation(model, given, work, windows)
+    return run_comparison(made, out, format, dry_run)
 
 
 @app.command()
