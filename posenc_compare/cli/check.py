@@ -32,8 +32,8 @@ def check(
     lengths: Annotated[
         Literal["scaled", "published"],
         typer.Option(
-            help="Position counts in scheme defaults: scaled to the training length, "
-            "or as published."
+            help="Default lengths of schemes: scaled to the training length, or as "
+            "published."
         ),
     ] = "scaled",
     format: Formats = Format.table,

@@ -29,7 +29,10 @@ CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
 ALLOWED = {"preset", *Work.__dataclass_fields__}
 
 
-@with_options("config", "set", "plugins", "preset", "out", "workers", "timeout")
+@with_options(
+    *("config", "set", "plugins", "preset", "out", "workers", "timeout"),
+    out="runs/rank-PRESET",
+)
 def rank(
     scheme: Annotated[
         str,

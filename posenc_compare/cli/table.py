@@ -32,7 +32,8 @@ def table(
     tasks: OnlyTasks = "",
     all_versions: AllVersions = False,
     baseline: Annotated[
-        str, typer.Option(help="Show differences in trained scores from this scheme.")
+        str,
+        typer.Option(help="Show how trained scores differ from those of this scheme."),
     ] = "",
     by: Annotated[
         str,

@@ -379,9 +379,6 @@ def _fitting(
         if grid:
             why = f"do not have the {axes} axes of {place}"
         remarks.append(f"left out: {names}; their positions {why}")
-    if settings.left_out:
-        names = ", ".join(settings.left_out)
-        remarks.append(f"left out: {names}; `--corpus FILE` names the file for it")
     if len(chosen) < len(named):
         trained = ", ".join(m for m in named if m not in chosen)
         remarks.append(f"left out: {trained}; networks are trained on text")
