@@ -24,6 +24,7 @@ from posenc_compare.hf.needles import (  # noqa: E402
     encoded,
     haystack,
 )
+from posenc_compare.hf.recommend import target  # noqa: E402
 from posenc_compare.hf.retrieval import Reading, filler_of  # noqa: E402
 from posenc_compare.hf.rules import rules_for, variants_for  # noqa: E402
 from posenc_compare.records.load import load_records  # noqa: E402
@@ -200,22 +201,23 @@ def test_rules_are_variants_with_the_factor_of_the_longest() -> None:
         assert scheme.attention_factor == wanted.attention_factor
 
 
-def run(place: Path, corpus: str, out: Path, **given: Any) -> list[Record]:
-    """Compute a comparison and return its records."""
-    given = {"fillers": "text,noise", "corpus": corpus, **given}
-    lengths, rules = given.pop("lengths", "1024,2048"), given.pop("rules", "pi")
-    comparison = planned.retrieval(str(place), lengths, rules, given, {}, 2)
+@pytest.fixture(scope="module")
+def folder(place: Path, corpus: str, tmp_path_factory: Any) -> Path:
+    """Return the folder of a run of two rules, two lengths and two seeds."""
+    out = tmp_path_factory.mktemp("run") / "run"
+    given = {"fillers": "text,noise", "corpus": corpus}
+    comparison = planned.retrieval(str(place), "1024,2048", "pi", given, {}, 2)
     comparison.compute(Store(out), lambda event: None)
-    return load_records(out)
+    return out
 
 
 @pytest.fixture(scope="module")
-def records(place: Path, corpus: str, tmp_path_factory: Any) -> list[Record]:
-    return run(place, corpus, tmp_path_factory.mktemp("run") / "run")
+def records(folder: Path) -> list[Record]:
+    return load_records(folder)
 
 
 def test_a_run_counts_needles_by_filler_kind_and_depth(records: list[Record]) -> None:
-    assert len(records) == 8  # two rules, two lengths, two seeds
+    assert len(records) == 8
     assert {record.status for record in records} == {"ok"}
     assert {record.label for record in records} == {
         "rope:layout=half",
@@ -296,3 +298,56 @@ def test_the_command_plans_cells_of_retrieval(
     found = json.loads(done.stdout)
     assert len(found) == 4
     assert {row["measure"] for row in found} == {"retrieval"}
+
+
+def frequencies(config: Any) -> tuple[Tensor, float]:
+    """Return the frequencies and the factor that transformers makes of a Llama."""
+    kind = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding
+    made = kind(config)
+    return made.inv_freq.double(), made.attention_scaling
+
+
+@pytest.mark.parametrize("rule", ["as trained", "pi", "ntk", "yarn", "llama3"])
+def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
+    aim = target(str(place), 4 * TRAINED)
+    config = transformers.AutoConfig.from_pretrained(place)
+    config.rope_parameters = aim.rope_parameters(rule)
+    wanted, factor = frequencies(config)
+    scheme: Any = aim.variant(rule).build(aim.geometry)
+    found = scheme.angles(torch.tensor([1]))[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
+    assert scheme.attention_factor == pytest.approx(factor)
+    assert aim.rope_parameters("ntk_by_parts") is None
+
+
+def test_no_rule_is_for_a_length_within_the_trained_one(place: Path) -> None:
+    aim = target(str(place), TRAINED)
+    assert aim.variant("yarn") == aim.own
+    assert aim.rope_parameters("yarn") == aim.rope_parameters("as trained")
+
+
+def test_a_rope_that_is_scaled_gets_no_recommendation(
+    place: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    given = json.loads((place / "config.json").read_text())
+    given["rope_parameters"] = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+    path.write_text(json.dumps(given))
+    with pytest.raises(ConfigError, match="as they were first trained, got linear"):
+        target(str(tmp_path), 4 * TRAINED)
+
+
+def test_the_command_recommends_with_evidence(
+    posenc: Any, place: Path, folder: Path
+) -> None:
+    given = ("--length", "4096", "--evidence", folder)
+    done = posenc("hf", "recommend", place, *given, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"].startswith("no difference seen between ")
+    assert found["factor"] == 4
+    assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
+    assert found["reasons"][0] == "found: 2 seeds, 6 are needed"
+    done = posenc("hf", "recommend", place, *given)
+    assert done.returncode == 0
+    assert "another model, size or factor may rank rules otherwise" in done.stderr

@@ -127,7 +127,7 @@ class _Plan:
         check_whole("windows", windows, 1, 1 << 16)
         self.place = local_place(model, READ)
         config, kinds = rotary_in(self.place)
-        self.rotary = _one(kinds)
+        self.rotary = one_rope(kinds)
         self.trained = self.rotary.length
         self.geometry = geometry_of(config.get_text_config(), self.trained)
         assert self.rotary.variant is not None
@@ -313,7 +313,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".strip().partition("\n")[0][:300]
 
 
-def _one(kinds: list[Rotary]) -> Rotary:
+def one_rope(kinds: list[Rotary]) -> Rotary:
     """Return the rotary positions of a model that has one kind of them.
 
     Raises:
