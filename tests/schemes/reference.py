@@ -148,6 +148,7 @@ class SchemeTests:
             ("test_errors", cls.errors),
             ("test_gradients", cls.gradients),
             ("test_is_another_scheme", getattr(cls, "identities", ())),
+            ("test_starts_as_another_scheme", getattr(cls, "starts_as", ())),
             ("test_bfloat16_keeps_close_positions_apart", cls.half),
         ):
             if not table:
@@ -225,6 +226,7 @@ class LogitTests(SchemeTests):
         causal: whether a causal mask is needed; None where an option decides.
         by_document: whether logits depend on documents by more than the mask.
         identities: options, values that fill parameters, and what scheme it is then.
+        starts_as: options, and what scheme it is before training, up to float32.
         half_places: positions there, if they are not `CLOSE_POSITIONS`.
         half_atol: largest difference of logits that are computed from bfloat16.
     """
@@ -235,6 +237,7 @@ class LogitTests(SchemeTests):
     causal: ClassVar[bool | None] = False
     by_document: ClassVar[bool] = False
     identities: ClassVar[Sequence[tuple[Options, Mapping[str, float], str]]] = ()
+    starts_as: ClassVar[Sequence[tuple[Options, str]]] = ()
     half_places: ClassVar[list[int] | None] = None
     half_atol: ClassVar[float] = 1e-5
 
@@ -335,20 +338,29 @@ class LogitTests(SchemeTests):
                 seen += [(there - here).nan_to_num().abs().max() for there in moved]
         assert not seen or max(seen) > 1e-6
 
+    def beside(self, t: Inputs, other: str) -> tuple[Tensor, Tensor]:
+        """Return the outputs of a scheme and of another one of the same geometry."""
+        same, found = labelled(other).build(t.scheme.geometry).double(), []
+        for scheme in (t.scheme, same):
+            positions = t.positions
+            if t.axes > scheme.facts.axes:
+                positions = positions[..., 0]
+            call = {"positions": positions, "state": scheme.token_state(t.x)}
+            with torch.no_grad():
+                found.append(attention(t.q, t.k, t.v, scheme=scheme, **call))
+        return found[0], found[1]
+
     def test_is_another_scheme(self) -> None:
         for options, filled, other in self.identities:
             t = self.inputs(Case(options))
             for name, value in filled.items():
                 t.scheme.get_parameter(name).fill_(value)
-            same, found = labelled(other).build(t.scheme.geometry).double(), []
-            for scheme in (t.scheme, same):
-                positions = t.positions
-                if t.axes > scheme.facts.axes:
-                    positions = positions[..., 0]
-                call = {"positions": positions, "state": scheme.token_state(t.x)}
-                with torch.no_grad():
-                    found.append(attention(t.q, t.k, t.v, scheme=scheme, **call))
-            self.near(*found)
+            self.near(*self.beside(t, other))
+
+    def test_starts_as_another_scheme(self) -> None:
+        for options, other in self.starts_as:
+            case = Case(options)
+            close(*self.beside(self.inputs(case, self.build(case)), other), 1e-5)
 
     def test_gradients(self, trained: Case) -> None:
         t = self.inputs(trained)

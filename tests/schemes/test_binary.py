@@ -70,24 +70,10 @@ def test_signed_writes_minus_one_for_zero_and_leaves_the_rest_empty() -> None:
     assert signed == [1, -1, 1, 1, -1, 1, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("length", "bits"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (512, 9), (513, 10)]
-)
-def test_default_bits_are_what_the_length_needs(length: int, bits: int) -> None:
-    scheme = make(16, length)
-    last = [2**bits - 1]
-    expected = slow_code(last[0], bits, 16, False)
-    assert code_of(scheme, last, 16)[0].tolist() == expected
-    with pytest.raises(
-        UndefinedPositionError,
-        match=f"binary: positions must be from 0 to {2**bits - 1}, got {2**bits}",
-    ):
-        code_of(scheme, [2**bits], 16)
-
-
-def test_negative_positions_are_an_error() -> None:
-    with pytest.raises(UndefinedPositionError, match="from 0 to 7, got -1"):
-        code_of(make(), [0, -1], 8)
+@pytest.mark.parametrize("position", [-1, 8])
+def test_positions_without_a_code_are_an_error(position: int) -> None:
+    with pytest.raises(UndefinedPositionError, match=f"from 0 to 7, got {position}"):
+        code_of(make(), [0, position], 8)
 
 
 def test_every_position_has_its_own_code() -> None:

@@ -84,14 +84,6 @@ def test_training_starts_at_rope(base: float) -> None:
     close(got, wanted, 1e-6)
 
 
-def test_without_c_all_tokens_start_alike() -> None:
-    *_, x = inputs()
-    scheme = build(CaRope, {"start": "half"}, **SIZES).requires_grad_(False)
-    assert scheme.say.bias is None
-    state = scheme.token_state(x)
-    close(state, torch.full_like(state, 1 / (1 + math.log(2))))
-
-
 def test_a_token_that_says_nothing_has_a_finite_gradient() -> None:
     state = torch.zeros(1, LENGTH, HEADS, dtype=torch.float64, requires_grad=True)
     angles = make().angles(state)

@@ -7,14 +7,13 @@ import torch
 from schemes.reference import Inputs, LogitTests, combine
 from schemes.tools import (
     build,
-    close,
     dot,
     drawn,
     vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import create
 from posenc_compare.schemes.cope import Cope
 
@@ -30,6 +29,7 @@ class TestCope(LogitTests):
     by_document = True
     cases = combine(limit=(1, 2, 4, 0), scaled=(False, True))
     gradients = [{"limit": 3}]
+    starts_as = [({}, "nope")]
     changes = [{"limit": 3}, {"scaled": True}]
     errors = [({"limit": -2}, "limit must be at least 1, got -2")]
     half = None
@@ -58,19 +58,6 @@ class TestCope(LogitTests):
 def make(**options: int | bool) -> Cope:
     sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 16}
     return drawn(build(Cope, options, **sizes))
-
-
-def test_starts_as_no_encoding_and_learns() -> None:
-    q, k, v = vectors(*SHAPE)
-    scheme = create("cope", model_dim=HEADS * WIDTH, heads=HEADS, length=16).double()
-    assert scheme.get_parameter("table").shape == (17, WIDTH)
-    got = attention(q, k, v, scheme=scheme, positions=RUN)
-    nope = attention(q, k, v, scheme=create("nope"), positions=RUN)
-    close(got, nope, 1e-14)
-    got.square().sum().backward()
-    gradient = scheme.get_parameter("table").grad
-    assert gradient is not None
-    assert gradient.abs().max() > 1e-3
 
 
 def test_bfloat16_counts_in_float32() -> None:

@@ -53,14 +53,6 @@ def test_positions_off_the_table_are_an_error(
     assert caught.value.limit == last + 1
 
 
-def test_initial_spread_is_the_option() -> None:
-    for std in (0.02, 0.5):
-        table = make(length=4000, std=std).table
-        # The spread of 24000 draws is known to 1 / sqrt(48000) = 0.46 %.
-        assert table.std().item() == pytest.approx(std, rel=0.03)
-    assert make(length=4000).table.std().item() == pytest.approx(0.02, rel=0.03)
-
-
 def test_permuting_rows_is_permuting_positions() -> None:
     scheme, other, x = make(), make(), normal(1, 12, 6)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))

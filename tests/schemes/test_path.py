@@ -127,20 +127,6 @@ def test_decoding_one_token_changes_every_earlier_key() -> None:
         close(got[:, :, t, : t + 1], expected)
 
 
-def test_sizes() -> None:
-    scheme = create("path", options={"forget": True}, model_dim=64, heads=4)
-    assert {n: tuple(p.shape) for n, p in scheme.named_parameters()} == {
-        "down.weight": (32, 64),
-        "up.weight": (64, 32),
-        "taps.weight": (64, 3),
-        "strength.weight": (4, 64),
-        "strength.bias": (4,),
-        "gate.weight": (4, 64),
-        "gate.bias": (4,),
-    }
-    assert len(list(create("path", options={"convolve": False}).parameters())) == 4
-
-
 def test_a_long_text_stays_finite_in_float32() -> None:
     scheme = create("path", model_dim=DIM, heads=HEADS, head_dim=WIDTH)
     x = normal(1, 700, DIM).float().requires_grad_()

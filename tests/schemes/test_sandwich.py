@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from schemes.reference import BiasTests, Inputs
 from schemes.tools import close
@@ -67,14 +66,3 @@ def test_is_the_gram_matrix_of_concatenated_sinusoids() -> None:
     )
     for h in range(1, 5):
         close(logits[0, h - 1], gram * 4 / (8 * h), 1e-11)
-
-
-def test_the_starts_differ_by_more_than_a_constant() -> None:
-    offsets = torch.tensor([0, -1])
-    drops = {}
-    for indices in ("from_zero", "from_one"):
-        found = bias(make(8, indices=indices), offsets)[0]
-        assert found[0].item() == pytest.approx(64)
-        drops[indices] = (found[1] - found[0]).item()
-    assert drops["from_zero"] == pytest.approx(-1.9063, abs=1e-4)
-    assert drops["from_one"] == pytest.approx(-1.4466, abs=1e-4)

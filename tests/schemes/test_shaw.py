@@ -8,8 +8,6 @@ from schemes.reference import Inputs, LogitTests, combine
 from schemes.tools import pair_by_pair
 from torch import Tensor
 
-from posenc_compare.schemes import create
-
 HEADS, WIDTH = 2, 6
 PLACES = [0, 2, 3, 9, 4, 4, 1]
 
@@ -59,17 +57,3 @@ class TestShaw(LogitTests):
                 value = t.v[b, h, j] + self.vector(t, t.scheme.on_values, b, h, i, j)
                 out[b, h, i] += power / sum(powers) * value
         return out
-
-
-def test_sizes_and_initial_values() -> None:
-    scheme = create("shaw", model_dim=64, heads=4)
-    assert {n: tuple(p.shape) for n, p in scheme.named_parameters()} == {
-        "on_keys": (33, 16),
-        "on_values": (33, 16),
-    }
-    bound = (6 / (33 + 16)) ** 0.5
-    table = scheme.get_parameter("on_keys")
-    assert bound * 0.95 < table.abs().max() <= bound
-    assert not torch.equal(table, scheme.get_parameter("on_values"))
-    own = create("shaw", options={"per_head": True}, model_dim=64, heads=4)
-    assert own.get_parameter("on_keys").shape == (4, 33, 16)

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import pytest
 import torch
 from schemes.reference import Case, EmbedTests, combine
 from schemes.tools import build, close, dot, normal, perturbed
@@ -50,28 +49,9 @@ class TestSinusoidalConcat(EmbedTests):
         return torch.tensor(rows, dtype=torch.float64)
 
 
-def test_starts_as_the_token_plus_a_projection_of_the_code() -> None:
-    scheme, x, positions = make(), normal(2, 5, 6), torch.arange(5)
-    code = scheme.embed(torch.zeros_like(x), positions)
-    got = scheme.embed(x, positions)
-    close(got, x + code, 1e-14)
-    assert torch.equal(scheme.project.weight[:, :6], torch.eye(6).double())
-
-
 def test_the_identity_as_projection_is_the_sinusoidal_scheme() -> None:
     scheme, x, positions = make(), normal(2, 5, 6), torch.arange(5) * 17
     with torch.no_grad():
         scheme.project.weight[:, 6:] = torch.eye(6)
     expected = create("sinusoidal", model_dim=6, heads=1).embed(x, positions)
     close(scheme.embed(x, positions), expected, 1e-14)
-
-
-@pytest.mark.parametrize("channels", [0, 64])
-def test_starts_with_codes_as_large_as_added_ones(channels: int) -> None:
-    scheme = make(512, channels=channels)
-    code = scheme.embed(torch.zeros(1, 64, 512).double(), torch.arange(64))[0]
-    # A sinusoid has the mean square 1/2; 512 projections of it are known to 6 %.
-    assert code.square().mean().item() == pytest.approx(0.5, rel=0.12)
-    plain = torch.tensor([sinusoid(p, channels or 512, 1e4) for p in range(64)])
-    plain = plain.double() * (512 / (channels or 512)) ** 0.5
-    assert (code @ code.T - plain @ plain.T).abs().max() < 0.25 * 256

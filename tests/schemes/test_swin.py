@@ -5,7 +5,6 @@ import torch
 from schemes.reference import BiasTests, Case, Inputs
 from schemes.tools import (
     build,
-    close,
     grid,
     normal,
     perturbed,
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from posenc_compare.attention import Mask, attention
 from posenc_compare.errors import UndefinedPositionError
-from posenc_compare.schemes import create
 from posenc_compare.schemes.swin import Swin
 
 
@@ -33,6 +31,7 @@ class TestSwin(BiasTests):
     places = [grid(3, 4).tolist(), grid(3, 4).flip(0).tolist()]
     cases = [{"height": height, "width": width} for height, width in ((3, 4), (5, 4))]
     half = Case({"height": 7, "width": 7})
+    starts_as = [({"start": "zeros"}, "nope")]
     changes = [{"height": 5}, {"width": 5}, {"start": "zeros"}]
     errors = [
         ({name: -1}, f"{name} must be at least 1, got -1")
@@ -54,22 +53,6 @@ def test_window_is_the_smallest_square(length: int, side: int) -> None:
     assert scheme.table.shape == ((2 * side - 1) ** 2, 3)
     mixed = make(length, width=7)
     assert (mixed.height, mixed.width) == (side, 7)
-
-
-def test_starts() -> None:
-    table = make(2500, trained=False).table
-    assert table.std().item() == pytest.approx(0.02, rel=0.03)
-    zero = make(trained=False, start="zeros")
-    assert not zero.table.any()
-    x = normal(1, 3, 12, 8)
-    plain, started = (
-        attention(x, x, x, scheme=scheme, positions=positions, mask=Mask(causal=False))
-        for scheme, positions in (
-            (create("nope", model_dim=24, heads=3), torch.arange(12)),
-            (zero, grid(3, 4)),
-        )
-    )
-    close(started, plain, 1e-13)
 
 
 def test_offsets_off_the_table_are_an_error() -> None:

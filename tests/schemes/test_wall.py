@@ -93,14 +93,6 @@ def test_gates_that_shut_leave_each_token_itself() -> None:
     close(got, alone, 1e-14)
 
 
-def test_gates_start_nearly_open() -> None:
-    scheme = build(Wall, {"forget": True}, model_dim=64, heads=4)
-    for layer in (scheme.gates, scheme.gate):
-        assert layer is not None
-        assert (layer.bias == 8).all()
-        assert float(layer.weight.detach().std()) == pytest.approx(0.02, rel=0.2)
-
-
 def test_a_sum_far_into_a_text_is_not_rounded_away() -> None:
     # The state is float64, so that gates of 2^-30 are told from none after 4096.
     x = torch.zeros(1, 4096, DIM)
