@@ -1,9 +1,9 @@
 """The checks that every scheme's slow reference goes through.
 
-A file `test_NAME.py` derives a class from `BiasTests`, `RotaryTests`, `EmbedTests` or,
-where a formula is none of these, from `LogitTests`. The class states the formula in
-float64, the cases it is compared in, an option's every change, and the errors. The
-tests are inherited, so a new scheme needs its own file alone.
+A scheme derives a class from `BiasTests`, `RotaryTests`, `EmbedTests` or, where a
+formula is none of these, from `LogitTests`. The class states the formula in float64,
+the cases it is compared in, an option's every change, and the errors. The tests are
+inherited; those of one scheme alone are methods of its class.
 """
 
 import math
@@ -40,6 +40,7 @@ from posenc_compare.schemes import SCHEMES, Published, create
 from posenc_compare.variants import labelled, option_types
 
 FAR = 4096  # positions of the shift that a relative scheme does not see
+SIZES = ("model_dim", "heads", "head_dim", "length")
 Options = Mapping[str, Any]
 
 
@@ -164,12 +165,21 @@ class SchemeTests:
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, values, ids=label)
 
-    def build(self, case: Case) -> Any:
+    def build(self, case: Case, seed: int = 0) -> Any:
         """Return the scheme in float64, as it starts."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.manual_seed(seed)
             sizes: dict[str, Any] = {**self.sizes, **case.sizes}
             return create(self.name, options=case.options, **sizes).double()
+
+    def make(self, noise: float = 0.0, *, seed: int = 0, **given: Any) -> Any:
+        """Return the scheme of these sizes and options, with noise on parameters."""
+        sizes = {name: given.pop(name) for name in SIZES if name in given}
+        return perturbed(self.build(Case(given, **sizes), seed), noise)
+
+    def drawn(self, **given: Any) -> Any:
+        """Return the scheme of these sizes and options, with drawn parameters."""
+        return drawn(self.make(**given))
 
     def trained(self, case: Case) -> Any:
         """Return the scheme with parameters that are not those it starts with."""
