@@ -50,6 +50,7 @@ from posenc_compare.show.ranking import (
     order_lines,
     ranking,
 )
+from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.seconds import seconds_columns
 from posenc_compare.show.setting import SEVERAL, coverage, setting_line, texts_of
 from posenc_compare.show.tasks import (
@@ -66,6 +67,7 @@ ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
 TITLES = {
     "training": "Measures with training",
     "checkpoint": "Measures of checkpoints",
+    "retrieval": "Retrieval of checkpoints",
     "probe": "Measures without training",
 }
 
@@ -89,6 +91,7 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
         own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind, chosen).tables()
     chosen.check()
+    found += [] if columns else retrieval_tables(records)
     return found
 
 
