@@ -6,7 +6,7 @@ import typer
 
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, say, show
-from posenc_compare.cli.options import WORK, Format, Formats, with_options
+from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
+EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
 COLUMNS = {  # each with its attribute, and the form of its numbers
     "layers": ("layers", ""),
     "type": ("rope_type", ""),
@@ -32,7 +33,7 @@ COLUMNS = {  # each with its attribute, and the form of its numbers
 
 
 @app.command()
-@with_options(*WORK[:4], "retry", "set", "out", "dry_run")
+@with_options(*EXECUTION, "retry", "set", "out", "dry_run")
 def evaluate(
     model: Model,
     lengths: Annotated[
@@ -58,7 +59,7 @@ def evaluate(
     given = {"lengths": lengths, "rules": rules, "dtype": dtype}
     given |= {"corpus": corpus, "test_corpus": test_corpus}
     out, dry_run = options.pop("out"), bool(options.pop("dry_run"))
-    with configured(options, {*WORK[:4], "retry", "checkpoint_every"}) as work:
+    with configured(options, {*EXECUTION, "retry", "checkpoint_every"}) as work:
         comparison = evaluation(model, given, work, windows)
     return run_comparison(comparison, out, format, dry_run)
 
