@@ -1,6 +1,7 @@
 """The commands on models of Hugging Face."""
 
 import json
+from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from posenc_compare.cli.options import WORK, Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(
-    help="Check, describe and evaluate models of Hugging Face (extra `hf`)."
+    help="Check, convert, describe and evaluate Hugging Face models (extra `hf`)."
 )
 Model = Annotated[
     str,
@@ -191,10 +192,13 @@ def check(
     """
     from dataclasses import astuple
 
+    from transformers.utils.logging import disable_progress_bar
+
     from posenc_compare.hf.check import check as checked
     from posenc_compare.hf.check import load
     from posenc_compare.hf.planned import READ, configuration_in, local_place
 
+    disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
     found = checked(load(place, configuration_in(place)), tokens)
     exact = format in NUMBERS
@@ -211,3 +215,36 @@ def check(
     if failed:
         say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
     return int(failed > 0)
+
+
+@app.command()
+def convert(
+    model: Model,
+    layout: Annotated[
+        str, typer.Option(help="Layout of rotary pairs in the copy: half or adjacent.")
+    ],
+    out: Annotated[
+        str, typer.Option(help="Folder of the copy; default: ./MODEL-LAYOUT.")
+    ] = "",
+    format: Formats = Format.table,
+) -> int:
+    """Copy a checkpoint, with queries and keys for the other layout of rotary pairs.
+
+    `half` rotates channel i with channel i + rotated / 2, as Llama in transformers.
+    `adjacent` rotates the channels (0, 1), (2, 3), ..., as llama.cpp and Meta's Llama.
+    """
+    from posenc_compare.hf.convert import convert as converted
+    from posenc_compare.hf.planned import READ, local_place
+
+    place = local_place(model, READ)
+    copy = Path(out or f"{Path(model).resolve().name}-{layout}")
+    found = converted(place, layout, copy)  # type: ignore[arg-type]
+    tensors = Counter((p.kind, p.width, p.rotated) for p in found.values())
+    layers = {(p.kind, p.layer) for p in found.values()}
+    body = [
+        [kind, sum(one == kind for one, _ in layers), number, width, rotated]
+        for (kind, width, rotated), number in sorted(tensors.items())
+    ]
+    head = ["module", "layers", "tensors", "channels of a head", "rotated"]
+    show(f"{copy}: reordered for {layout} pairs", head, body, format)
+    return 0

@@ -203,7 +203,7 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
         body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
     for key in held:
         del todo[key]
-    title = f"{len(cells)} cells, {len(todo)} to compute"
+    title = f"{len(cells)} cell{'s' * (len(cells) != 1)}, {len(todo)} to compute"
     if len(body) > SCREEN and format == "table":
         show(title, ["measure", "state", "cells"], _counts(body))
         say("`--format csv` lists every cell")

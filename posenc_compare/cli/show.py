@@ -96,7 +96,9 @@ def show_(
     label, code = _code_of(name, positions, width, heads, length)
     of, columns = code.of, code.columns
     values = code.values.double().numpy() + 0.0  # no negative zeros
-    if format == "text":
+    if format == "text" and not values.any():
+        tell(f"{label}: no code and no bias: all values are 0")
+    elif format == "text":
         out_of = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for line in text_map(label, of, columns, values, out_of or sys.maxsize):
             tell(line)

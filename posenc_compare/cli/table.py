@@ -51,7 +51,8 @@ def table(
     columns: Annotated[
         str,
         typer.Option(
-            help="Show only these columns: comma-separated headings or globs."
+            help="Show only these columns of all tables: comma-separated headings or "
+            "globs. With --measures, those of one measure."
         ),
     ] = "",
     format: Formats = Format.table,

@@ -125,7 +125,8 @@ class Comparison:
         for name in dict.fromkeys(store.damaged):
             yield f"{name} is damaged, or of another version: it is computed again"
         also = f", {copied} copied" if self.work.reuse else ""
-        count = f"{len(self.cells)} cells{also}, {own} to compute"
+        cells = len(self.cells)
+        count = f"{cells} cell{'s' * (cells != 1)}{also}, {own} to compute"
         if help:
             count += f", and {help} of other shards to help with"
         yield f"{count}, records in {store.folder}"
