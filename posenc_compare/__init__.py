@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from posenc_compare import attention as attention
     from posenc_compare.attention import Mask as Mask
     from posenc_compare.attention import Session as Session
+    from posenc_compare.convert import resize_bias as resize_bias
+    from posenc_compare.convert import resize_positions as resize_positions
+    from posenc_compare.convert import rope_layout as rope_layout
     from posenc_compare.errors import ConfigError as ConfigError
     from posenc_compare.errors import ShapeError as ShapeError
     from posenc_compare.errors import UndefinedPositionError as UndefinedPositionError
@@ -56,6 +59,9 @@ EXPORTS = {
     "attention": "posenc_compare.attention",
     "Mask": "posenc_compare.attention",
     "Session": "posenc_compare.attention",
+    "resize_bias": "posenc_compare.convert",
+    "resize_positions": "posenc_compare.convert",
+    "rope_layout": "posenc_compare.convert",
     "ConfigError": "posenc_compare.errors",
     "ShapeError": "posenc_compare.errors",
     "UndefinedPositionError": "posenc_compare.errors",

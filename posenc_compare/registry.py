@@ -314,7 +314,7 @@ MEASURES = Registry(
     groups={
         "trained": ("training",),
         "untrained": ("probe",),
-        "checkpoints": ("checkpoint",),
+        "checkpoints": ("checkpoint", "retrieval"),
     },
 )
 """Measures with their facts."""

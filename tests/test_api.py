@@ -176,7 +176,7 @@ def test_a_folder_is_kept_and_read_again(tmp_path: Path) -> None:
     first = pc.compare("rope", "smoothness", out=out, **SMALL)
     events: list[Event] = []
     again = pc.compare("rope", "smoothness", out=out, on_event=events.append, **SMALL)
-    assert "1 cells, 0 to compute" in str(events[0])
+    assert "1 cell, 0 to compute" in str(events[0])
     read = pc.load(out)
     assert first.records == again.records == read.records
     assert read.folder == out

@@ -542,8 +542,8 @@ def test_an_offset_bias_has_a_largest_span(
         assert attention(q, k, v, scheme=scheme, positions=ids).isfinite().all()
     with pytest.raises(
         ShapeError,
-        match=rf"^alibi: positions must lie within {span} of each other for an offset "
-        rf"bias, got offsets from {-apart} to {apart}$",
+        match=rf"^alibi: offsets must lie within {span - 1} of each other for an "
+        rf"offset bias, got those from {-apart} to {apart}$",
     ):
         attention(q, k, v, scheme=scheme, positions=torch.tensor([0, apart]))
 

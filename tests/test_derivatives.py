@@ -1,23 +1,18 @@
-"""Derivatives beyond the first, and torch's function transforms, on every path."""
+"""Derivatives beyond the first, and torch's function transforms."""
 
-import re
-from collections.abc import Callable
-from pathlib import Path as File
 from typing import Any
 
 import pytest
 import torch
 from schemes.tools import normal
 from torch import Tensor, nn
-from torch.func import functional_call, grad, jvp, vmap
+from torch.func import grad, jvp, vmap
 
 from posenc_compare.attention import Mask, Path, attention, request
 from posenc_compare.attention.backends import strided
-from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
 
-HOOKS = File(__file__).parent.parent / "docs" / "hooks.md"
-PATHS: list[Path] = ["fused", "strided", "dense", "plain"]
+PATHS: list[Path] = ["strided", "dense", "plain"]
 TRAINED = ["t5_bias", "kerple_log", "kerple_power", "mlp_bias"]
 QUERIES, KEYS = 5, 16
 
@@ -64,7 +59,7 @@ def test_second_derivatives_of_trained_biases_through_strided(
     name: str, causal: bool
 ) -> None:
     scheme, found = make(name), {}
-    for path in PATHS[1:]:
+    for path in PATHS:
         layer = Layer(scheme, path, causal)
         inputs = [
             normal(2, 2, QUERIES, 4, seed=4), layer.k.clone(), layer.v.clone()
@@ -93,90 +88,8 @@ def test_second_derivatives_are_those_of_finite_differences(name: str) -> None:
     assert torch.autograd.gradgradcheck(lambda q, *_: layer(q), leaves)
 
 
-# --- the table in docs/hooks.md -------------------------------------------------------
-
-
-def twice(layer: Layer, q: Tensor) -> Tensor:
-    q = q.requires_grad_()
-    (once,) = torch.autograd.grad(layer(q).square().sum(), q, create_graph=True)
-    return torch.autograd.grad(once.square().sum(), q)[0]
-
-
-def along(layer: Layer, q: Tensor) -> Tensor:
-    return jvp(layer, (q,), (torch.ones_like(q),))[1]
-
-
-def at_once(layer: Layer, q: Tensor) -> Tensor:
-    return vmap(layer)(torch.stack([q, q.sin()]))
-
-
-def of_queries(layer: Layer, q: Tensor) -> Tensor:
-    found = grad(lambda q: layer(q).square().sum())(q)
-    assert isinstance(found, Tensor)
-    return found
-
-
-def of_parameters(layer: Layer, q: Tensor) -> Tensor:
-    def loss(parameters: dict[str, Tensor]) -> Tensor:
-        return functional_call(layer, parameters, (q,)).square().sum()
-
-    parameters = {name: p.detach() for name, p in layer.named_parameters()}
-    return torch.cat([g.flatten() for g in grad(loss)(parameters).values()])
-
-
-# What each row of the table is, and the bias: fixed, trained, or made of the queries.
-ROWS: dict[str, tuple[Callable[[Layer, Tensor], Tensor], str, bool]] = {
-    "second derivative, fixed bias or none": (twice, "alibi", True),
-    "second derivative, trained bias": (twice, "t5_bias", True),
-    "`jvp`": (along, "t5_bias", True),
-    "`vmap`": (at_once, "t5_bias", True),
-    "`vmap`, bias made of the queries": (at_once, "transformer_xl", True),
-    "`grad` of queries, fixed bias or none": (of_queries, "alibi", True),
-    "`grad` of queries, parameters frozen": (of_queries, "t5_bias", False),
-    "`grad` of queries, parameters that train": (of_queries, "t5_bias", True),
-    "`grad` of the parameters": (of_parameters, "t5_bias", True),
-}
-
-
-def table() -> list[tuple[str, Path, str]]:
-    """Return what the document says: row, path and cell."""
-    text = HOOKS.read_text().partition("## Derivatives")[2].partition("\n## ")[0]
-    rows = [
-        re.split(r" *\| *", line)[1:-1] for line in text.splitlines() if "|" in line
-    ]
-    head, _, *body = rows
-    assert head[1:] == PATHS
-    assert [row[0] for row in body] == list(ROWS)
-    return [
-        (row[0], path, cell)
-        for row in body
-        for path, cell in zip(PATHS, row[1:], strict=True)
-    ]
-
-
-# `jvp` compiles a script the first time, and SDPA runs once for every part of `vmap`.
+# `jvp` compiles a script the first time.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-@pytest.mark.filterwarnings("ignore:There is a performance drop because we have not")
-@pytest.mark.parametrize(("row", "path", "cell"), table())
-def test_the_table_of_derivatives(row: str, path: Path, cell: str) -> None:
-    run, name, trained = ROWS[row]
-    if path == "fused" and cell != "none":
-        name = "rope"
-    q = normal(2, 2, QUERIES, 4, seed=4)
-    layer = Layer(make(name, trained), path)
-    if cell == "none":
-        with pytest.raises(ConfigError, match=f"path '{path}' cannot serve {name}"):
-            layer(q)
-        return
-    if cell == "refused":
-        with pytest.raises((RuntimeError, NotImplementedError)):
-            run(layer, q)
-        return
-    assert cell == "yes"
-    expected = run(Layer(make(name, trained), "plain"), q)
-    torch.testing.assert_close(run(layer, q), expected, rtol=1e-9, atol=1e-9)
-
-
 def test_blocks_of_rows_give_what_docs_say(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = Layer(make("shaw"), "plain", causal=True)
     q, tangent = normal(2, 2, 2, QUERIES, 4, seed=2)

@@ -32,7 +32,7 @@ TOUCH = 1.5
 FOUR = "nope,sinusoidal,rope,alibi"
 EIGHT = f"{FOUR},learned,t5_bias,kerple_log,fire"
 WITHOUT = {"inside", "tasks", "grid_maps", "sensitivity"}
-WITHOUT |= {"checkpoint"}
+WITHOUT |= {"checkpoint", "retrieval", "retrieval_bits"}
 QUICK = [one.name for one in in_order() if one.name not in WITHOUT]
 ROTARY = "rope,p_rope,hope,xpos,fope,pope,rope_learned,rope_pp,rerope,mix,sink"
 # Of all schemes these need a page; what is chosen has room in a column too.

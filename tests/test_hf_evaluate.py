@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
+from support.checkpoints import save_llama, save_tokenizer  # noqa: E402
+from tokenizers import pre_tokenizers  # noqa: E402
 
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.evaluate import Reader, parts, window_of  # noqa: E402
@@ -38,31 +39,7 @@ TRAINED = 32
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a small Llama and a tokenizer of bytes."""
-    folder = tmp_path_factory.mktemp("tiny")
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=256,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=TRAINED,
-        initializer_range=0.4,  # so that positions matter
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    save_tokenizer(folder, {letter: number for number, letter in enumerate(letters)})
-    return folder
-
-
-def save_tokenizer(folder: Path, vocabulary: dict[str, int], **unknown: str) -> None:
-    """Write a tokenizer of bytes, without any merges, for a vocabulary."""
-    whole = Tokenizer(models.BPE(vocab=vocabulary, merges=[], **unknown))
-    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    whole.decoder = decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=whole, **unknown)
-    tokenizer.save_pretrained(folder)
+    return save_llama(tmp_path_factory.mktemp("tiny"), TRAINED)
 
 
 @pytest.fixture(scope="module")

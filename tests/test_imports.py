@@ -58,6 +58,7 @@ ROOMS = {
 # Files beside the rooms: all rooms may import them, and they import no room but these.
 FILES_BESIDE = {
     "posenc_compare": set(),  # the version, and names imported when used
+    "convert": {"schemes"},
     "errors": set(),
     "fresh": set(),
     "global_state": set(),

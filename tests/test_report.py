@@ -243,7 +243,7 @@ def test_every_reason_to_claim_less_is_listed() -> None:
 
 def test_every_plot_stands_beside_a_measure_that_there_is() -> None:
     stated = {entry.facts.get("measure", "") for entry in PLOTS.entries().values()}
-    of_hf = {"checkpoint"}  # which that package registers
+    of_hf = {"checkpoint", "retrieval"}  # which that package registers
     assert stated - {""} <= {*MEASURES.entries(), *of_hf}
     assert "extrapolation" in stated
 

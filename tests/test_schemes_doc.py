@@ -111,8 +111,10 @@ def test_row_names_the_packages_it_is_compared_with(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_scheme_has_a_test_file(name: str) -> None:
-    assert (ROOT / "tests" / "schemes" / f"test_{name}.py").exists()
+def test_every_scheme_has_a_class_of_tests(name: str) -> None:
+    files = (ROOT / "tests" / "schemes").glob("test_*.py")
+    stated = rf'^    name\b[^=]*= "{name}"'
+    assert any(re.search(stated, f.read_text("utf-8"), re.MULTILINE) for f in files)
 
 
 def test_links_are_defined_and_used() -> None:

@@ -66,6 +66,40 @@ def test_a_star_marks_the_best_and_what_does_not_differ_from_it() -> None:
     assert not any("*" in row["at L"] for row in card(few).values())
 
 
+def test_columns_without_texts_are_not_explained() -> None:
+    bodies = trained("rope", 2.0, 2.0)
+    for own, there in ((bodies, False), ([*bodies, one_measured()], True)):
+        table = scorecard(sound(own))
+        assert table is not None
+        assert any(line.startswith("unique:") for line in table.lines) == there
+        assert not any(line.startswith(("time:", "shift:")) for line in table.lines)
+        assert any(line.startswith("level:") for line in table.lines)
+
+
+def one_measured() -> dict[str, Any]:
+    return measured("rope", *UNIQUE, value=1.0, x=2048.0)
+
+
+def test_schemes_without_a_row_have_no_say() -> None:
+    bodies = [*trained("best", 1.0, 1.0), *trained("rope", 2.0, 3.0)]
+    bodies += [*trained("mr_rope", 2.0, 3.0), *trained("mix", 2.0, 3.0)]
+    table = scorecard(sound(bodies), ["rope", "mr_rope"])
+    assert table is not None
+    assert [row[:1] + row[4:6] for row in table.rows] == [
+        [label, "2.00*", "3.00*"] for label in ("mr_rope", "rope")
+    ]
+    assert table.lines[-1] == "the same as mr_rope in every score: rope"
+
+
+@pytest.mark.parametrize(("seeds", "lacking"), [(5, ["at L", "2 L"]), (6, ["2 L"])])
+def test_a_column_without_stars_says_why(seeds: int, lacking: list[str]) -> None:
+    short = trained("short", 2.0, 2.5)[:seeds]
+    short[0]["rows"][1]["value"] = None
+    table = scorecard(sound([*trained("rope", 2.0, 3.0), *short]))
+    assert table is not None
+    assert [line.partition(":")[0] for line in table.lines if "no *" in line] == lacking
+
+
 def test_scores_of_another_length_are_not_compared() -> None:
     short = trained("short", 1.0, 1.0)
     for body in short:  # whose longest test is half as long
@@ -234,6 +268,28 @@ def test_places_go_by_the_seeds_that_both_schemes_have() -> None:
     assert [line[1] for line in table.rows] == ["alibi", "rope"]  # by means, rope first
     table = place_table(sound([*one[:2], *other]), "rope")
     assert [line[1] for line in table.rows] == ["alibi", "rope"]
+
+
+def test_schemes_without_a_common_seed_are_in_no_order() -> None:
+    other = trained("other", 2.0, 2.4)
+    for seed, body in enumerate(other, 6):
+        body["spec"]["setting"]["seed"] = seed
+    bodies = [*trained("rope", 2.0, 2.5), *other]
+    table = place_table(sound(bodies), "rope")
+    assert table.title.startswith("rope: no place by bits per byte at 16")
+    assert [row[:2] for row in table.rows] == [["", "rope"]]
+    assert "without a common seed: other" in table.lines
+    table = place_table(sound([*bodies, *trained("alibi", 2.0, 2.6)]), "rope")
+    assert table.title.startswith("rope: place 1 of 2 by")
+
+
+def test_a_longest_length_of_its_own_gives_no_place() -> None:
+    short = trained("short", 1.0, 1.0)
+    for body in short:
+        body["rows"][1]["x"] /= 2
+    table = place_table(sound([*short, *trained("rope", 2.0, 2.5)]), "rope")
+    assert table.title.startswith("rope: no place by bits per byte at 16")
+    assert "without a score at 16: short" in table.lines
 
 
 def test_a_scheme_beside_no_other_has_no_place() -> None:

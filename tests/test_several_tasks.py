@@ -343,16 +343,6 @@ def test_a_text_that_no_task_reads_is_refused(which: str) -> None:
     assert settle({"tasks": "copy", "corpus": "stdlib"}, "cpu").trainings
 
 
-def test_a_task_of_a_file_needs_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="task scan: must have a file, got none"):
-        settle({"tasks": "copy,scan"}, "cpu")
-    settings = settle({"tasks": "all"}, "cpu")
-    assert settings.left_out == ["scan"]
-    assert "scan" not in [one.task for one in settings.trainings]
-    given = settle({"tasks": "all", "corpus": str(tmp_path)}, "cpu")
-    assert "scan" in [one.task for one in given.trainings]
-
-
 def test_a_run_of_two_tasks_shows_both(posenc: Command, tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = posenc(

@@ -66,6 +66,23 @@ def test_a_curve_without_any_result_shows_why() -> None:
     }
 
 
+def test_the_reason_of_a_failure_stands_once_in_a_row() -> None:
+    broken = {**curve("b", []), "status": "lost", "error": "no memory"}
+    found = cells([curve("a", [2.0, 3.0, 4.0]), broken])
+    assert found["b"] == ["lost: no memory", "lost", "lost"]
+
+
+def test_parts_of_a_wide_table_have_titles_of_their_own() -> None:
+    one = record("a")
+    for i in range(5):
+        one["quantities"][f"q{i}"] = fact(["", None], name=f"q{i}")
+        one["rows"].append(row(1.0, quantity=f"q{i}"))
+    titles = [table.title for table in display_tables(labelled([one]))]
+    assert [title.partition(" (")[0] for title in titles] == [
+        f"Measures without training, {i} of 2" for i in (1, 2)
+    ]
+
+
 def test_what_no_cell_has_a_row_of_has_no_table_and_no_column() -> None:
     empty = curve("a", [])
     (table,) = display_tables(labelled([empty, record("a")]))

@@ -16,11 +16,13 @@ from torch import Tensor
 
 from posenc_compare.attention.backends import Path
 from posenc_compare.attention.mask import CAUSAL, Mask
+from posenc_compare.attention.parts import merge
 from posenc_compare.attention.plan import Plan
 from posenc_compare.attention.session import (
     Explanation,
     Session,
     attend,
+    attend_with_lse,
     explained,
     logits,
 )
@@ -34,7 +36,9 @@ __all__ = [
     "Session",
     "attention",
     "attention_logits",
+    "attention_with_lse",
     "explain",
+    "merge",
 ]
 
 
@@ -90,6 +94,38 @@ def attention(
     """
     plan = Plan(positions, key_positions, mask)
     return attend(plan, scheme, 0, q, k, v, state, path)
+
+
+def attention_with_lse(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scheme: Scheme,
+    positions: Tensor,
+    key_positions: Tensor | None = None,
+    mask: Mask = CAUSAL,
+    state: Tensor | None = None,
+    path: Path | Literal["auto"] = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Return what `attention` does, and the log-sum-exp of the logits of each query.
+
+    `merge` makes attention to all keys of attention to parts of them. Args are those of
+    `attention`. On every path, the log-sum-exp costs one more product of queries and
+    keys, written out for 512 queries at a time. Both results have gradients.
+
+    Returns:
+        `(batch, heads, query, value_dim)` in the dtype of `v`, and
+        `(batch, heads, query)` in float32 or wider; 0 and -inf where a query sees no
+        key.
+
+    Raises:
+        ShapeError: as `attention`.
+        ConfigError: as `attention`, or if the scheme replaces the softmax, has a token
+            state, or is contextual and changes queries or keys by the call.
+    """
+    plan = Plan(positions, key_positions, mask)
+    return attend_with_lse(plan, scheme, 0, q, k, v, state, path)
 
 
 def attention_logits(

@@ -151,6 +151,10 @@ class Plan:
             crosses=why and _one_text(scheme, why),
         )
 
+    def read_offsets(self) -> None:
+        """Turn into numbers what a bias of the offset needs to know of the ids."""
+        _ = self.offsets, self.in_step
+
     @property
     def offsets(self) -> tuple[int, int]:
         """Return the smallest and the largest offset of a key from a query."""

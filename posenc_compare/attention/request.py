@@ -197,8 +197,8 @@ def _asked(scheme: Scheme, plan: Plan, call: Call) -> OffsetVector | None:
     first, last = plan.offsets
     if last - first >= SPAN:
         raise ShapeError(
-            f"{scheme.name}: positions must lie within {SPAN} of each other for "
-            f"an offset bias, got offsets from {first} to {last}"
+            f"{scheme.name}: offsets must lie within {SPAN - 1} of each other for an "
+            f"offset bias, got those from {first} to {last}"
         )
     heads, span = call.q.shape[1], last - first + 1
     offsets = torch.arange(first, last + 1, device=call.q_positions.device)

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from posenc_compare.attention.backends import BACKENDS, Path, choose, order, plain
 from posenc_compare.attention.mask import CAUSAL, Mask, check_mask
+from posenc_compare.attention.parts import check_parts
 from posenc_compare.attention.plan import (
     Plan,
     check_crosses,
@@ -169,6 +170,9 @@ class Session:
             mask = replace(mask, query_segments=own)
         ids = self._cut(self.ids, self.start)
         self.plan = Plan(ids, keys, mask, self.drawn, self.crosses)
+        biased = any(scheme.acts_at("offset_bias") for scheme in self.schemes)
+        if biased and count and not torch.compiler.is_compiling():
+            self.plan.read_offsets()  # here, since a graph could not read them
 
     def _check_future(self, end: int) -> None:
         """Refuse a pass to `end` whose queries would see tokens that come later."""
@@ -313,6 +317,37 @@ def attend(
     path: Choice,
 ) -> Tensor:
     """Return the output of one layer; `Session.attend` says what comes in."""
+    return _attend(plan, scheme, layer, q, k, v, state, path)[1]
+
+
+def attend_with_lse(
+    plan: Plan,
+    scheme: Scheme,
+    layer: int,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Tensor | None,
+    path: Choice,
+) -> tuple[Tensor, Tensor]:
+    """Return the output of one layer, and the log-sum-exp of its logits."""
+    request, out = _attend(plan, scheme, layer, q, k, v, state, path)
+    check_parts(scheme)
+    with _as_given(q):
+        lse = request.by_rows(plain.log_sum_exp)
+    return out, _where_seen(lse, request.call, -torch.inf)[..., 0]
+
+
+def _attend(
+    plan: Plan,
+    scheme: Scheme,
+    layer: int,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    state: Tensor | None,
+    path: Choice,
+) -> tuple[Request, Tensor]:
     with _as_given(q):
         try:
             request = _request(plan, scheme, layer, q, k, v, state)
@@ -321,7 +356,7 @@ def attend(
             if torch.compiler.is_exporting():
                 _check_exported(scheme, error)
             raise
-        return _where_seen(out, request.call, 0.0)
+        return request, _where_seen(out, request.call, 0.0)
 
 
 def explained(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from posenc_compare.cli.console import say, show, tell
+from posenc_compare.cli.console import counted, say, show, tell
 from posenc_compare.cli.options import Format, Formats, Plugins
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
@@ -32,8 +32,8 @@ def check(
     lengths: Annotated[
         Literal["scaled", "published"],
         typer.Option(
-            help="Position counts in scheme defaults: scaled to the training length, "
-            "or as published."
+            help="Default lengths of schemes: scaled to the training length, or as "
+            "published."
         ),
     ] = "scaled",
     format: Formats = Format.table,
@@ -50,7 +50,8 @@ def check(
         origins = {SCHEMES.entry(name).origin for name in variant.schemes}
         own = next((p for p in plugins if p in origins), "")
         subject = Subject(variant, own, lengths)
-        outcomes = [run_check(subject, code) for code in CHECKS]
+        codes = counted([*CHECKS], variant.label)
+        outcomes = [run_check(subject, code) for code in codes]
         counts = Counter(outcome.state for outcome in outcomes)
         said = ", ".join(f"{counts[s]} {s}" for s in STATES if counts[s])
         line = f"{variant.label}: {len(outcomes)} checks: {said}"

@@ -27,7 +27,7 @@ YES_NO = {True: "yes", False: "no"}
 def describe(
     name: Annotated[
         str,
-        typer.Argument(help="Scheme or label, measure, task, plot, or `settings`."),
+        typer.Argument(help="Scheme, variant, measure, task or plot; or `settings`."),
     ],
     plugin: Plugins = None,
 ) -> None:

@@ -26,7 +26,7 @@ def diff(
             same += not differing
         elif present := left or right:
             body.append([name_of(present), f"only in {one if left else other}"])
-    title = f"{same} cells the same, {len(body)} not"
+    title = f"{same} cell{'s' * (same != 1)} the same, {len(body)} not"
     if body or format == "table":
         show(title, ["cell", "difference"], sorted(body), format)
     return int(bool(body))

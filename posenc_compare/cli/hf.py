@@ -1,5 +1,9 @@
 """The commands on models of Hugging Face."""
 
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +14,7 @@ from posenc_compare.cli.options import WORK, Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(
-    help="Check, describe and evaluate models of Hugging Face (extra `hf`)."
+    help="Check, convert, describe and evaluate Hugging Face models (extra `hf`)."
 )
 Model = Annotated[
     str,
@@ -31,6 +35,15 @@ def evaluate(
     windows: Annotated[
         int, typer.Option(help="Windows of the longest length; each counts as a seed.")
     ] = 1,
+    retrieval: Annotated[
+        bool, typer.Option("--retrieval", help="Ask for facts that the texts state.")
+    ] = False,
+    fillers: Annotated[
+        str, typer.Option(help="Of --retrieval: of text, source, noise; by comma.")
+    ] = "text,noise",
+    needles: Annotated[
+        int, typer.Option(help="Of --retrieval: facts of a kind at each depth.")
+    ] = 1,
     corpus: Annotated[str, typer.Option(help="File or folder of text.")] = "stdlib",
     test_corpus: Annotated[
         str, typer.Option(help="File or folder to evaluate on; default: the corpus.")
@@ -39,15 +52,87 @@ def evaluate(
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Evaluate a checkpoint by length, under every scaling of its positions."""
-    from posenc_compare.hf.planned import evaluation
+    """Evaluate a checkpoint by length, under every scaling of its positions.
 
-    given = {"lengths": lengths, "rules": rules, "dtype": dtype}
-    given |= {"corpus": corpus, "test_corpus": test_corpus}
+    Without --retrieval: bits per byte of the same tokens at every length. With it: the
+    share of facts found in a text, by length and depth, and bits per byte of that text.
+    A fact is found if its value is generated among those of its kind in the text.
+    """
+    from posenc_compare.hf import planned
+
+    given = {"dtype": dtype, "corpus": corpus, "test_corpus": test_corpus}
+    of_needles = {"fillers": fillers, "needles": needles}
     out, dry_run = options.pop("out"), bool(options.pop("dry_run"))
     with configured(options, {*WORK[:4], "retry", "checkpoint_every"}) as work:
-        comparison = evaluation(model, given, work, windows)
-    return run_comparison(comparison, out, format, dry_run)
+        if retrieval:
+            given |= of_needles
+            made = planned.retrieval(model, lengths, rules, given, work, windows)
+        else:
+            given |= {"lengths": lengths, "rules": rules}
+            made = planned.evaluation(model, given, work, windows)
+    return run_comparison(made, out, format, dry_run)
+
+
+@app.command()
+def recommend(
+    model: Model,
+    length: Annotated[
+        int, typer.Option(help="Tokens that the model is to read.", show_default=False)
+    ],
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of `hf evaluate --retrieval`; default: SmolLM2-135M.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Formats = Format.table,
+) -> None:
+    """Recommend a scaling for a longer text, with the evidence.
+
+    Rules are compared by needles found beyond the trained length, then by bits per byte
+    there, then by bits within it. The evidence is of one checkpoint and one factor, and
+    may not transfer to another.
+    """
+    from posenc_compare.hf.recommend import target
+    from posenc_compare.records.load import load_records
+    from posenc_compare.show.advice import advice
+
+    aim = target(model, length)
+    found = advice(load_records(evidence or shipped(), lambda line: None))
+    rule = found.rules[0]
+    choice: dict[str, Any] = {
+        "rule": rule if aim.factor > 1 else "as trained",
+        "verdict": found.verdict if aim.factor > 1 else "within the trained length",
+        "factor": aim.factor,
+        "base": aim.base,
+        "scheme": aim.variant(rule).label,
+        "rope_parameters": aim.rope_parameters(rule),
+    }
+    if format == Format.json:
+        evidence_of = {"about": found.about, "reasons": found.reasons}
+        print(json.dumps({**choice, **evidence_of, "rules": found.rows}, indent=2))
+        return
+    body = [[name, json.dumps(value)] for name, value in choice.items()]
+    show(f"{model}, {length} tokens", ["", "value"], body, format)
+    rows = [[_short(value) for value in row.values()] for row in found.rows]
+    show(f"evidence: {found.about}", [*found.rows[0]], rows, format)
+    for line in found.reasons:
+        say(line)
+    say("another model, size or factor may rank rules otherwise")
+
+
+def _short(value: object) -> object:
+    """Return a number with three digits."""
+    return f"{value:.3f}" if isinstance(value, float) else value
+
+
+def shipped() -> Path:
+    """Return the folder of the records of retrieval that come with the package."""
+    package = Path(str(files("posenc_compare")))
+    inside = package / "reference" / "_retrieval"
+    beside = package.parent / "results" / "checkpoints" / "smollm2"
+    return inside if inside.is_dir() else beside
 
 
 @app.command()
@@ -108,10 +193,13 @@ def check(
     """
     from dataclasses import astuple
 
+    from transformers.utils.logging import disable_progress_bar
+
     from posenc_compare.hf.check import check as checked
     from posenc_compare.hf.check import load
     from posenc_compare.hf.planned import READ, configuration_in, local_place
 
+    disable_progress_bar()  # of the weights that are loaded
     place = local_place(model, READ)
     found = checked(load(place, configuration_in(place)), tokens)
     exact = format in NUMBERS
@@ -128,3 +216,36 @@ def check(
     if failed:
         say(f"{failed} {'check' if failed == 1 else 'checks'} failed")
     return int(failed > 0)
+
+
+@app.command()
+def convert(
+    model: Model,
+    layout: Annotated[
+        str, typer.Option(help="Layout of rotary pairs in the copy: half or adjacent.")
+    ],
+    out: Annotated[
+        str, typer.Option(help="Folder of the copy; default: ./MODEL-LAYOUT.")
+    ] = "",
+    format: Formats = Format.table,
+) -> int:
+    """Copy a checkpoint, with queries and keys for the other layout of rotary pairs.
+
+    `half` rotates channel i with channel i + rotated / 2, as Llama in transformers.
+    `adjacent` rotates the channels (0, 1), (2, 3), ..., as llama.cpp and Meta's Llama.
+    """
+    from posenc_compare.hf.convert import convert as converted
+    from posenc_compare.hf.planned import READ, local_place
+
+    place = local_place(model, READ)
+    copy = Path(out or f"{Path(model).resolve().name}-{layout}")
+    found = converted(place, layout, copy)  # type: ignore[arg-type]
+    tensors = Counter((p.kind, p.width, p.rotated) for p in found.values())
+    layers = {(p.kind, p.layer) for p in found.values()}
+    body = [
+        [kind, sum(one == kind for one, _ in layers), number, width, rotated]
+        for (kind, width, rotated), number in sorted(tensors.items())
+    ]
+    head = ["module", "layers", "tensors", "channels of a head", "rotated"]
+    show(f"{copy}: reordered for {layout} pairs", head, body, format)
+    return 0

@@ -83,23 +83,25 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "schemes": (
         str,
         "Comparison",
-        "Comma-separated names, families (absolute, relative, ...), globs, `all`, or "
-        "variants as name:key=value;key=value.",
+        "Comma-separated names, families (absolute, rotary, bias, ...), globs, `all`, "
+        "or variants as name:key=value;key=value.",
     ),
     "measures": (
         str,
         "Comparison",
-        "Comma-separated names from `posenc-compare list`, trained, untrained or all.",
+        "Comma-separated measures (see `posenc-compare list`), or `trained`, "
+        "`untrained` or `all`.",
     ),
     "config": (
         Path,
         "Settings",
-        "TOML file of settings and options; the command line overrides it.",
+        "TOML file with settings and options; the command line overrides it.",
     ),
     "set": (
         list[str],
         "Settings",
-        "A setting; repeat, or separate by commas. `describe settings` lists all.",
+        "A setting; repeat the option, or separate pairs by commas. "
+        "`describe settings` lists all.",
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),
@@ -108,8 +110,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
 """Options of commands that are no settings."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-METAVARS = {int: "INTEGER", float: "FLOAT", int | str: "SEEDS", str: "TEXT"}
-METAVARS |= {list[str]: "NAME=VALUE"}
+METAVARS = {int: "<int>", float: "<float>", int | str: "<seeds>", str: "<str>"}
+METAVARS |= {list[str]: "NAME=VALUE", bool: ""}
 COMMON = ("config", "set", "plugins", "out", "format", "dry_run")
 WORK = ("device", "workers", "threads", "timeout", "memory", "retry", "overwrite")
 WORK += ("reuse", "shard", "engine", "yes")
@@ -157,7 +159,7 @@ def _annotation(name: str, default: str) -> Any:
         kind, text = one.type, one.metadata["sentence"]
         if kind is not bool:
             parser = functools.partial(parse_value, one)
-    text += f" [{shown}]" if shown else ""
+    text += f" [{shown}]" if shown and kind is not bool else ""
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         help=text,
@@ -172,5 +174,5 @@ def _annotation(name: str, default: str) -> Any:
 def _metavar(kind: Any) -> str | None:
     """Return what stands for a value in the help."""
     if get_origin(kind) is Literal:
-        return f"[{'|'.join(get_args(kind))}]"
+        return "|".join(get_args(kind))
     return METAVARS.get(kind)

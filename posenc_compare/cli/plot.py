@@ -29,7 +29,8 @@ def plot(
     size: Annotated[
         str,
         typer.Option(
-            help="Width in a paper: column or page; no line of settings then."
+            help="Width of the figure in a paper, `column` or `page`; omits the line "
+            "of settings."
         ),
     ] = "",
     style: Annotated[
@@ -42,7 +43,7 @@ def plot(
 ) -> None:
     """Draw the plots of runs from their records.
 
-    The exit code is 1 if the records allow a plot that could not be drawn.
+    The exit code is 1 if a plot could not be drawn although its records exist.
     """
     from posenc_compare.records.load import load_records
     from posenc_compare.records.selection import Selection

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from posenc_compare.cli.config import configured
-from posenc_compare.cli.console import progress, say, show_parts
+from posenc_compare.cli.console import counted, progress, say, show_parts
 from posenc_compare.cli.options import with_options
 from posenc_compare.errors import ConfigError
 from posenc_compare.registry import SCHEMES, add_plugin
@@ -29,7 +29,10 @@ CONTROLS = ("nope", "alibi", "rope")  # trained again where the machine differs
 ALLOWED = {"preset", *Work.__dataclass_fields__}
 
 
-@with_options("config", "set", "plugins", "preset", "out", "workers", "timeout")
+@with_options(
+    *("config", "set", "plugins", "preset", "out", "workers", "timeout"),
+    out="runs/rank-PRESET",
+)
 def rank(
     scheme: Annotated[
         str,
@@ -88,7 +91,7 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
     comparison = plan_comparison(schemes, MEASURES, **chosen)
     _check_text(known, comparison.cells)
     plugins = [str(plugin) for plugin in chosen.get("plugins", [])]
-    bad = sum(_check(label, plugins) for label in _labels(comparison.cells))
+    bad = {label: _check(label, plugins) for label in _labels(comparison.cells)}
     store = Store(out)
     with progress() as listen:
         if comparison.compute(store, listen):
@@ -109,9 +112,13 @@ def _rank(schemes: str, chosen: Body, out: Path, reference: Path, format: str) -
     _write([*every, *times], own, tables, labels, out)
     if lines := _differing(known, own):
         lines.append(_control(known, chosen, store))
+    for label, count in bad.items():
+        if count:
+            many = f"{count} check{'s' * (count != 1)}"
+            lines.append(f"{label}: its place may mean nothing: it failed {many} above")
     for line in lines:
         say(line)
-    return int(bool(bad or results.failed))
+    return int(any(bad.values()) or bool(results.failed))
 
 
 def _times(schemes: str, chosen: Body, store: "Store") -> "list[Record]":
@@ -154,7 +161,7 @@ def _check(label: str, plugins: list[str]) -> int:
     variant = labelled(label)
     origin = SCHEMES.entry(variant.name).origin
     subject = Subject(variant, origin if origin in plugins else "", "scaled")
-    outcomes = [run_check(subject, code) for code in CHECKS]
+    outcomes = [run_check(subject, code) for code in counted([*CHECKS], label)]
     states = Counter(outcome.state for outcome in outcomes)
     for outcome in outcomes:
         if outcome.state == "failed":

@@ -14,7 +14,7 @@ from posenc_compare.validate import hint
 CASES = {
     "language": "A new language model",
     "extend": "Extending a model",
-    "domain": "A small model of one domain",
+    "domain": "A small model for one domain",
     "grid": "Images and grids",
     "algorithms": "Algorithms and recall",
     "streaming": "Streaming",

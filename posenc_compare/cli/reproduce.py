@@ -1,4 +1,4 @@
-"""The command that computes published figures, and published orders, again."""
+"""The command that recomputes published numbers and rankings."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +14,17 @@ from posenc_compare.settings.table import Work
 Names = Annotated[
     str,
     typer.Argument(
-        help="Comma-separated published rankings, or `orders` for all; default: the "
-        "figures that need no training."
+        help="Comma-separated published rankings, or `orders` for all of them; "
+        "default: the published numbers that need no training."
     ),
 ]
 
 ALLOWED = {"preset", "seeds", "steps", *Work.__dataclass_fields__}
 
 
-@with_options("config", "set", "preset", "seeds", *WORK, preset="standard")
+@with_options(
+    *("config", "set", "preset", "seeds", *WORK), preset="standard", seeds="6"
+)
 def reproduce(
     names: Names = "",
     format: Formats = Format.table,
@@ -31,9 +33,9 @@ def reproduce(
     ] = Path("runs/reproduce"),
     **options: Any,
 ) -> int:
-    """Compute published figures and rankings again, and compare.
+    """Recompute published numbers and rankings, and compare.
 
-    A ranking needs trainings, which take minutes to hours.
+    A ranking needs training runs, which take minutes to hours.
     """
     if not names:
         return _figures(format)
@@ -47,7 +49,7 @@ def _figures(format: str) -> int:
 
     found = list(figures())
     body = [[f.what, _brief(f.published), _brief(f.ours), f.verdict] for f in found]
-    show("Published figures", ["what", "published", "ours", "verdict"], body, format)
+    show("Published numbers", ["what", "published", "ours", "verdict"], body, format)
     for figure in found:
         if figure.note:
             say(f"{figure.what}: {figure.note}")
@@ -56,7 +58,7 @@ def _figures(format: str) -> int:
 
 
 def _orders(names: str, out: Path, format: str, chosen: Body) -> int:
-    """Train what published orders take and show their verdicts.
+    """Train what published rankings need and show their verdicts.
 
     Returns:
         The exit code: 130 if interrupted, 1 if a cell has no result, else 0.

@@ -24,7 +24,7 @@ def rerun(
         str, typer.Option(help="File or folder of the training text.")
     ] = ("stdlib"),
     test_corpus: Annotated[
-        str, typer.Option(help="File or folder of the test text, if it is another.")
+        str, typer.Option(help="File or folder of the test text, if it differs.")
     ] = "",
     plugin: Plugins = None,
     **options: Any,

@@ -30,12 +30,16 @@ UNTRAINED = {*COSTED, "seeds", "lengths", "grid"}
 
 
 @with_options(
-    "schemes", "measures", *COMMON, *DATA, *WORK, schemes="all", measures="all"
+    *("schemes", "measures", *COMMON, *DATA, *WORK),
+    schemes="all",
+    measures="all",
+    out="runs/PRESET",
 )
 def run(**options: Any) -> int:
     """Measure and train schemes; write tables and plots.
 
-    The same command again computes only the cells without a record.
+    If you repeat the command, it computes only what is missing. A cell is one measure
+    of one scheme with one seed, and its result is a record.
     """
     return _run(options, TABLE, schemes="all")
 
@@ -45,16 +49,20 @@ def run(**options: Any) -> int:
     schemes="all",
     measures="untrained",
     seeds="1",
+    out="runs/measure",
 )
 def measure(**options: Any) -> int:
-    """Compute the measures that need no training, in seconds."""
+    """Compute measures; by default those that need no training, in seconds."""
     defaults: Body = {"schemes": "all", "measures": "untrained", "seeds": 1}
     return _run(options, UNTRAINED, "runs/measure", **defaults)
 
 
-@with_options("schemes", *COMMON, *WORK, schemes="all")
+@with_options("schemes", *COMMON, *WORK, schemes="all", out="runs/cost")
 def cost(**options: Any) -> int:
-    """Time attention with each scheme by length, beside torch's own kernel."""
+    """Measure the run time of attention at several lengths.
+
+    Each scheme is compared with torch's own kernel.
+    """
     defaults: Body = {"positions": 2048, "width": 512, "heads": 8}
     defaults |= {"schemes": "all", "measures": "attention_cost"}
     return _run(options, COSTED, "runs/cost", probe_dtype="float32", **defaults)
@@ -195,7 +203,7 @@ def _show_plan(comparison: "Comparison", store: "Store", format: str) -> None:
         body.append([cell.variant.label, cell.measured, cell.setting.seed, state, key])
     for key in held:
         del todo[key]
-    title = f"{len(cells)} cells, {len(todo)} to compute"
+    title = f"{len(cells)} cell{'s' * (len(cells) != 1)}, {len(todo)} to compute"
     if len(body) > SCREEN and format == "table":
         show(title, ["measure", "state", "cells"], _counts(body))
         say("`--format csv` lists every cell")

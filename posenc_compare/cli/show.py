@@ -63,7 +63,7 @@ def show_(
     heads: Annotated[
         int,
         typer.Option(
-            help="Attention heads; 0 = 1 for rotary schemes, else 4 or a divisor of it."
+            help="Attention heads; 0 = 1 for rotary schemes, otherwise 4, 2 or 1."
         ),
     ] = 0,
     length: Annotated[
@@ -80,8 +80,8 @@ def show_(
     """Print or draw the code of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    Any other has a code for each distance: a key of ones after the scheme, and the bias
-    of each head.
+    All other schemes have a code for each distance. It shows what the scheme makes of a
+    key of ones, and the bias of each head.
     """
     if out is not None and format not in IMAGES:
         raise ConfigError(
@@ -96,7 +96,9 @@ def show_(
     label, code = _code_of(name, positions, width, heads, length)
     of, columns = code.of, code.columns
     values = code.values.double().numpy() + 0.0  # no negative zeros
-    if format == "text":
+    if format == "text" and not values.any():
+        tell(f"{label}: no code and no bias: all values are 0")
+    elif format == "text":
         out_of = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         for line in text_map(label, of, columns, values, out_of or sys.maxsize):
             tell(line)

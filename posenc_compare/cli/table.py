@@ -32,7 +32,8 @@ def table(
     tasks: OnlyTasks = "",
     all_versions: AllVersions = False,
     baseline: Annotated[
-        str, typer.Option(help="Show differences in trained scores from this scheme.")
+        str,
+        typer.Option(help="Show how trained scores differ from those of this scheme."),
     ] = "",
     by: Annotated[
         str,
@@ -50,7 +51,8 @@ def table(
     columns: Annotated[
         str,
         typer.Option(
-            help="Show only these columns: comma-separated headings or globs."
+            help="Show only these columns of all tables: comma-separated headings or "
+            "globs. With --measures, those of one measure."
         ),
     ] = "",
     format: Formats = Format.table,

@@ -1,4 +1,4 @@
-"""The plan of an evaluation of a checkpoint."""
+"""The plans of evaluations of a checkpoint: bits by length, and retrieval."""
 
 import importlib.metadata
 import json
@@ -16,8 +16,9 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.hf.candidates import RULES
 from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.retrieval import filler_of
 from posenc_compare.hf.rotary import Rotary, rotary_of
-from posenc_compare.hf.rules import rules_for
+from posenc_compare.hf.rules import rules_for, variants_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.records.cells import Cell
 from posenc_compare.registry import add_plugin
@@ -26,17 +27,19 @@ from posenc_compare.run.devices import resolve_device
 from posenc_compare.run.machine import fitted
 from posenc_compare.run.plan import graphics_of
 from posenc_compare.settings.canonical import Body
-from posenc_compare.settings.checkpoint import Checkpoint
+from posenc_compare.settings.checkpoint import Checkpoint, lengths_of
+from posenc_compare.settings.retrieval import Retrieval
 from posenc_compare.settings.table import Work
 from posenc_compare.tasks.corpus import load_corpus
 from posenc_compare.validate import check_whole
+from posenc_compare.variants import Variant
 
 DESCRIBED = ("*.json",)  # files that say what a model is, without its weights
 READ = (*DESCRIBED, "*.safetensors", "*.model", "*.txt", "*.jinja")
 APART = 1e-5  # of frequencies; those that a model builds in float32 are off by 1e-6
 BASES = ("rope_theta", "rotary_emb_base", "rope_base")
 NUMBERS = (*BASES, "factor", "partial_rotary_factor", "rotary_pct", "beta_fast")
-MEASURE = "posenc_compare.hf.evaluate"  # where the measure `checkpoint` stands
+MEASURES = ("posenc_compare.hf.evaluate", "posenc_compare.hf.retrieval")
 
 
 def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Comparison:
@@ -53,60 +56,136 @@ def evaluation(model: str, given: Body, work: Body, windows: int = 1) -> Compari
             positions that a scheme here has too.
         CorpusError: if the text is too small.
     """
-    add_plugin(MEASURE)
-    how = Work(**{"device": "auto", **work})
-    check_whole("windows", windows, 1, 1 << 16)
-    place = local_place(model, READ)
-    config, kinds = rotary_in(place)
-    rotary = _one(kinds)
-    setting = Checkpoint(
-        model=place.name,
-        model_sha256=sha256_of(place),
-        trained=rotary.length,
-        device=resolve_device(how.device, on_gpu=Checkpoint.on_gpu),
-        transformers=importlib.metadata.version("transformers"),
-        place=str(place.absolute()),
-        seed=windows - 1,
-        **given,
-    ).resolve(load_corpus)
-    variant = rotary.variant
-    assert variant is not None
-    own = variant.build(geometry_of(config.get_text_config(), setting.trained))
+    plan = _Plan(model, work, windows)
+    setting = Checkpoint(**plan.facts, seed=windows - 1, **given).resolve(load_corpus)
     beyond = max(setting.test_lengths[-1], 2 * setting.trained)
-    read = rules_for(own, beyond, setting.rules)
-    _check_tokenizer(place)
+    read = rules_for(plan.variant.build(plan.geometry), beyond, setting.rules)
     cells = [
-        Cell(variant, "checkpoint", one, how.threads, graphics_of(one))
-        for one in (replace(setting, seed=seed) for seed in range(windows))
+        plan.cell(plan.variant, "checkpoint", setting, seed) for seed in range(windows)
     ]
-    return Comparison(
-        cells,
-        fitted(how, cells),
-        name=f"checkpoint-{place.stem}",
-        remarks=_remarks(rotary, setting, bool(read)),
+    longest = setting.test_lengths[-1]
+    return plan.comparison(
+        cells, "checkpoint", plan.remarks(longest, setting.rules, bool(read))
     )
 
 
-def _remarks(rotary: Rotary, setting: Checkpoint, scales: bool) -> tuple[str, ...]:
-    """Return why nothing is read under a rule, if nothing is.
+def retrieval(
+    model: str, lengths: str, rules: str, given: Body, work: Body, windows: int = 1
+) -> Comparison:
+    """Return the comparison that asks a checkpoint for facts; no weights are loaded.
+
+    All rules have the factor of the longest length.
+
+    Args:
+        model: a folder, a name on the hub, or a GGUF file.
+        lengths: of the texts, in tokens, by comma.
+        rules: by comma, or `all`.
+        given: fields of `Retrieval` by name.
+        work: fields of `Work` by name.
+        windows: texts of each filler and length; each is a seed.
 
     Raises:
-        ConfigError: if rules are named, and there are none.
+        ConfigError: if a value cannot be used, or the model has not one kind of rotary
+            positions that a scheme here has too.
+        CorpusError: if a text is too small.
     """
-    if not scales and setting.rules != "all":
-        raise ConfigError(
-            f"rules must be all of a rope that is scaled already "
-            f"({rotary.rope_type}), got {setting.rules[:40]!r}"
+    plan = _Plan(model, work, windows)
+    read = lengths_of(lengths)
+    settings = [
+        Retrieval(**plan.facts, read_length=length, seed=windows - 1, **given).resolve(
+            load_corpus
         )
-    if not scales:
-        why = f"its rope is scaled already ({rotary.rope_type})"
-    elif setting.test_lengths[-1] > setting.trained:
-        return ()
-    else:
-        longer = 2 * setting.trained
-        why = f"no length is above {setting.trained}, which it was trained at; "
-        why += f"--lengths {setting.trained},{longer} would work"
-    return (f"{setting.model}: is read as trained, under no rule: {why}",)
+        for length in read
+    ]
+    for setting in settings:
+        for filler in setting.read_fillers:
+            filler_of(setting, filler)
+    beyond = max(read[-1], 2 * plan.trained)
+    scales = bool(rules_for(plan.variant.build(plan.geometry), beyond, rules))
+    variants = variants_for(plan.variant, plan.geometry, read[-1], rules)
+    cells = [
+        plan.cell(variant, "retrieval", setting, seed)
+        for seed in range(windows)
+        for setting in settings
+        for variant in variants.values()
+    ]
+    return plan.comparison(cells, "retrieval", plan.remarks(read[-1], rules, scales))
+
+
+class _Plan:
+    """What the plans of all measures of a checkpoint have in common.
+
+    Args are those of `evaluation`.
+
+    Raises:
+        ConfigError: as `evaluation`.
+    """
+
+    def __init__(self, model: str, work: Body, windows: int) -> None:
+        for module in MEASURES:
+            add_plugin(module)
+        self.work = Work(**{"device": "auto", **work})
+        check_whole("windows", windows, 1, 1 << 16)
+        self.place = local_place(model, READ)
+        config, kinds = rotary_in(self.place)
+        self.rotary = one_rope(kinds)
+        self.trained = self.rotary.length
+        self.geometry = geometry_of(config.get_text_config(), self.trained)
+        assert self.rotary.variant is not None
+        self.variant = self.rotary.variant
+        _check_tokenizer(self.place)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of a setting that the checkpoint decides."""
+        return {
+            "model": self.place.name,
+            "model_sha256": sha256_of(self.place),
+            "trained": self.trained,
+            "device": resolve_device(self.work.device, on_gpu=True),
+            "transformers": importlib.metadata.version("transformers"),
+            "place": str(self.place.absolute()),
+        }
+
+    def cell(self, variant: Variant, measure: str, setting: Any, seed: int) -> Cell:
+        """Return a cell of this machine."""
+        one = replace(setting, seed=seed)
+        return Cell(variant, measure, one, self.work.threads, graphics_of(one))
+
+    def comparison(
+        self, cells: list[Cell], name: str, remarks: tuple[str, ...]
+    ) -> Comparison:
+        """Return the comparison of some cells."""
+        work = fitted(self.work, cells)
+        return Comparison(
+            cells, work, name=f"{name}-{self.place.stem}", remarks=remarks
+        )
+
+    def remarks(self, longest: int, rules: str, scales: bool) -> tuple[str, ...]:
+        """Return why nothing is read under a rule, if nothing is.
+
+        Args:
+            longest: length, in tokens.
+            rules: that were asked for.
+            scales: whether there are any for the model.
+
+        Raises:
+            ConfigError: if rules are named, and there are none.
+        """
+        kind = self.rotary.rope_type
+        if not scales and rules != "all":
+            raise ConfigError(
+                f"rules must be all of a rope that is scaled already ({kind}), got "
+                f"{rules[:40]!r}"
+            )
+        if not scales:
+            why = f"its rope is scaled already ({kind})"
+        elif longest > self.trained:
+            return ()
+        else:
+            why = f"no length is above {self.trained}, which it was trained at; "
+            why += f"--lengths {self.trained},{2 * self.trained} would work"
+        return (f"{self.place.name}: is read as trained, under no rule: {why}",)
 
 
 def local_place(model: str, patterns: Sequence[str]) -> Path:
@@ -235,7 +314,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".strip().partition("\n")[0][:300]
 
 
-def _one(kinds: list[Rotary]) -> Rotary:
+def one_rope(kinds: list[Rotary]) -> Rotary:
     """Return the rotary positions of a model that has one kind of them.
 
     Raises:

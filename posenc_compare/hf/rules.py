@@ -1,8 +1,12 @@
 """The scalings by which a checkpoint can be read."""
 
+from typing import Any
+
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes import Scheme
+from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
+
+AS_TRAINED = "as trained"
 
 
 def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
@@ -26,3 +30,33 @@ def rules_for(own: Scheme, length: int, rules: str) -> dict[str, Scheme]:
                 f"rules must be all, or of {', '.join(every)}, got {rule[:40]!r}"
             )
     return {rule: every[rule] for rule in asked}
+
+
+def variants_for(
+    own: Variant, geometry: Geometry, length: int, rules: str
+) -> dict[str, Variant]:
+    """Return the variants that read a length under each rule, and that as trained.
+
+    `ntk_dynamic` is left out: at one length it is `ntk`.
+
+    Args:
+        own: the `rope` that a checkpoint was trained with.
+        geometry: of the checkpoint, with its trained length.
+        length: in tokens, which the factor of all rules is for.
+        rules: names by comma, or `all`.
+
+    Raises:
+        ConfigError: if a rule is unknown, or none is named.
+    """
+    found = {AS_TRAINED: own}
+    for name in rules_for(own.build(geometry), length, rules):
+        rule, factor = name.partition(" ")[0], length / geometry.length
+        if rule != "ntk_dynamic":
+            options = {**own.options, "scaling": rule, "factor": factor}
+            found[rule] = Variant(own.name, options)
+    return found
+
+
+def rule_of(options: dict[str, Any]) -> str:
+    """Return the name of the rule that the options of a `rope` state."""
+    return str(options.get("scaling", AS_TRAINED))

@@ -125,6 +125,7 @@ def _settings(record: Record) -> dict[tuple[str, ...], str]:
         settings["matmul"] = made.text("float32_matmul_precision")
     del settings["seed"]
     settings.pop("task", None)
+    settings.pop("read_length", None)  # the x of all its rows
     if settings["grid"]:  # says as much as these
         settings |= {"positions": "", "tokens": ""}
     scheme = [spec.scheme.name, record.family, spec.scheme.options]

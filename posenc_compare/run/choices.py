@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.cells import setting_of
@@ -29,7 +29,6 @@ class Settings:
         seeds: which.
         probe_seeds: of measures without training, if they have fewer.
         name: of the folder that a run goes to by default.
-        left_out: tasks that need a file, where there is none.
     """
 
     probe: ProbeSetting
@@ -37,7 +36,6 @@ class Settings:
     seeds: tuple[int, ...]
     probe_seeds: tuple[int, ...] = ()
     name: str = ""
-    left_out: list[str] = field(default_factory=list)
 
     def used_by(self, measures: Iterable[str]) -> list[ProbeSetting | Training]:
         """Return the settings that some of these measures take."""
@@ -74,9 +72,7 @@ def settle(chosen: Body, device: str) -> Settings:
             f"{name} must be left out on a grid, where none is trained", field=name
         )
     cells = 0 if grid is None else math.prod(sides_of(grid))
-    tasks, left_out = _tasks(
-        chosen.pop("tasks", Training.task), chosen.get("corpus", STDLIB)
-    )
+    tasks = TASKS.select_all(chosen.pop("tasks", Training.task))
     probe = ProbeSetting(
         positions=chosen.pop("positions", cells or ProbeSetting.positions),
         tokens=cells or ProbeSetting.tokens,
@@ -101,7 +97,6 @@ def settle(chosen: Body, device: str) -> Settings:
         seeds,
         seeds[: PRESETS[preset].probe_seeds] if given is None else seeds,
         f"grid-{grid}" if grid else preset,
-        left_out,
     )
 
 
@@ -126,24 +121,6 @@ def _check_texts(chosen: Body, trainings: tuple[Training, ...]) -> None:
             f"of the corpus, got {texts['test_corpus'][:80]!r}",
             field="test_corpus",
         )
-
-
-def _tasks(tasks: str, corpus: str) -> tuple[list[str], list[str]]:
-    """Return the tasks of a text, and those that a group has and no file is for.
-
-    Raises:
-        ConfigError: if a task is unknown, or is named and needs a file.
-    """
-    found, without = TASKS.select_all(tasks), []
-    if corpus == STDLIB:
-        without = [name for name in found if TASKS.entry(name).facts.get("needs_file")]
-    for name in without:
-        if len(without) == len(found) or name in tasks.replace(" ", "").split(","):
-            raise ConfigError(
-                f"task {name}: must have a file, got none; `--corpus FILE` would work",
-                field="tasks",
-            )
-    return [name for name in found if name not in without], without
 
 
 def _sizes(preset: str, task: str) -> Body:

@@ -125,7 +125,8 @@ class Comparison:
         for name in dict.fromkeys(store.damaged):
             yield f"{name} is damaged, or of another version: it is computed again"
         also = f", {copied} copied" if self.work.reuse else ""
-        count = f"{len(self.cells)} cells{also}, {own} to compute"
+        cells = len(self.cells)
+        count = f"{cells} cell{'s' * (cells != 1)}{also}, {own} to compute"
         if help:
             count += f", and {help} of other shards to help with"
         yield f"{count}, records in {store.folder}"
@@ -379,9 +380,6 @@ def _fitting(
         if grid:
             why = f"do not have the {axes} axes of {place}"
         remarks.append(f"left out: {names}; their positions {why}")
-    if settings.left_out:
-        names = ", ".join(settings.left_out)
-        remarks.append(f"left out: {names}; `--corpus FILE` names the file for it")
     if len(chosen) < len(named):
         trained = ", ".join(m for m in named if m not in chosen)
         remarks.append(f"left out: {trained}; networks are trained on text")

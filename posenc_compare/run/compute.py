@@ -33,7 +33,7 @@ from posenc_compare.records.cells import Cell
 from posenc_compare.records.quantities import Array, Curve
 from posenc_compare.records.record import Facts, Provenance, Record
 from posenc_compare.records.sanitize import one_line
-from posenc_compare.registry import MEASURES
+from posenc_compare.registry import MEASURES, SCHEMES
 from posenc_compare.run.memory import out_of_memory
 from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import check_axes
@@ -169,7 +169,8 @@ def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
         what = message or type(problem).__name__
         message = f"oom: {what}; the setting was {cell.setting.spec()}"
     else:
-        message = f"{type(problem).__name__}: {message}"
+        where = _line_in_plugin(problem, cell)
+        message = f"{type(problem).__name__}{where}: {message}"
     frames = traceback.extract_tb(problem.__traceback__)[-FRAMES:]
     trace = [f"{Path(f.filename).name}:{f.lineno} in {f.name}" for f in frames]
     return replace(
@@ -178,6 +179,17 @@ def _failed(record: Record, problem: BaseException, cell: Cell) -> Record:
         error=one_line(message),
         trace=() if status == "unsupported" else tuple(trace),
     )
+
+
+def _line_in_plugin(problem: BaseException, cell: Cell) -> str:
+    """Return the innermost line of the scheme, as ` at file.py:7`; "" if built in."""
+    modules = {SCHEMES.entry(name).module for name in cell.variant.schemes}
+    found = ""
+    for frame, line in traceback.walk_tb(problem.__traceback__):
+        module = frame.f_globals.get("__name__")
+        if type(module) is str and module in modules and not SCHEMES.owns(module):
+            found = f" at {Path(frame.f_code.co_filename).name}:{line}"
+    return found
 
 
 def _refuses(problem: PosencError) -> bool:

@@ -143,8 +143,9 @@ def shuffled(cells: Iterable[Cell]) -> list[Cell]:
     compute the same cell at the same time.
     """
 
-    def place(cell: Cell) -> tuple[int, int, int]:
-        kind = cell.setting.kind
-        return cell.setting.seed, place_of(kind), secrets.randbits(64)
+    def place(cell: Cell) -> tuple[int, int, int, int]:
+        setting = cell.setting
+        order = place_of(setting.kind)
+        return setting.seed, order, setting.memory, secrets.randbits(64)
 
     return sorted(cells, key=place)

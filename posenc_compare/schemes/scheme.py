@@ -660,8 +660,15 @@ def register(
 
 
 def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
-    """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`."""
-    if positions.numel():
+    """Raise `UndefinedPositionError` unless all positions are in `0 ... limit - 1`.
+
+    In a graph of torch.compile, which reads no numbers, that is a RuntimeError.
+    """
+    if torch.compiler.is_compiling():
+        inside = ((positions >= 0) & (positions < limit)).all()
+        message = f"{scheme}: positions must be from 0 to {limit - 1}"
+        torch._assert_async(inside, message)
+    elif positions.numel():
         low, high = torch.stack(positions.aminmax()).tolist()
         if low < 0 or high >= limit:
             raise UndefinedPositionError(scheme, limit, low if low < 0 else high)

@@ -86,14 +86,7 @@ class Checkpoint:
         Raises:
             ConfigError: if one is no number.
         """
-        check_text("lengths", self.lengths, "1024,2048")
-        parts = [part.strip() for part in self.lengths.split(",")]
-        if not all(part.isdecimal() and len(part) < 9 for part in parts):
-            raise ConfigError(
-                f"lengths must be whole numbers by comma, got {self.lengths[:80]!r}; "
-                f"1024,2048,4096 would work"
-            )
-        return sorted(set(map(int, parts)))
+        return lengths_of(self.lengths)
 
     @property
     def work(self) -> int:
@@ -139,3 +132,19 @@ class Checkpoint:
 
 
 PLACES = ("place", "corpus", "test_corpus")
+
+
+def lengths_of(lengths: str) -> list[int]:
+    """Return lengths that stand by comma, in tokens, the shortest first.
+
+    Raises:
+        ConfigError: if one is no number.
+    """
+    check_text("lengths", lengths, "1024,2048")
+    parts = [part.strip() for part in lengths.split(",")]
+    if not all(part.isdecimal() and len(part) < 9 for part in parts):
+        raise ConfigError(
+            f"lengths must be whole numbers by comma, got {lengths[:80]!r}; "
+            f"1024,2048,4096 would work"
+        )
+    return sorted(set(map(int, parts)))

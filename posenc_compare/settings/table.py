@@ -124,7 +124,7 @@ class Work:
     """Settings of the execution; results do not depend on them."""
 
     device: Literal["auto", "cpu", "cuda"] = setting(
-        "auto", "Device; auto = GPU for training if there is one, else CPU."
+        "auto", "Device; auto = a GPU for networks if there is one, else the CPU."
     )
     threads: int = setting(1, "CPU threads per worker.", low=1, high=1024)
     workers: int = setting(
@@ -144,7 +144,9 @@ class Work:
         180.0, "Time between checkpoints of a training.", unit="seconds", high=1e9
     )
     retry: str = setting(
-        "", "Recompute failed cells, lost cells, or both.", example="failed,lost"
+        "",
+        "Recompute cells of these statuses: failed, lost, or failed,lost.",
+        example="failed,lost",
     )
     overwrite: bool = setting(False, "Recompute all cells.")
     fail_fast: bool = setting(False, "Stop at the first failed cell.")
@@ -173,7 +175,7 @@ class Work:
         low=0.01,
         high=64,
     )
-    yes: bool = setting(False, "Accept any number of cells.")
+    yes: bool = setting(False, "Allow more than 100,000 cells.")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -212,11 +214,13 @@ class Choices(Work, Network):
     """All settings of a comparison, as `compare` takes them by name."""
 
     preset: Literal["quick", "survey", "standard", "gpu"] = setting(
-        "quick", "Sizes and number of seeds by one name."
+        "quick", "Named set of network sizes, training settings and seeds."
     )
-    tasks: str = setting("language", "Tasks to train on, or `all`.")
+    tasks: str = setting(
+        "language", "`language` (text) or tasks to train on, or `all`."
+    )
     seeds: int | str = setting(
-        3, "Number of paired seeds, or the seeds: 3, 100-109 or 5,7,9."
+        3, "Number of paired seeds (3), a range (100-109) or a list (5,7,9)."
     )
     positions: int = setting(
         512, "Number of positions for training-free measures.", low=2, high=1 << 20

@@ -81,8 +81,7 @@ class Training(Network):
     @property
     def reads_corpus(self) -> bool:
         """Return whether the task reads the corpus."""
-        facts = TASKS.entry(self.task).facts
-        return facts.get("corpus", False) or facts.get("needs_file", False)
+        return TASKS.entry(self.task).facts.get("corpus", False)
 
     @property
     def places(self) -> tuple[str, str]:

@@ -52,6 +52,11 @@ class Difference:
     p: float
 
     @property
+    def n(self) -> int:
+        """Return how many seeds are common."""
+        return len(self.values)
+
+    @property
     def mean(self) -> float:
         """Return the mean over common seeds; NaN where there are none."""
         return float(self.values.mean()) if len(self.values) else math.nan
@@ -239,18 +244,26 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         leads = [lead(name, x) for x in reversed(ends)]
         return [(math.isnan(one), 0.0 if math.isnan(one) else one) for one in leads]
 
-    ranked = sorted(curves, key=score)
+    apart = {  # schemes without a seed in common, which are in no order with `own`
+        k
+        for k, one in compared[ends[1]].items()
+        if curves[own][ends[1]].values and curves[k][ends[1]].values and not one.n
+    }
+    ranked = sorted(curves.keys() - apart, key=score)
     at = ranked.index(own)
+    placed = any(not math.isnan(lead(k, ends[1])) for k in ranked if k != own)
     rows: list[list[str | Cell]] = []
-    for place in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
-        name = ranked[place]
-        row: list[str | Cell] = [str(place + 1), name]
+    for i in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
+        name = ranked[i]
+        row: list[str | Cell] = [str(i + 1) if placed else "", name]
         for x in ends:
             mean, other = curves[name].get(x), compared[x].get(name)
             row.append(replace(cell_of(mean), half_width=None) if mean else "")
             row.append(other.cell() if other else "" if name == own else Cell())
         rows.append(row)
     lines = [_sentence(x, compared[x].values()) for x in ends]
+    if apart:
+        lines.append(f"without a common seed: {', '.join(sorted(apart))}")
     for x in ends:
         scored = {k for k, curve in curves.items() if x in curve and curve[x].values}
         if none := [k for k in ranked if k not in scored]:
@@ -259,11 +272,12 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         f"difference: the other less {own}, so that + means that {own} is better,",
         "  with its 95 % interval over paired seeds, which is not adjusted",
         f"p: step-down max-T test, adjusted within a column; * p ≤ {ALPHA:g}",
-        "The places go by means over common seeds. Neighbours without a difference",
-        "  have no ranking.",
+        "Scores are means over all seeds of a scheme. Differences and places go by",
+        "  common seeds. Neighbours without a difference have no ranking.",
     ]
+    place = f"place {at + 1} of {len(ranked)}" if placed else "no place"
     return Table(
-        f"{own}: place {at + 1} of {len(ranked)} by bits per byte at {ends[1]:g}",
+        f"{own}: {place} by bits per byte at {ends[1]:g}",
         ["", "scheme", *(text for x in ends for text in (f"at {x:g}", "difference"))],
         rows,
         max(mean.n for mean in curves[own].values()),

@@ -28,7 +28,7 @@ from posenc_compare.show.frame import (
 )
 from posenc_compare.show.ranking import twins
 from posenc_compare.show.tasks import by_task, prefix
-from posenc_compare.stats.correlation import correlation, holm
+from posenc_compare.stats.correlation import FEWEST_DRAWN, correlation, holm
 
 ABSOLUTE = "is absolute"
 WHENS = ("longest test", "longest test minus training length", "training length")
@@ -159,11 +159,14 @@ def prediction_tables(found: Frame) -> list[Table]:
         p=found["p"].map(_share),
         p_holm=found["p_holm"].map(_share),
     )
+    few = f"n/a: fewer than {FEWEST_DRAWN} schemes or families, or all alike"
+    none = "n/a" in {*texts["schemes"], *texts["families"]}
     return [
         Table(
             f"{outcome}, Spearman's correlation over schemes",
             [*HEAD.values()],
             some[[*HEAD]].to_numpy().tolist(),
+            lines=(few,) if none else (),
         )
         for outcome, some in texts.groupby("outcome", sort=False)
     ]

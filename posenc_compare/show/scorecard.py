@@ -61,17 +61,18 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     Returns:
         None if nothing was trained on language.
     """
-    schemes: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
+    every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}
     means = means_of(records)
     for mean in rows_of(means):
         if mean.task in ("", "language"):
             place = (mean.measure, mean.quantity, mean.case)
-            schemes.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
+            every.setdefault(mean.scheme, {}).setdefault(place, []).append(mean)
+    schemes = {k: some for k, some in every.items() if not labels or k in labels}
     curves = {name: _curve(found) for name, found in schemes.items()}
     if not any(curves.values()):
         return None
     ends = [mean.x for curve in curves.values() for mean in curve]
-    longest, seconds = max(ends) / min(ends), _seconds(schemes.get("nope", {}))
+    longest, seconds = max(ends) / min(ends), _seconds(every.get("nope", {}))
     # Scores are compared at two lengths, which a scheme may lack.
     first, last = (
         {k: _at(c, x) for k, c in curves.items()} for x in (min(ends), max(ends))
@@ -86,38 +87,56 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
             [name in some for some in leading],
         )
         for name, found in schemes.items()
-        if not labels or name in labels
     ]
-    if not cards:
-        return None
     cards.sort(key=lambda card: (VERDICTS.index(card.verdict), card.last))
     short = _shortened([card.texts[0] for card in cards])
     head = [text.replace("16 L", f"{longest:g} L") for text in HEAD]
     most = max(card.seeds for card in cards)
     fewer = [card for card in cards if card.verdict and card.seeds < most]
     few = [f"{short[card.texts[0]]} ({card.seeds})" for card in fewer]
-    lines = _LINES + _LEADING * any(leading)
-    lines = (*lines, *([f"fewer seeds than {most}: {', '.join(few)}"] if few else []))
-    lines += tuple(_same(means[means["measure"] == "extrapolation"]))
+    filled = {
+        k for card in cards for k, text in zip(HEAD, card.texts, strict=True) if text
+    }
+    lines = [line for column, *some in _LINES if column in filled for line in some]
+    lines += _LEADING * any(leading)
+    lines += [
+        f"{name}: no *, for fewer than {FEWEST} seeds have a score of every scheme"
+        for name, ends, some in zip(head[4:6], (first, last), leading, strict=True)
+        if not some and sum(bool(mean and mean.values) for mean in ends.values()) > 1
+    ]
+    lines += [f"fewer seeds than {most}: {', '.join(few)}"] if few else []
+    trained = means[means["measure"] == "extrapolation"]
+    lines += _same(trained[trained["scheme"].isin(schemes)])
     rows: list[list[str | Cell]]
     rows = [[short[card.texts[0]], *card.texts[1:]] for card in cards]
-    return Table("Scorecard", head, rows, lines=lines)
+    return Table("Scorecard", head, rows, lines=tuple(lines))
 
 
+# By column; a column without texts is not explained.
 _LINES = (
-    "unique: positions whose codes all differ in bfloat16, or distinct codes of n",
-    "rows: by level, then by the score at the longest test",
-    "shift: linear (one matrix shifts all codes), relative (no logit changes), or how",
-    "  far off: in parts of the code if it is added to tokens, else in logits",
-    "added: norm of what is added to a token, relative to that of the token",
-    "L: training length; scores in bits per byte; time: of a step, relative to nope",
-    f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
-    "  loses if above, unclear if across; undefined without a score at the end",
+    (
+        "unique",
+        "unique: positions whose codes all differ in bfloat16, or distinct codes of n",
+    ),
+    ("scheme", "rows: by level, then by the score at the longest test"),
+    (
+        "shift",
+        "shift: linear (one matrix shifts all codes), relative (no logit changes), or",
+        "  how far off: in parts of the code if it is added to tokens, else in logits",
+    ),
+    ("added", "added: norm of what is added to a token, relative to that of the token"),
+    ("scheme", "L: training length; scores in bits per byte"),
+    ("time", "time: of a step, relative to nope"),
+    (
+        "level",
+        f"level: holds if the 95 % interval of the change lies below {MARGIN} bits,",
+        "  loses if above, unclear if across; undefined without a score at the end",
+    ),
 )
-_LEADING = (
+_LEADING = [
     "*: no significant difference from the best of the column (max-T test of all",
     f"  pairs, p > {ALPHA}), which does not make these schemes equal",
-)
+]
 
 
 def _same(trained: Frame) -> Iterator[str]:

@@ -50,6 +50,7 @@ from posenc_compare.show.ranking import (
     order_lines,
     ranking,
 )
+from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.seconds import seconds_columns
 from posenc_compare.show.setting import SEVERAL, coverage, setting_line, texts_of
 from posenc_compare.show.tasks import (
@@ -66,6 +67,7 @@ ACROSS = (AREA, "mastered_length")  # quantities that lie side by side, by task
 TITLES = {
     "training": "Measures with training",
     "checkpoint": "Measures of checkpoints",
+    "retrieval": "Retrieval of checkpoints",
     "probe": "Measures without training",
 }
 
@@ -89,6 +91,7 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
         own = [one for one in records if one.spec.kind == kind and not one.task]
         found += Part(own, kind, chosen).tables()
     chosen.check()
+    found += [] if columns else retrieval_tables(records)
     return found
 
 
@@ -214,8 +217,10 @@ class Part:
                     headlines.append(self.headline(view, measure))
         columns = self.chosen.of(headlines)
         title = f"{self.start}{TITLES[self.kind]}{_grid(self.records)}"
-        for i in range(0, len(columns), COLUMNS):
-            found.append(layout(title, columns[i : i + COLUMNS], self.records))
+        parts = [columns[i : i + COLUMNS] for i in range(0, len(columns), COLUMNS)]
+        for i, part in enumerate(parts, 1):
+            number = f", {i} of {len(parts)}" if len(parts) > 1 else ""
+            found.append(layout(f"{title}{number}", part, self.records))
         return found
 
     def headline(self, view: Headline, measure: str, name: str = "") -> Column:
@@ -298,15 +303,22 @@ def by_x(
     reasons = {} if failed is None else by_scheme(failed)
     models = [] if floors is None or better == "neither" else rows_of(floors)
     points = sorted({mean.x for _, mean in named if not math.isnan(mean.x)})
+    again = {  # the status alone, for the reason stands in the first column
+        label: mean._replace(note=mean.note.partition(":")[0])
+        for label, mean in reasons.items()
+    }
     return [
         Column(
             f"{x:g}",
             measure,
-            {**reasons, **{label: mean for label, mean in named if mean.x == x}},
+            {
+                **(again if i else reasons),
+                **{label: mean for label, mean in named if mean.x == x},
+            },
             better,
             tuple(floor for floor in models if floor.x == x),
         )
-        for x in points
+        for i, x in enumerate(points)
     ] or [Column("result", measure, reasons)]
 
 

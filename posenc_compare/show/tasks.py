@@ -86,7 +86,9 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
                 "case": "",
                 "x": math.nan,
                 "unit": "share",
-                "note": f"{failed} cells without a result" if failed else "",
+                "note": f"{failed} cell{'s' * (failed != 1)} without a result"
+                if failed
+                else "",
                 "records": keys[mean.scheme],
             }
             rows.append(with_values(mean, by_seed[first], **changes))

@@ -1,7 +1,8 @@
 """Does one number of a scheme predict another? Spearman's correlation over schemes.
 
 Bootstraps resample schemes, or whole families of schemes, by weights: a scheme drawn
-twice weighs two. Ranks are taken anew in every draw.
+twice weighs two. Ranks are taken anew in every draw. Intervals are BCa intervals (Efron
+1987), for percentiles of rank correlations are biased and may leave out the estimate.
 """
 
 import functools
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
 
 from posenc_compare.stats.intervals import LEVEL
 from posenc_compare.stats.rounding import rounded_away
@@ -18,6 +20,8 @@ PERMUTATIONS = 9999
 SEED = 0
 FEWEST = 4
 """Schemes below which no correlation is computed."""
+FEWEST_DRAWN = 6
+"""Schemes or families below which there is no bootstrap interval."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -30,8 +34,10 @@ class Correlation:
     Attributes:
         n: schemes that have both.
         rho: Spearman's correlation; NaN where either is the same for all.
-        over_schemes: 95 % interval, schemes resampled.
-        over_families: 95 % interval, families resampled whole; NaN for one family.
+        over_schemes: 95 % interval, schemes resampled; NaN for fewer than
+            `FEWEST_DRAWN`.
+        over_families: 95 % interval, families resampled whole; NaN for fewer than
+            `FEWEST_DRAWN`.
         given: partial correlation, given the control.
         p: of a permutation test, two-sided.
     """
@@ -73,8 +79,8 @@ def correlation(
     return Correlation(
         n,
         float(spearman(x, y, once)[0]),
-        _interval(spearman(x, y, schemes)),
-        _interval(spearman(x, y, blocks[:, family])) if k > 1 else (np.nan, np.nan),
+        _interval(x, y, schemes, np.arange(n)),
+        _interval(x, y, blocks, family),
         _partial(x, y, z, once),
         _permuted(x, y, orders),
     )
@@ -138,12 +144,35 @@ def _centred_ranks(values: Floats, weights: Floats) -> Floats:
     )
 
 
-def _interval(draws: Floats) -> tuple[float, float]:
-    """Return the percentile interval of the draws that have a number."""
-    known = draws[np.isfinite(draws)]
-    if not len(known):
+def _interval(
+    x: Floats, y: Floats, draws: Counts, group: NDArray[np.intp]
+) -> tuple[float, float]:
+    """Return the BCa interval of a correlation; NaN for too few groups.
+
+    Args:
+        x: `(schemes,)`.
+        y: `(schemes,)`.
+        draws: `(draws, groups)`, how often each group of schemes is drawn.
+        group: `(schemes,)` of each scheme.
+    """
+    groups = draws.shape[1]
+    if groups < FEWEST_DRAWN:
         return (np.nan, np.nan)
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    without = spearman(x, y, 1 - np.eye(groups)[:, group])  # each group in turn
+    found = spearman(x, y, draws[:, group])
+    rho, found = spearman(x, y, np.ones((1, len(x)))), found[np.isfinite(found)]
+    if not (len(found) and np.isfinite([*rho, *without]).all()):
+        return (np.nan, np.nan)
+    steps = without.mean() - without
+    spread = (steps**2).sum()
+    skew = (steps**3).sum() / (6 * spread**1.5) if spread > 0 else 0.0
+    below = ((found < rho).mean() + (found <= rho).mean()) / 2
+    shift = ndtri(below)  # infinite if all draws are on one side
+    ends = shift + ndtri(np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
+    shares = ndtr(shift + ends / (1 - skew * ends))
+    if not np.isfinite(shares).all():
+        return (np.nan, np.nan)
+    low, high = np.quantile(found, shares)
     return float(low), float(high)
 
 

@@ -1,4 +1,4 @@
-"""The 95 % interval of a mean over seeds, by Student's t.
+"""The 95 % intervals of a mean over seeds, by Student's t, and of a share, by Wilson.
 
 A standard deviation of three seeds says little: its own 95 % interval is from 0.52 to
 6.3 times itself. The half width of the t interval counts that in.
@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 LEVEL = 0.95
 """Coverage of every interval."""
@@ -38,3 +38,21 @@ def half_width(values: ArrayLike) -> float:
         return math.nan
     error = known.std(ddof=1) / math.sqrt(len(known))
     return float(t_quantile(len(known) - 1) * error)
+
+
+def wilson(found: float, asked: float) -> tuple[float, float]:
+    """Return the ends of Wilson's interval of a share.
+
+    Source: Wilson 1927, Journal of the American Statistical Association 22, 209-212.
+
+    Args:
+        found: how many of those asked for.
+        asked: independent ones, at least one.
+    """
+    z = float(ndtri((1 + LEVEL) / 2))
+    share, weight = found / asked, z * z / asked
+    middle = (share + weight / 2) / (1 + weight)
+    width = (
+        z / (1 + weight) * math.sqrt(share * (1 - share) / asked + weight / asked / 4)
+    )
+    return max(0.0, middle - width), min(1.0, middle + width)

@@ -100,7 +100,6 @@ def register_task(
     score: str,
     chance: float,
     corpus: bool = False,
-    needs_file: bool = False,
     axes: int = 1,
     **sizes: float,
 ) -> Callable[[T], T]:
@@ -113,7 +112,6 @@ def register_task(
             says which direction is better.
         chance: the score of a uniform guess.
         corpus: whether it reads the corpus of the setting.
-        needs_file: whether it reads the corpus, which must be the user's.
         axes: of its positions; schemes of one axis count the places.
         **sizes: length, steps, batch and learning_rate that it is trained with in
             presets that are for claims, in place of those of the preset.
@@ -132,7 +130,6 @@ def register_task(
             "score": score,
             "chance": chance,
             "corpus": corpus,
-            "needs_file": needs_file,
             "axes": axes,
             **sizes,
         }

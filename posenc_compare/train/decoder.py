@@ -217,9 +217,19 @@ class Decoder(nn.Module):
         Returns:
             `(batch, seq - first, vocabulary)`.
         """
-        session = Session(
-            self.reading, positions, generator=generator, batch=len(tokens)
-        )
+        return self.read(tokens, self.session(tokens, positions, generator), first)
+
+    def session(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> Session:
+        """Return the session of a forward pass; it reads ids, which no graph can."""
+        return Session(self.reading, positions, generator=generator, batch=len(tokens))
+
+    def read(self, tokens: Tensor, session: Session, first: int = 0) -> Tensor:
+        """Return what `forward` does; torch.compile makes one graph of it."""
         x = session.embed(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):

@@ -39,10 +39,10 @@ class Trainer:
         self.task = task
         self.setting = setting
         self.autocast = setting.dtype == "bfloat16"
-        self.run: Callable[..., Tensor] = model
+        self.read: Callable[..., Tensor] = model.read
         if setting.compiled:
             # On a GPU this also replays launches, as CUDA graphs, where it can.
-            self.run = torch.compile(model, mode="reduce-overhead")
+            self.read = torch.compile(model.read, mode="reduce-overhead")
         self.device = model.embedding.weight.device
         own = groups(model, setting.weight_decay, setting.scheme_rate)
         rate, betas = setting.learning_rate, (0.9, 0.95)
@@ -114,7 +114,8 @@ class Trainer:
         positions = batch.positions_for(self.model.axes)
         ids = ids_of(self.setting.seed, step)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            logits = self.run(tokens, positions, ids)
+            session = self.model.session(tokens, positions, ids)
+            logits = self.read(tokens, session)
         logits = logits.float().reshape(-1, logits.shape[-1])
         if batch.weights is None:
             return F.cross_entropy(logits, targets)

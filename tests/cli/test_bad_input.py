@@ -353,9 +353,7 @@ def test_cells_that_are_named_twice_are_computed_once(posenc) -> None:
 
 
 def test_ten_million_cells_are_counted_and_refused(posenc) -> None:
-    measures = (
-        "uniqueness,shift_linearity,smoothness,perturbation,shift_error,code_norm"
-    )
+    measures = "uniqueness,shift_linearity,smoothness,perturbation,shift_error,far_keys"
     measures += ",distance_decay,attention_reach,portrait"  # that last for one seed
     words = ["measure", "--schemes", MANY, "--measures", measures, "--seeds", "10000"]
     line = refused(posenc(*words, "--dry-run"))

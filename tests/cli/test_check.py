@@ -1,11 +1,14 @@
 """The command `check`, on files with sound and faulty schemes."""
 
+import io
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from posenc_compare.cli.console import counted
 
 SCHEMES = '''
 import torch
@@ -90,3 +93,15 @@ def test_a_class_that_is_not_there(posenc: Any, file: Path) -> None:
         "error: no scheme 'Sounds' in that file; did you mean Sound or "
         "cli_sound?; it declares cli_wide, Wide, cli_sound, Sound\n"
     )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_shows_how_many_checks_have_begun(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    monkeypatch.setattr("sys.stderr", stream)
+    assert list(counted(["C1", "C2"], "rope")) == ["C1", "C2"]
+    shown = "\rrope: 1 of 2\rrope: 2 of 2\r\x1b[K"
+    assert stream.getvalue() == (shown if terminal else "")

@@ -88,6 +88,24 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:
     assert code == 1
     assert "broken: check C" in err
     assert "broken: place" in out
+    last = err.splitlines()[-1]
+    assert last.startswith("broken: its place may mean nothing: it failed ")
+
+
+def test_a_scheme_that_cannot_be_trained_has_no_place(ranked: Any) -> None:
+    text = DISGUISED.replace("disguised", "raising").replace("Disguised", "Raising")
+    text = text.replace(
+        "        heads =", "        raise RuntimeError('x')\n        heads ="
+    )
+    code, out, _ = ranked(text)
+    assert code == 1
+    assert "Scorecard" not in out
+    assert "place" not in out
+    both = DISGUISED.replace("disguised", "sound").replace("Disguised", "Sound") + text
+    code, out, _ = ranked(both)
+    assert code == 1
+    assert "sound: place" in out
+    assert "raising: place" not in out
 
 
 def test_a_reference_of_another_text_is_refused() -> None:

@@ -92,12 +92,13 @@ def test_a_map_fits_into_a_terminal(channels: int, room: int, step: int) -> None
 def test_a_map_needs_no_backend(posenc_process, monkeypatch) -> None:
     """A notebook names one to its commands that another Python may lack."""
     monkeypatch.setenv("MPLBACKEND", "none of matplotlib")
-    done = posenc_process("show", "nope", "--positions", "2")
-    assert done.stdout.startswith("nope: 2 distances by 1 channels\n")
+    done = posenc_process("show", "sinusoidal", "--positions", "2")
+    assert done.stdout.startswith("sinusoidal: 2 positions by 32 channels\n")
 
 
 def test_a_constant_code_is_drawn(posenc) -> None:
-    assert "from 0 (' ') to 0 ('@')" in posenc("show", "nope").stdout
+    found = posenc("show", "nope").stdout
+    assert found == "nope: no code and no bias: all values are 0\n"
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (100, 128), (2, 2), (600, 1)])

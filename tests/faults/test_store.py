@@ -4,16 +4,12 @@ import errno
 import json
 import os
 import shutil
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.filesystem import (
     CELL,
     Crash,
@@ -29,8 +25,7 @@ from posenc_compare.records.cells import Cell
 from posenc_compare.records.load import load_records
 from posenc_compare.records.store import Store
 from posenc_compare.run.plan import missing
-from posenc_compare.settings.canonical import canonical, spec_key
-from posenc_compare.variants import Variant
+from posenc_compare.settings.canonical import canonical
 
 KEY = CELL.key()
 OTHER = replace(CELL, threads=2)
@@ -375,144 +370,7 @@ def test_a_folder_in_place_of_a_record_is_named(store: Store) -> None:
     assert litter(store) == []
 
 
-# Keys
-
-
-def leaves(spec: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    if not isinstance(spec, dict) or not spec:
-        return [path]
-    return [leaf for name in spec for leaf in leaves(spec[name], (*path, name))]
-
-
-def changed(spec: Any, path: tuple[str, ...], new: Any) -> Any:
-    if not path:
-        return new
-    return {**spec, path[0]: changed(spec[path[0]], path[1:], new)}
-
-
-def at(spec: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        spec = spec[name]
-    return spec
-
-
-SPEC = Cell(Variant("rope", {"base": 5.0}), "shift_error", CELL.setting, 1).spec()
-FIELDS = leaves(SPEC.to_json())
-assert ("scheme", "options", "base") in FIELDS
-
-
-@pytest.mark.parametrize("path", FIELDS, ids=".".join)
-def test_any_change_of_a_field_or_its_name_changes_the_key(
-    path: tuple[str, ...],
-) -> None:
-    spec = SPEC.to_json()
-    above, old = at(spec, path[:-1]), at(spec, path)
-    less = {field: value for field, value in above.items() if field != path[-1]}
-    others = [None, True, 0, 1, 5, 0.5, "", "0", "x", [], [old], {"x": old}]
-    values = [v for v in others if (type(v), v) != (type(old), old)]
-    keys = [spec_key(changed(spec, path, new)) for new in (old, *values)]
-    keys += [
-        spec_key(changed(spec, path[:-1], fields))
-        for fields in (less, {**less, f"{path[-1]}_": old}, {**above, "": 0})
-    ]
-    assert len(set(keys)) == len(values) + 4
-
-
-# All of it in any order
-
-
-class StoreMachine(RuleBasedStateMachine):
-    """A store and a dict, with crashes, damage and a second run."""
-
-    cells = st.sampled_from(
-        [
-            replace(CELL, setting=replace(CELL.setting, seed=seed), threads=threads)
-            for seed in range(2)
-            for threads in (1, 2)
-        ]
-    )
-    values = st.integers(0, 99)
-    calls = st.integers(1, len(CALLS))
-
-    @initialize()
-    def begin(self) -> None:
-        self.place = tempfile.TemporaryDirectory()
-        self.folder = Path(self.place.name) / "run"
-        self.model: dict[str, int] = {}
-        self.broken: set[str] = set()
-        self.restart()
-
-    def teardown(self) -> None:
-        self.place.cleanup()
-
-    def settle(self, cell: Cell, *possible: int | None) -> None:
-        """Take over what the store holds of a cell, which must be possible."""
-        key = cell.key()
-        record = Store(self.folder).read(key)
-        found = record["rows"][0]["value"] if record else None
-        assert found in possible
-        if found is not None:
-            self.model[key] = found
-            self.broken.discard(key)
-
-    @rule()
-    def restart(self) -> None:
-        self.store = Store(self.folder, Seam())
-        self.store.create()
-
-    @rule(cell=cells, number=values)
-    def put(self, cell: Cell, number: int) -> None:
-        assert self.store.write(body(number, cell)) == cell.key()
-        self.settle(cell, number)
-
-    @rule(
-        cell=cells,
-        number=values,
-        call=calls,
-        act=st.sampled_from([None, errno.ENOSPC]),
-        when=st.sampled_from(["before", "half", "after"]),
-    )
-    def crash_or_fill_the_disk(
-        self, cell: Cell, number: int, call: int, act: int | None, when: str
-    ) -> None:
-        self.store.files = Seam(call, act, when=when)
-        with pytest.raises((Crash, StoreError)):
-            self.store.write(body(number, cell))
-        self.settle(cell, self.model.get(cell.key()), number)
-        self.restart()
-
-    @rule(cell=cells, ours=values, theirs=values, call=calls)
-    def write_as_another_run_does(
-        self, cell: Cell, ours: int, theirs: int, call: int
-    ) -> None:
-        other = Store(self.folder, Seam())
-        self.store.files = Seam(call, lambda: other.write(body(theirs, cell)))
-        self.store.write(body(ours, cell))
-        self.store.files = Seam()
-        self.settle(cell, ours, theirs)
-
-    @rule(cell=cells, part=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-    def damage(self, cell: Cell, part: float, bit: int) -> None:
-        if cell.key() in self.model:
-            path = path_of(self.store, cell)
-            text = bytearray(path.read_bytes())
-            text[int(part * len(text))] ^= 1 << bit
-            path.write_bytes(text)
-            del self.model[cell.key()]
-            self.broken.add(cell.key())
-
-    @invariant()
-    def holds_what_the_dict_holds(self) -> None:
-        reader = Store(self.folder)
-        found = {r["key"]: r["rows"][0]["value"] for r in reader.records()}
-        assert found == self.model
-        assert {name.removesuffix(".json") for name in reader.damaged} == self.broken
-
-
-TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(
-    max_examples=30, stateful_step_count=30, deadline=None
-)
+# Times of files
 
 
 def test_a_file_is_older_than_a_record_that_came_later(store: Store) -> None:

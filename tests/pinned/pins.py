@@ -9,7 +9,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +73,6 @@ def pinned(corpus: Path) -> dict[str, dict[str, Any]]:
 
 def cells(corpus: Path) -> Iterator[Cell]:
     """Yield a cell of every measure and every task, with few steps."""
-    commands = corpus.with_name("commands")
-    lines = product(
-        ("walk", "run", "look", "jump"), ("", " twice", " thrice"), range(1, 9)
-    )
-    commands.write_text("".join(starmap(command, lines)))
     language = Training(**SIZES, steps=20, corpus=str(corpus)).resolve(load_corpus)
     for name in MEASURES.entries():
         if setting_of(name) is ProbeSetting:
@@ -90,18 +84,10 @@ def cells(corpus: Path) -> Iterator[Cell]:
     for task, entry in TASKS.entries().items():
         if task != "language" and entry.facts.get("axes", 1) == 1:
             sizes = {**SIZES, "length": max(32, entry.facts.get("length", 32))}
-            text = commands if entry.facts.get("needs_file") else corpus
-            setting = Training(task=task, steps=2, corpus=str(text), **sizes)
+            setting = Training(task=task, steps=2, corpus=str(corpus), **sizes)
             yield Cell(
                 Variant("nope"), "extrapolation", setting.resolve(load_corpus), 1
             )
-
-
-def command(verb: str, times: str, clauses: int) -> str:
-    """Return a line of the task `scan`."""
-    count = {"": 1, " twice": 2, " thrice": 3}[times] * clauses
-    asked = " and ".join([verb + times] * clauses)
-    return f"IN: {asked} OUT:{f' I_{verb.upper()}' * count}\n"
 
 
 def rows(record: Record) -> Numbers:

@@ -1,9 +1,9 @@
 """The checks that every scheme's slow reference goes through.
 
-A file `test_NAME.py` derives a class from `BiasTests`, `RotaryTests`, `EmbedTests` or,
-where a formula is none of these, from `LogitTests`. The class states the formula in
-float64, the cases it is compared in, an option's every change, and the errors. The
-tests are inherited, so a new scheme needs its own file alone.
+A scheme derives a class from `BiasTests`, `RotaryTests`, `EmbedTests` or, where a
+formula is none of these, from `LogitTests`. The class states the formula in float64,
+the cases it is compared in, an option's every change, and the errors. The tests are
+inherited; those of one scheme alone are methods of its class.
 """
 
 import math
@@ -40,6 +40,7 @@ from posenc_compare.schemes import SCHEMES, Published, create
 from posenc_compare.variants import labelled, option_types
 
 FAR = 4096  # positions of the shift that a relative scheme does not see
+SIZES = ("model_dim", "heads", "head_dim", "length")
 Options = Mapping[str, Any]
 
 
@@ -148,6 +149,7 @@ class SchemeTests:
             ("test_errors", cls.errors),
             ("test_gradients", cls.gradients),
             ("test_is_another_scheme", getattr(cls, "identities", ())),
+            ("test_starts_as_another_scheme", getattr(cls, "starts_as", ())),
             ("test_bfloat16_keeps_close_positions_apart", cls.half),
         ):
             if not table:
@@ -163,12 +165,21 @@ class SchemeTests:
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, values, ids=label)
 
-    def build(self, case: Case) -> Any:
+    def build(self, case: Case, seed: int = 0) -> Any:
         """Return the scheme in float64, as it starts."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.manual_seed(seed)
             sizes: dict[str, Any] = {**self.sizes, **case.sizes}
             return create(self.name, options=case.options, **sizes).double()
+
+    def make(self, noise: float = 0.0, *, seed: int = 0, **given: Any) -> Any:
+        """Return the scheme of these sizes and options, with noise on parameters."""
+        sizes = {name: given.pop(name) for name in SIZES if name in given}
+        return perturbed(self.build(Case(given, **sizes), seed), noise)
+
+    def drawn(self, **given: Any) -> Any:
+        """Return the scheme of these sizes and options, with drawn parameters."""
+        return drawn(self.make(**given))
 
     def trained(self, case: Case) -> Any:
         """Return the scheme with parameters that are not those it starts with."""
@@ -225,6 +236,7 @@ class LogitTests(SchemeTests):
         causal: whether a causal mask is needed; None where an option decides.
         by_document: whether logits depend on documents by more than the mask.
         identities: options, values that fill parameters, and what scheme it is then.
+        starts_as: options, and what scheme it is before training, up to float32.
         half_places: positions there, if they are not `CLOSE_POSITIONS`.
         half_atol: largest difference of logits that are computed from bfloat16.
     """
@@ -235,6 +247,7 @@ class LogitTests(SchemeTests):
     causal: ClassVar[bool | None] = False
     by_document: ClassVar[bool] = False
     identities: ClassVar[Sequence[tuple[Options, Mapping[str, float], str]]] = ()
+    starts_as: ClassVar[Sequence[tuple[Options, str]]] = ()
     half_places: ClassVar[list[int] | None] = None
     half_atol: ClassVar[float] = 1e-5
 
@@ -335,20 +348,29 @@ class LogitTests(SchemeTests):
                 seen += [(there - here).nan_to_num().abs().max() for there in moved]
         assert not seen or max(seen) > 1e-6
 
+    def beside(self, t: Inputs, other: str) -> tuple[Tensor, Tensor]:
+        """Return the outputs of a scheme and of another one of the same geometry."""
+        same, found = labelled(other).build(t.scheme.geometry).double(), []
+        for scheme in (t.scheme, same):
+            positions = t.positions
+            if t.axes > scheme.facts.axes:
+                positions = positions[..., 0]
+            call = {"positions": positions, "state": scheme.token_state(t.x)}
+            with torch.no_grad():
+                found.append(attention(t.q, t.k, t.v, scheme=scheme, **call))
+        return found[0], found[1]
+
     def test_is_another_scheme(self) -> None:
         for options, filled, other in self.identities:
             t = self.inputs(Case(options))
             for name, value in filled.items():
                 t.scheme.get_parameter(name).fill_(value)
-            same, found = labelled(other).build(t.scheme.geometry).double(), []
-            for scheme in (t.scheme, same):
-                positions = t.positions
-                if t.axes > scheme.facts.axes:
-                    positions = positions[..., 0]
-                call = {"positions": positions, "state": scheme.token_state(t.x)}
-                with torch.no_grad():
-                    found.append(attention(t.q, t.k, t.v, scheme=scheme, **call))
-            self.near(*found)
+            self.near(*self.beside(t, other))
+
+    def test_starts_as_another_scheme(self) -> None:
+        for options, other in self.starts_as:
+            case = Case(options)
+            close(*self.beside(self.inputs(case, self.build(case)), other), 1e-5)
 
     def test_gradients(self, trained: Case) -> None:
         t = self.inputs(trained)

@@ -18,7 +18,6 @@ from schemes.tools import (
 from scipy.linalg import expm
 from torch import Tensor
 
-from posenc_compare.schemes import create
 from posenc_compare.schemes.com_rope import ComRope
 from posenc_compare.schemes.lie_re import LieRe
 from posenc_compare.schemes.rope_2d import Rope2d
@@ -135,19 +134,6 @@ def test_axial_blocks_of_two_are_axial_rope() -> None:
         got = scheme.query(dealt, ids())
         expected = axial.query(x, ids()).unflatten(-1, (8, 2))[..., order, :]
     close(got, expected.flatten(-2))
-
-
-def test_start_and_parameters() -> None:
-    scheme = make(512, heads=4)
-    assert scheme.matrix.shape == (4, 64, 8, 8)
-    assert scheme.speeds is not None
-    assert scheme.speeds.shape == (2, 64)
-    assert scheme.matrix.mean().item() == pytest.approx(0, abs=0.03)
-    assert scheme.matrix.std().item() == pytest.approx(1, rel=0.03)
-    assert scheme.speeds.std().item() == pytest.approx(1, rel=0.2)
-    assert [p.shape for p in make(kind="ap").parameters()] == [(2, 2, 8, 8)]
-    assert {p.dtype for p in create("com_rope").parameters()} == {torch.float32}
-    assert ComRope.facts.per_layer
 
 
 def test_dependent_blocks_of_two_are_mixed_rope() -> None:

@@ -8,11 +8,10 @@ import pytest
 import torch
 from schemes.reference import Inputs, RotaryTests
 from schemes.tools import (
-    normal,
     vectors,
 )
 
-from posenc_compare.attention import attention, attention_logits
+from posenc_compare.attention import attention_logits
 from posenc_compare.schemes import Geometry, Scheme, create
 from posenc_compare.schemes.dual_chunk import DualChunk
 
@@ -119,16 +118,6 @@ def test_a_key_of_a_later_chunk_is_read_as_rope_reads_it() -> None:
     expected = attention_logits(q, k, scheme=rope, positions=places)
     got = attention_logits(q, k, scheme=make(**PAPER), positions=places)
     assert torch.equal(got, expected)
-
-
-def test_defaults_are_shares_of_the_length() -> None:
-    q, positions = normal(1, 2, 90, 8), torch.arange(90)
-    for length, chunk, local in ((64, 40, 8), (100, 62, 12), (4, 2, 1)):
-        got = attention(q, q, q, scheme=make(length), positions=positions)
-        scheme = make(chunk=chunk, local=local, far=chunk + min(local, chunk - 1))
-        named = attention(q, q, q, scheme=scheme, positions=positions)
-        assert torch.equal(got, named)
-    assert DualChunk.defaults_at(4096) == {"chunk": 2560, "local": 512}
 
 
 @pytest.mark.parametrize("length", [4, 5, 16, 64])

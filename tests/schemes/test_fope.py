@@ -10,12 +10,10 @@ from schemes.reference import Case, Inputs, RotaryTests
 from schemes.tools import (
     build,
     channels_of_pair,
-    check_gradients,
     close,
     dot,
     normal,
     pair_by_pair,
-    vectors,
 )
 from torch import Tensor
 
@@ -52,6 +50,7 @@ class TestFope(RotaryTests):
             (20, {"layout": "adjacent", "base": 100.0}),
         )
     ]
+    gradients = [{"learned": True}]
     changes = [
         {"base": 9_000.0},
         {"layout": "adjacent"},
@@ -143,9 +142,3 @@ def test_noise_is_as_large_as_the_released_code_draws_it() -> None:
     std = 0.6 * math.sqrt(2 / (outputs * (inputs + heads)))
     assert noise.std().item() == pytest.approx(std, rel=0.02)
     assert (noise[0] - noise[1]).abs().max() > std  # drawn apart
-
-
-def test_tables_are_frozen_unless_learned() -> None:
-    assert not any(p.requires_grad for p in make().parameters())
-    scheme = trained(learned=True, trained=100)
-    check_gradients(scheme, *vectors(1, 2, 3, 16), torch.tensor([0, 3, 50]))

@@ -142,18 +142,6 @@ def test_an_image_is_the_smallest_square_that_holds_the_length(
     assert scheme.span == (max(1, side - 1), max(1, side - 1))
 
 
-def test_start_and_parameters() -> None:
-    (entries,) = make(64, heads=4, block=64).parameters()
-    assert entries.shape == (2, 4, 1, 64 * 63 // 2)
-    assert 0 <= entries.min() < 0.01
-    assert 2 * math.pi - 0.01 < entries.max() <= 2 * math.pi
-    assert entries.mean().item() == pytest.approx(math.pi, rel=0.02)
-    assert [p.dtype for p in create("lie_re").parameters()] == [torch.float32]
-    assert make(32, heads=4).entries.shape == (2, 4, 4, 28)
-    assert make(32, heads=4, by="layer").entries.shape == (2, 1, 4, 28)
-    assert LieRe.facts.per_layer
-
-
 def test_turns_without_a_gradient_are_made_once_for_queries_and_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

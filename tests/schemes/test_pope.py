@@ -62,16 +62,6 @@ class TestPope(LogitTests):
         return pair_by_pair(t.q, logit)
 
 
-def test_phases_start_at_zero_or_uniform() -> None:
-    assert make().phase.shape == (2, 1, 8)
-    assert (make().phase == 0).all()
-    drawn = make(64, start="uniform").phase
-    assert drawn.min() >= -2 * math.pi
-    assert drawn.max() <= 0
-    assert drawn.mean().item() == pytest.approx(-math.pi, abs=0.4)
-    assert drawn.std().item() == pytest.approx(2 * math.pi / 12**0.5, abs=0.2)
-
-
 def test_phases_at_zero_can_still_move() -> None:
     scheme, q = make(), normal(1, 2, 6, 8)
     attention(

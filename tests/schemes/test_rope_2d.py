@@ -16,7 +16,6 @@ from torch import Tensor
 
 from posenc_compare.schemes import create
 from posenc_compare.schemes.rope_2d import Rope2d
-from posenc_compare.schemes.shared.rotation import rotation_angles
 
 
 def make(head_dim: int = 16, heads: int = 2, seed: int = 0, **options: Any) -> Rope2d:
@@ -84,33 +83,15 @@ def test_axial_is_rope_of_half_a_head_for_each_axis() -> None:
     assert torch.equal(swapped, got)
 
 
-def test_start_of_mixed() -> None:
-    table = make(head_dim=32, heads=64, kind="mixed").frequencies.detach()
-    assert table.shape == (2, 64, 16)
-    size = table.norm(dim=0)  # a frequency of its own in each half, for all heads
-    expected = torch.tensor([10.0 ** (-m / 8) for m in range(8)] * 2).double()
-    torch.testing.assert_close(size, expected.expand(64, 16), rtol=1e-6, atol=0)
-    # One direction per head, the second half a quarter turn further.
-    angle = torch.atan2(table[0], table[1]) % (2 * math.pi)
-    first, second = angle[:, :8], angle[:, 8:]
-    torch.testing.assert_close(first, first[:, :1].expand(-1, 8), rtol=1e-5, atol=1e-5)
-    ahead = (second - first) % (2 * math.pi)
-    torch.testing.assert_close(
-        ahead, torch.full_like(ahead, math.pi / 2), rtol=1e-5, atol=1e-5
-    )
-    drawn = first[:, 0].sort().values
-    assert drawn[0] < 1 < 5.3 < drawn[-1]
-    assert drawn.diff().max() < 1
-    other = make(head_dim=32, heads=64, seed=1, kind="mixed").frequencies
-    assert not torch.equal(table, other.detach())
-
-
-def test_parameters() -> None:
-    assert list(make().parameters()) == []
-    (table,) = make(kind="mixed").parameters()
-    assert table.numel() == 2 * 16
-    assert Rope2d.facts.per_layer
-    assert rotation_angles(make(kind="mixed"), ids()) is None
+def test_mixed_starts_as_axial_in_a_direction_of_each_head() -> None:
+    rows, columns = make(head_dim=32, heads=64, kind="mixed").frequencies.detach()
+    speeds = torch.tensor([10.0 ** (-m / 8) for m in range(8)] * 2).double()
+    close(torch.hypot(rows, columns), speeds.expand(64, 16), 1e-6)
+    angle = torch.atan2(rows, columns) % (2 * math.pi)
+    ahead = (angle - angle[:, :1] + 1) % (2 * math.pi) - 1
+    quarter_turn = torch.tensor([0.0] * 8 + [math.pi / 2] * 8).double()
+    close(ahead, quarter_turn.expand(64, 16), 1e-5)
+    assert angle[:, 0].sort().values.diff().max() < 1
 
 
 def test_mixed_with_straight_directions_is_axial() -> None:

@@ -4,20 +4,14 @@ import cmath
 import math
 
 import pytest
-import torch
 from schemes.reference import Case, Inputs, RotaryTests, combine
 from schemes.tools import (
     CLOSE_POSITIONS,
-    build,
     check_rotation_keeps_close_positions_apart,
-    close,
-    perturbed,
-    vectors,
 )
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import create
-from posenc_compare.schemes.rope_learned import RopeLearned
 
 HEADS, WIDTH = 3, 8
 
@@ -30,6 +24,7 @@ class TestRopeLearned(RotaryTests):
         by=("layer", "head"), temperature=(False, True), layout=("adjacent", "half")
     )
     gradients = combine(by=("layer", "head"), temperature=(True,))
+    starts_as = [({"by": by, "temperature": True}, "rope") for by in ("layer", "head")]
     changes = [
         {"base": 9_000.0},
         {"layout": "half"},
@@ -51,28 +46,3 @@ class TestRopeLearned(RotaryTests):
     def test_an_odd_head_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="head_dim must be even, got 7"):
             create("rope_learned", model_dim=7, heads=1)
-
-
-def make(noise: float = 0.3, **options: object) -> RopeLearned:
-    scheme = build(RopeLearned, options, model_dim=HEADS * WIDTH, heads=HEADS)
-    return perturbed(scheme, noise)
-
-
-@pytest.mark.parametrize("by", ["layer", "head"])
-def test_starts_as_rope(by: str) -> None:
-    q, *_ = vectors(2, HEADS, 6, WIDTH)
-    rope = create("rope", model_dim=HEADS * WIDTH, heads=HEADS)
-    got = make(noise=0, by=by, temperature=True).query(q, torch.arange(6))
-    # Logarithms of the frequencies are kept in float32.
-    close(got, rope.query(q, torch.arange(6)), 1e-5)
-
-
-def test_parameters() -> None:
-    sizes = {
-        (by, temperature): sum(
-            p.numel() for p in make(by=by, temperature=temperature).parameters()
-        )
-        for by in ("layer", "head")
-        for temperature in (False, True)
-    }
-    assert list(sizes.values()) == [4, 7, 12, 15]

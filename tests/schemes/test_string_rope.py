@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 import torch
 from schemes.reference import Inputs, RotaryTests
-from schemes.tools import (
-    normal,
-)
 
-from posenc_compare.attention import attention
 from posenc_compare.schemes import Geometry, Scheme, create
 from posenc_compare.schemes.string_rope import StringRope
 
@@ -62,16 +58,6 @@ class TestStringRope(RotaryTests):
         past = read_at(query - key, t.option("shift"), t.option("window"))
         heat = (1 + 0.1 * math.log(2)) ** 2 if t.option("sharpened") else 1.0
         return [heat * cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
-
-
-def test_defaults_are_shares_of_the_length() -> None:
-    q, positions = normal(1, 2, 60, 8), torch.arange(60)
-    for length, shift, window in ((64, 21, 4), (100, 33, 6), (2, 1, 1)):
-        got = attention(q, q, q, scheme=make(length), positions=positions)
-        named = make(shift=shift, window=window)
-        assert torch.equal(got, attention(q, q, q, scheme=named, positions=positions))
-    assert StringRope.defaults_at(131_072)["shift"] == int(0.33 * 131_072)
-    assert StringRope.defaults_at(2048)["window"] == 128
 
 
 @pytest.mark.parametrize("length", [16, 30, 64])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from posenc_compare.stats.correlation import correlation, holm, spearman
@@ -26,19 +27,31 @@ def test_a_weight_is_a_copy() -> None:
         assert found == pytest.approx(expected)
 
 
-def test_intervals_and_p_agree_with_scipy() -> None:
-    found = correlation(X, Y, Z, FAMILIES)
+NEAR = np.arange(12.0)  # nearly in the order of the other: percentiles are biased
+OTHER = NEAR + 2.5 * np.random.default_rng(5).normal(size=12)
+
+
+@pytest.mark.parametrize(("x", "y"), [(X, Y), (NEAR, OTHER)])
+def test_intervals_agree_with_scipy(
+    x: NDArray[np.float64], y: NDArray[np.float64]
+) -> None:
+    found = correlation(x, y, Z[: len(x)], FAMILIES[: len(x)])
     assert found is not None
     low, high = stats.bootstrap(
-        (X, Y),
+        (x, y),
         lambda a, b: stats.spearmanr(a, b)[0],
         paired=True,
         vectorized=False,
         n_resamples=4000,
-        method="percentile",
+        method="BCa",
         rng=1,
     ).confidence_interval
     assert found.over_schemes == pytest.approx((low, high), abs=0.03)
+
+
+def test_p_agrees_with_scipy() -> None:
+    found = correlation(X, Y, Z, FAMILIES)
+    assert found is not None
     p = stats.permutation_test(
         (X,),
         lambda a: stats.spearmanr(a, Y)[0],
@@ -69,14 +82,36 @@ def test_rounding_predicts_nothing() -> None:
 
 
 def test_families_are_drawn_whole() -> None:
-    families = ["a"] * 10 + ["b"] * 10
-    x = np.arange(20.0)
-    y = np.concatenate([np.arange(10.0), np.arange(10.0)[::-1] - 50])
-    found = correlation(x, y, Z, families)
+    # Copies of six schemes as families: the draws are those of the six.
+    x, y = X[:6], Y[:6]
+    alone = correlation(x, y, Z[:6], FAMILIES[:6])
+    copied = [np.repeat(one, 3) for one in (x, y, Z[:6], np.arange(6))]
+    found = correlation(*copied)
+    assert alone is not None
     assert found is not None
-    # Draws of one family alone correlate by 1 and by -1.
-    assert found.over_families == pytest.approx((-1, 1))
-    assert found.over_schemes[1] < 0
+    assert found.over_families == pytest.approx(alone.over_schemes, abs=0.05)
+    assert found.over_schemes[0] > found.over_families[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_interval_holds_its_estimate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=18)
+    y = x + rng.normal(size=18)
+    found = correlation(x, y, np.arange(18) % 2, np.arange(18) // 3)
+    assert found is not None
+    for low, high in (found.over_schemes, found.over_families):
+        assert low <= found.rho <= high
+
+
+def test_fewer_than_six_have_no_interval() -> None:
+    few = correlation(X[:5], Y[:5], Z[:5], FAMILIES[:5])
+    assert few is not None
+    assert np.isnan([*few.over_schemes, *few.over_families]).all()
+    found = correlation(X[:6], Y[:6], Z[:6], FAMILIES[:6])
+    assert found is not None
+    assert np.isfinite(found.over_schemes).all()
+    assert np.isnan(found.over_families).all()  # of four families
 
 
 def test_schemes_without_a_number_are_left_out() -> None:

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from posenc_compare.stats.documents import crossed_half_width
-from posenc_compare.stats.intervals import half_width
+from posenc_compare.stats.intervals import LEVEL, half_width, wilson
 from posenc_compare.stats.rounding import rounded_away, settled
 
 
@@ -85,3 +86,9 @@ def test_what_is_rounding() -> None:
     assert settled([1e6, 1e6 + 1e-6])
     assert not settled([1.0, 1.0 + 1e-6])
     assert not settled([0.0, 1e-6])
+
+
+@pytest.mark.parametrize(("found", "asked"), [(0, 9), (3, 9), (45, 45), (61, 270)])
+def test_wilson_intervals_are_those_of_scipy(found: int, asked: int) -> None:
+    wanted = binomtest(found, asked).proportion_ci(LEVEL, "wilson")
+    assert wilson(found, asked) == pytest.approx((wanted.low, wanted.high))

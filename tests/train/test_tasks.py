@@ -1,23 +1,19 @@
 """Tasks: what they ask, and what a perfect, a constant and a random answer score."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from posenc_compare.errors import CorpusError
 from posenc_compare.registry import TASKS
 from posenc_compare.settings.training import Training
-from posenc_compare.tasks.scan import WORDS as SCAN_WORDS
-from posenc_compare.tasks.scan import Scan
 from posenc_compare.tasks.task import Batch, Task
 from posenc_compare.train.evaluation import by_place, exact_match
 
-SCORED = [name for name in TASKS.select("accuracy") if name != "scan"]
-WITHOUT_FILE = pytest.mark.parametrize("name", SCORED)
+SCORED = TASKS.select("accuracy")
+WITH_ANSWERS = pytest.mark.parametrize("name", SCORED)
 LENGTH = 16
 
 
@@ -36,7 +32,7 @@ def counting(batch: Batch) -> Tensor:
     return batch.weights > 0
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 def test_tokens_targets_and_weights_are_in_range(name: str) -> None:
     task, facts = task_of(name), TASKS.entry(name).facts
     for batch in (task.batch(0, 0), task.test(LENGTH), task.test(4 * LENGTH)):
@@ -50,7 +46,7 @@ def test_tokens_targets_and_weights_are_in_range(name: str) -> None:
     assert task.batch(0, 0).tokens.shape == (64, LENGTH)
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 def test_sequences_depend_on_seed_and_step_alone(name: str) -> None:
     first, again, later, other = (
         task_of(name).batch(step, seed)
@@ -67,7 +63,7 @@ def test_sequences_depend_on_seed_and_step_alone(name: str) -> None:
     assert test.tokens.equal(task_of(name).test(LENGTH).tokens)
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 @pytest.mark.parametrize("times", [1, 4])
 def test_a_perfect_answer_has_everything(name: str, times: int) -> None:
     batch = task_of(name).test(times * LENGTH)
@@ -81,7 +77,7 @@ def test_a_perfect_answer_has_everything(name: str, times: int) -> None:
     )
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 def test_a_random_answer_has_no_more_than_chance(name: str) -> None:
     batch, chance = task_of(name).test(LENGTH), TASKS.entry(name).facts["chance"]
     asked = batch.targets[counting(batch)]
@@ -95,7 +91,7 @@ def test_a_random_answer_has_no_more_than_chance(name: str) -> None:
     assert score(answers[draws], batch) == pytest.approx(chance, abs=error)
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 def test_the_floor_is_the_best_constant(name: str) -> None:
     task = task_of(name)
     batch = task.test(LENGTH)
@@ -108,7 +104,7 @@ def test_the_floor_is_the_best_constant(name: str) -> None:
     assert floor < 0.75  # a constant does not solve it
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 def test_training_holds_shorter_sequences_and_tests_the_longest(name: str) -> None:
     task = task_of(name)
     trained, tested = (
@@ -158,95 +154,6 @@ def test_the_difficulty_of_recurrence_does_not_grow() -> None:
     assert counting(batch).sum(dim=1).eq(4 * LENGTH - 4).all()
 
 
-SCAN = """IN: jump twice OUT: I_JUMP I_JUMP
-IN: walk OUT: I_WALK
-IN: turn left thrice OUT: I_TURN_LEFT I_TURN_LEFT I_TURN_LEFT
-IN: look around right OUT: {around}
-"""
-
-
-@pytest.fixture
-def scan_file(tmp_path):
-    around = " ".join(["I_TURN_RIGHT", "I_LOOK"] * 4)
-    lines = [
-        f"IN: {verb} and {other} {times} OUT: {a}{f' {b}' * n}"
-        for verb, a in (("jump", "I_JUMP"), ("walk", "I_WALK"), ("run", "I_RUN"))
-        for other, b in (("look", "I_LOOK"), ("walk", "I_WALK"), ("jump", "I_JUMP"))
-        for times, n in (("twice", 2), ("thrice", 3))
-    ]
-    long = [line.replace("twice", "twice twice " * n) for line in lines for n in (1, 2)]
-    path = tmp_path / "tasks.txt"
-    path.write_text(SCAN.format(around=around) + "\n".join([*lines, *long]))
-    return path
-
-
-def scan(path, **more):
-    return task_of("scan", corpus=str(path), length=10, longest=2, batch=16, **more)
-
-
-def test_scan_says_the_actions_and_the_end(scan_file) -> None:
-    task = scan(scan_file)
-    words = {3 + i: word for i, word in enumerate(SCAN_WORDS)} | {0: "", 1: ":", 2: "."}
-    lines = {
-        " ".join(line.removeprefix("IN:").replace(" OUT:", " :").split()) + " ."
-        for line in scan_file.read_text().splitlines()
-    }
-    for batch in (task.batch(0, 0), task.test(10), task.test(20)):
-        for row, weights in zip(batch.tokens, counting(batch), strict=True):
-            whole = [*row.tolist()[: int(weights.nonzero().max()) + 1], 2]
-            assert " ".join(words[token] for token in whole) in lines
-        first = counting(batch).int().argmax(dim=1)
-        assert batch.tokens.gather(1, first[:, None]).eq(1).all()  # behind the mark
-
-
-def test_scan_trains_on_no_line_of_a_test(scan_file) -> None:
-    task = scan(scan_file)
-    trained = {
-        tuple(row) for step in range(9) for row in task.batch(step, 0).tokens.tolist()
-    }
-    for split in ("test", "validation"):
-        tested = {
-            tuple(row) for row in scan(scan_file, split=split).test(10).tokens.tolist()
-        }
-        assert not trained & tested
-    # A longer test has lines that no shorter one has.
-    assert counting(task.test(20)).int().argmax(dim=1).add(1).gt(0).all()
-    assert counting(task.test(20))[:, 10:].any(dim=1).all()
-
-
-def test_scan_tests_on_the_lines_of_a_published_split_alone(scan_file) -> None:
-    lines = scan_file.read_text().splitlines()
-    apart = scan_file.with_name("apart.txt")
-    apart.write_text("\n".join(lines[::9]))
-    task = scan(scan_file, test_corpus=str(apart))
-    assert isinstance(task, Scan)
-    split_of = dict(zip(words_of(task), task.splits, strict=True))
-    tested = {words for words, split in split_of.items() if split == "test"}
-    known = split_of.keys() - tested
-    assert len(tested) == len(set(lines[::9]))
-    assert len(known) == len(set(lines) - set(lines[::9]))
-    assert {"train", "validation"} == {split_of[words] for words in known}
-
-
-def words_of(task):
-    return [tuple(line.tolist()) for line, _ in task.lines]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("IN: hop OUT: I_JUMP", "a line must read like 'IN: jump twice OUT: I_JUMP"),
-        ("jump twice", "a line must read like"),
-        ("IN: walk OUT: I_WALK", "must have lines of 1 to 10 tokens for"),
-    ],
-)
-def test_scan_refuses_other_files(tmp_path, text: str, message: str) -> None:
-    path = tmp_path / "tasks.txt"
-    path.write_text(text)
-    with pytest.raises(CorpusError, match=message):
-        assert (scan(path).test(10), scan(path).batch(0, 0)) is None
-
-
 # --- what is drawn ------------------------------------------------------------------
 
 
@@ -254,7 +161,7 @@ def values(numbers: Tensor) -> set[int]:
     return set(numbers.unique().tolist())
 
 
-@WITHOUT_FILE
+@WITH_ANSWERS
 def test_tests_are_as_many_as_asked_and_no_stream_is_used_twice(name: str) -> None:
     task = task_of(name)
     tests = [task.test(length) for length in (LENGTH, 4 * LENGTH)]
@@ -357,38 +264,6 @@ def test_flip_flop_writes_as_often_as_it_reads_and_varies_each_split() -> None:
     for name in ("sparse", "dense"):
         one, other = (tests[split][name].tokens for split in tests)
         assert not one.equal(other)
-
-
-@pytest.mark.parametrize(("length", "least"), [(10, 1), (20, 11)])
-def test_scan_draws_every_line_that_a_length_is_for(
-    tmp_path: Path, length: int, least: int
-) -> None:
-    path = tmp_path / "tasks"
-    path.write_text(
-        "\n".join(
-            f"IN: {verb} {side} OUT: {' '.join(['I_WALK'] * count)}"
-            for verb in ("walk", "run", "jump", "look")
-            for side in ("left", "right", "twice", "thrice")
-            for count in range(1, 24)
-        )
-    )
-    task = task_of("scan", corpus=str(path), length=10, longest=2)
-    assert isinstance(task, Scan)
-    wanted = {
-        tuple(tokens[:-1].tolist())
-        for (tokens, _), split in zip(task.lines, task.splits, strict=True)
-        if split == "test" and least <= len(tokens) - 1 <= length
-    }
-    assert {len(line) for line in wanted} >= {max(least, 4), length}
-    rows = zip(*(part.tolist() for part in _filled(task.test(length))), strict=True)
-    assert {tuple(row[:end]) for row, end in rows} == wanted
-
-
-def _filled(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the tokens, and how many of each sequence are no padding."""
-    return batch.tokens, (
-        counting(batch) * torch.arange(1, 1 + len(batch.tokens[0]))
-    ).amax(dim=1)
 
 
 # --- solvers, written from the sentences that describe the tasks --------------------

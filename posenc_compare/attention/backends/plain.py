@@ -57,6 +57,11 @@ def _weights_of(request: Request) -> Tensor:
     return weights
 
 
+def log_sum_exp(request: Request) -> Tensor:
+    """Return the log-sum-exp of the logits, `(batch, heads, query, 1)`."""
+    return logits(request).logsumexp(dim=-1, keepdim=True)
+
+
 def logits(request: Request) -> Tensor:
     """Return the logits, -inf where a query may not look."""
     q, (k, _) = request.q, request.whole_heads()

@@ -67,11 +67,8 @@ def _blocks(
 
 def _reversed_bias(values: Tensor, rows: int, seen: int, skipped: int) -> Tensor:
     """View the bias of a block, last row first, as `(1, heads, rows, seen)`."""
-    return values.as_strided(
-        (1, values.shape[0], rows, seen),
-        (0, values.stride(0), 1, 1),
-        values.storage_offset() + skipped,
-    )
+    size, strides = (1, values.shape[0], rows, seen), (0, values.stride(0), 1, 1)
+    return values[:, skipped:].as_strided(size, strides)
 
 
 def attend_in_blocks(

@@ -1,32 +1,19 @@
-"""Draw plots of records: those of this package here, a plugin's in a new process.
+"""Draw plots of records; one that fails costs itself alone."""
 
-The function of a plugin may hang, exit or crash; that costs its own plot.
-"""
-
-import base64
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Container, Sequence
 from pathlib import Path
 
 from posenc_compare.errors import StoreError
-from posenc_compare.fresh import python, search_path
 from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
-from posenc_compare.registry import PLOTS, Entry, load
+from posenc_compare.registry import PLOTS, Entry
 from posenc_compare.show.plots.paper import (
     OWN,
-    PAPER,
     Paper,
     on_paper,
-    paper_of,
 )
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
@@ -34,8 +21,6 @@ from posenc_compare.validate import check_choice
 
 DPI = 150
 FORMATS = ("png", "svg", "pdf")
-SECONDS = 120.0  # that the plot of a plugin may take
-DRAW = "from posenc_compare.show.plots.drawing import main; main()"
 
 Files = dict[str, bytes]
 
@@ -64,10 +49,7 @@ def images(
     for entry in in_order():
         if names is not None and entry.name not in names:
             continue
-        if of_plugin(entry) and entry.path:
-            files, problem = draw_apart(entry, records, endings, dpi)
-        else:
-            files, problem = draw(entry.name, records, endings, dpi)
+        files, problem = draw(entry.name, records, endings, dpi)
         if problem:
             warn(clean(f"plot {entry.name}: not drawn: {problem}", 200))
         found |= files
@@ -146,55 +128,3 @@ def draw(
         return {f"{name}.{e}": render(figure, e, dpi) for e in endings}, ""
     except (Exception, SystemExit) as error:  # odd arrays fail in many ways
         return {}, f"{type(error).__name__}: {error}"
-
-
-def draw_apart(
-    entry: Entry, records: list[Record], endings: Sequence[str], dpi: int
-) -> tuple[Files, str]:
-    """Return what `draw` does; a new process draws, for `SECONDS` at most."""
-    paper = PAPER.get()
-    asked = {
-        "path": search_path(),
-        "plot": [entry.module, str(entry.path), entry.origin],
-        "paper": [paper.size, str(paper.style or "")],
-        "drawn": [entry.name, list(endings), dpi],
-        "records": [{**record.to_json(), "key": record.key} for record in records],
-    }
-    with subprocess.Popen(
-        python(DRAW),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
-        try:
-            answer, _ = process.communicate(json.dumps(asked).encode(), SECONDS)
-        except subprocess.TimeoutExpired:
-            return {}, f"it took more than {SECONDS:g} s"
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    try:
-        files, problem = json.loads(answer)
-        return {n: base64.b64decode(text) for n, text in files.items()}, str(problem)
-    except (ValueError, TypeError, AttributeError):
-        return {}, f"its process ended with exit code {process.returncode}"
-
-
-def main() -> None:
-    """Draw the plot that stdin asks for; answer on stdout, where nothing else goes."""
-    answers = os.dup(1)
-    os.dup2(2, 1)
-    asked = json.load(sys.stdin)
-    sys.path[:] = asked["path"]
-    module, path, origin = asked["plot"]
-    load(module, Path(path), origin)
-    name, endings, dpi = asked["drawn"]
-    size, style = asked["paper"]
-    with on_paper(paper_of(size, Path(style) if style else None)):
-        records = [Record.from_json(body) for body in asked["records"]]
-        files, problem = draw(name, records, endings, dpi)
-    texts = {n: base64.b64encode(data).decode() for n, data in files.items()}
-    with os.fdopen(answers, "w") as stream:
-        json.dump([texts, problem], stream)
-    os._exit(0)  # whatever the plot has started

@@ -1,0 +1,364 @@
+"""Convert a checkpoint to the other layout of rotary pairs.
+
+Some runtimes rotate channel i with channel i + rotated / 2 (`half`), others the
+channels (0, 1), (2, 3), ... (`adjacent`). A checkpoint for one becomes a checkpoint for
+the other when the channels of its queries and keys are reordered.
+
+The layout of the model in transformers is measured on a small random copy, and the
+conversion is tried on that copy first. Then files are copied, and queries and keys are
+overwritten in the new files, one tensor at a time. Types, names and other files stay.
+"""
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from posenc_compare.convert import rope_layout
+from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
+from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.planned import configuration_in
+from posenc_compare.hf.rotary import config_length, length_limits
+from posenc_compare.hf.tiny import tiny
+from posenc_compare.schemes.shared.rotation import PAIRS, Layout
+from posenc_compare.validate import check_choice
+
+NOTE = "posenc_compare_rope_layout"  # in config.json, if transformers has the other
+INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
+OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack")  # also of weights
+# The names of modules of queries and keys.
+PROJECTIONS = ("q_proj", "k_proj")
+NORMS = ("q_norm", "k_norm", "q_layernorm", "k_layernorm")
+BLOCKS = ("qkv_proj", "Wqkv")  # all queries, then all keys, then all values
+GROUPED = ("query_key_value",)  # for each key its queries, itself and its value
+FUSED = (*BLOCKS, *GROUPED)
+NAMES = (*PROJECTIONS, *NORMS, *FUSED)
+LATENT = ("kv_a_proj_with_mqa", "kv_b_proj")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tensor of the queries or keys of a layer.
+
+    Attributes:
+        kind: name of its module in attention, such as `q_proj`.
+        layer: number of the layer.
+        heads: of queries.
+        width: channels of a head.
+        rotated: channels that are rotated, the first of each head; 0: none.
+    """
+
+    kind: str
+    layer: int
+    heads: int
+    width: int
+    rotated: int
+
+    def channels(self, shape: Sequence[int]) -> int:
+        """Return the channels of a tensor of this shape: rows, or weights of a norm."""
+        return math.prod(shape) if self.kind in NORMS else shape[0]
+
+    def moved(self, tensor: Tensor, to: Layout) -> Tensor:
+        """Return the tensor with its channels reordered.
+
+        Args:
+            tensor: `(channel, ...)` of any dtype.
+            to: layout of the result.
+
+        Raises:
+            ShapeError: if it does not consist of heads of this width.
+        """
+        count, left = divmod(len(tensor), self.width)
+        fused = self.kind in FUSED
+        values = (count - self.heads) // 2 if fused else 0
+        groups = values if self.kind in GROUPED else 1
+        whole = count if self.kind in ("k_proj", *NORMS) else self.heads + 2 * values
+        known = values > 0 if fused else count > 0
+        if left or not known or count != whole or count % groups:
+            raise ShapeError(
+                f"must have heads of {self.width} channels, {self.heads} of queries, "
+                f"got {len(tensor)} channels"
+            )
+        turned = (count - values) // groups  # values are the last heads of a group
+        by_group = tensor.unflatten(0, (groups, count // groups, self.width))
+        first = by_group[:, :turned].flatten(0, 2)
+        first = rope_layout(first, groups * turned, to=to, rotated=self.rotated)
+        first = first.unflatten(0, (groups, turned, self.width))
+        return torch.cat([first, by_group[:, turned:]], dim=1).flatten(0, 2)
+
+
+def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
+    """Write a copy of a checkpoint with the other layout of rotary pairs.
+
+    transformers has one layout for each type of model. A copy with the other one states
+    it in `config.json`, which transformers ignores: its logits of such a copy are wrong
+    until `hf.apply(model, "rope:layout=...")`. A copy that is converted back has the
+    weights of the original.
+
+    Args:
+        folder: of a causal model of text, with `config.json` and safetensors.
+        to: layout of the copy.
+        out: folder of the copy, which must not exist.
+
+    Returns:
+        The converted tensors, by name.
+
+    Raises:
+        ConfigError: if the folder cannot be read, or has that layout already.
+        UnsupportedModelError: if the model makes queries and keys in an unknown way.
+        StoreError: if `out` exists, or cannot be written.
+    """
+    check_choice("layout", to, (*PAIRS,))
+    if out.exists() or folder.resolve() in out.resolve().parents:
+        raise StoreError(
+            f"{out}: must not exist, nor be in {folder.name}; another name would work"
+        )
+    if not folder.is_dir():
+        raise ConfigError(
+            f"model must be a folder with safetensors, got {folder.name[:200]!r}"
+        )
+    shards = _shards(folder)
+    config = configuration_in(folder)
+    own, parts, names = _parts(config)
+    if getattr(config, NOTE, own) == to:
+        raise ConfigError(
+            f"layout must be other than that of {folder.name}, got {to}; "
+            f"{_other(to)} would work"
+        )
+    found = _found(parts, names, shards)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".convert-", dir=out.parent) as place:
+            copy = Path(place) / out.name
+            unread = {*folder.glob("*.safetensors")} - {*shards}
+            ignored = shutil.ignore_patterns(*OTHERS, *(path.name for path in unread))
+            shutil.copytree(folder, copy, ignore=ignored)
+            for path in shards:
+                _overwrite(copy / path.name, found, to)
+            _note(copy / "config.json", None if to == own else to)
+            copy.rename(out)
+    except OSError as error:
+        raise StoreError(f"{out}: must be writable, got {error}") from error
+    return found
+
+
+def _other(layout: Layout) -> Layout:
+    return "adjacent" if layout == "half" else "half"
+
+
+def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
+    """Return what a model has to convert, after the conversion of a small copy.
+
+    Returns:
+        The layout in transformers; the tensors to convert, by name; the names of all
+        tensors, by what files may call them: files may leave out the base model.
+
+    Raises:
+        UnsupportedModelError: if the model cannot be converted.
+    """
+    kind = config.model_type
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedModelError(f"{kind}: must be a causal model, got an encoder")
+    if config.get_text_config() is not config:
+        raise UnsupportedModelError(f"{kind}: must be of text alone, got one of more")
+    model = tiny(config)
+    own_names, base = {*model.state_dict()}, f"{model.base_model_prefix}."
+    if any({*name.split(".")} & {*LATENT} for name in own_names):
+        raise UnsupportedModelError(
+            f"{kind}: must have a projection for its keys alone, got latent attention"
+        )
+    length = min([config_length(config), *length_limits(config)])
+    measured = {one.layer: one for one in rotations(model, length)}
+    faults = [one.fault for one in measured.values() if one.fault not in ("", UNMET)]
+    layouts = {_layout(one) for one in measured.values() if one.pairs}
+    own: Layout = "adjacent" if "adjacent" in layouts else "half"
+    if faults or layouts != {own}:
+        why = faults[0] if faults else f"has {' and '.join(sorted(layouts)) or 'none'}"
+        raise UnsupportedModelError(
+            f"{kind}: must rotate the first channels of all heads in one layout, half "
+            f"or adjacent, got a model that {why}"
+        )
+    parts = _parts_of(model, measured)
+    for layer, one in measured.items():
+        there = {part.kind for part in parts.values() if part.layer == layer}
+        known = {*PROJECTIONS} <= there or there & {*FUSED}
+        if one.pairs and not known:
+            raise UnsupportedModelError(
+                f"{kind}: must have q_proj and k_proj, or {', '.join(FUSED)}, got a "
+                f"layer {layer} without"
+            )
+        if one.fault and there:
+            raise UnsupportedModelError(f"{kind}: layer {layer} {one.fault}")
+    try:
+        same = _is_moved(model, measured, parts, _other(own))
+    except ShapeError as error:
+        raise UnsupportedModelError(f"{kind}: {error}") from error
+    if not same:
+        raise UnsupportedModelError(
+            f"{kind}: must have queries and keys in the order of their projections, "
+            f"got others"
+        )
+    heads = config.num_attention_heads
+    parts = {n: replace(part, heads=heads) for n, part in parts.items() if part.rotated}
+    names = {name.removeprefix(base): name for name in own_names}
+    return own, parts, names | {name: name for name in own_names}
+
+
+def _parts_of(model: Any, measured: Mapping[int, Rotation]) -> dict[str, Part]:
+    """Return the tensors of queries and keys of a model, by name."""
+    found: dict[str, Part] = {}
+    paths = {module: path for path, module in model.named_modules()}
+    for module, layer in layers_of(model).items():
+        one = measured[layer]
+        for name, _ in module.named_parameters():
+            kinds = [kind for kind in name.split(".") if kind in NAMES]
+            if kinds:
+                heads, rotated = model.config.num_attention_heads, 2 * len(one.pairs)
+                part = Part(kinds[-1], layer, heads, one.width, rotated)
+                found[f"{paths[module]}.{name}"] = part
+    return found
+
+
+def _layout(one: Rotation) -> str:
+    """Return the layout of a rotation, or what else it is."""
+    count = len(one.pairs)
+    if one.pairs == tuple((i, i + count) for i in range(count)):
+        return "half"
+    if one.pairs == tuple((2 * i, 2 * i + 1) for i in range(count)):
+        return "adjacent"
+    return f"pairs {one.pairs[0]} to {one.pairs[-1]} of {one.width} channels"
+
+
+@torch.no_grad()
+def _is_moved(
+    model: Any,
+    measured: Mapping[int, Rotation],
+    parts: Mapping[str, Part],
+    to: Layout,
+) -> bool:
+    """Convert a model, and return whether that reorders its queries and keys alone.
+
+    Texts of one token at position 0 are evaluated. Nothing is rotated there, and
+    attention has one key, so the logits must stay.
+    """
+    ids = torch.arange(min(8, model.config.vocab_size))[:, None]
+    before, logits = meet(model, ids, 0).found, model(ids, use_cache=False).logits
+    for name, tensor in model.state_dict().items():
+        if part := parts.get(name):
+            shape = tensor.shape
+            rows = tensor.reshape(part.channels(shape), -1)
+            tensor.copy_(part.moved(rows, to).reshape(shape))
+    after = meet(model, ids, 0).found
+    pairs = [(logits, model(ids, use_cache=False).logits)]
+    for layer, met in before.items():
+        rotated = 2 * len(measured[layer].pairs)
+        for x, y in zip(sum(met, ()), sum(after[layer], ()), strict=True):
+            turned = rope_layout(x.movedim(-1, 0), 1, to=to, rotated=rotated)
+            pairs.append((turned.movedim(0, -1), y))
+    return all((a - b).abs().max() <= EXACT * a.abs().max() for a, b in pairs)
+
+
+def _shards(folder: Path) -> list[Path]:
+    """Return the files of weights that transformers reads.
+
+    Raises:
+        ConfigError: if they are not there, or cannot be read.
+    """
+    index, names = folder / INDEX, [WEIGHTS]
+    try:
+        if index.is_file():
+            names = sorted({*json.loads(index.read_bytes())["weight_map"].values()})
+        found = [folder / Path(name).name for name in names]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{index}: must name files of tensors, got {error}"
+        ) from error
+    for path in found:
+        if not path.is_file():
+            raise ConfigError(
+                f"model must be a folder with safetensors, got {folder.name[:200]!r}: "
+                f"{path.name} is not there"
+            )
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except SafetensorError as error:
+            raise ConfigError(f"{path}: must be safetensors, got {error}") from error
+    return found
+
+
+def _found(
+    parts: Mapping[str, Part], names: Mapping[str, str], shards: Iterable[Path]
+) -> dict[str, Part]:
+    """Return the tensors to convert, by their names in files.
+
+    Args:
+        parts: by name in the model.
+        names: in the model, by names in files.
+        shards: the files.
+
+    Raises:
+        ConfigError: if a tensor is missing or has another shape.
+        UnsupportedModelError: if there are others of queries and keys.
+    """
+    found: dict[str, Part] = {}
+    for path in shards:
+        with safe_open(path, "pt") as file:
+            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
+        for name, shape in shapes.items():
+            part = parts.get(names.get(name, ""))
+            if part:
+                found[name] = part
+                try:
+                    part.moved(torch.empty(part.channels(shape)), "half")
+                except (ShapeError, IndexError) as error:
+                    raise ConfigError(f"{path.name}: {name} {error}") from error
+            elif name not in names and {*name.split(".")} & {*NAMES}:
+                raise UnsupportedModelError(
+                    f"{path.name}: must have the queries and keys of its "
+                    f"configuration alone, unquantised, got {name[:200]}"
+                )
+    missing = {*parts} - {names[name] for name in found}
+    if missing:
+        raise ConfigError(
+            f"weights must have all {len(parts)} tensors of queries and keys, got "
+            f"{len(found)}, without {min(missing)}"
+        )
+    return found
+
+
+def _overwrite(path: Path, parts: Mapping[str, Part], to: Layout) -> None:
+    """Reorder tensors in a file, one at a time.
+
+    A file has the length of its header, the header and the bytes of all tensors.
+    Source: https://huggingface.co/docs/safetensors.
+    """
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        for name in header.keys() & parts.keys():
+            start, end = (8 + size + offset for offset in header[name]["data_offsets"])
+            channels = parts[name].channels(header[name]["shape"])
+            file.seek(start)
+            raw = torch.frombuffer(bytearray(file.read(end - start)), dtype=torch.uint8)
+            moved = parts[name].moved(raw.reshape(channels, -1), to)
+            file.seek(start)
+            file.write(moved.numpy().tobytes())
+
+
+def _note(path: Path, layout: Layout | None) -> None:
+    """State a layout in a configuration; None if transformers has that layout."""
+    stated = json.loads(path.read_bytes())
+    stated.pop(NOTE, None)
+    if layout:
+        stated[NOTE] = layout
+    path.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -1,0 +1,245 @@
+"""Texts that state facts, and the questions that ask for them.
+
+A needle is a sentence with a key and a value, such as "Marta lives in Lisbon.".
+Several stand in one text, evenly from its beginning to its end. A question is the
+sentence up to its value. Its candidates are the values of all needles of its kind in
+the text, so that knowing which values occur does not answer it.
+
+Source: the needle among distractors of RULER (Hsieh et al. 2024, arXiv:2404.06654,
+section 3, multi-key retrieval).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError, CorpusError
+from posenc_compare.settings.retrieval import DEPTHS
+
+COLOURS = "amber black blue copper golden green grey ivory purple red silver white"
+PLACES = "castle garden harbour library mill tower"
+NAMES = (
+    "Agnes Bruno Carla Dmitri Elena Felix Greta Hamid Ingrid Jonas Keiko Laszlo Marta "
+    "Nadia Oskar Petra Rashid Selma Tomas Ursula Viktor Wanda Yusuf Zelda"
+)
+CITIES = (
+    "Ankara Athens Berlin Boston Cairo Chicago Denver Dublin Geneva Havana Helsinki "
+    "Kyoto Lima Lisbon London Madrid Manila Moscow Oslo Paris Prague Rome Tokyo Vienna"
+)
+OBJECTS = (
+    "anchor basket bell bottle candle compass drum feather fiddle hammer kettle ladder "
+    "lantern mirror needle necklace pencil pillow ribbon saddle shovel teapot umbrella "
+    "whistle"
+)
+ROOMS = (
+    "attic barn basement bathroom bedroom cabin cellar chapel church closet factory "
+    "forest garage gallery hall hospital hotel kitchen museum office prison school "
+    "stable theatre"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of needles.
+
+    Attributes:
+        sentence: with `{key}` and, at its end, `{value}`.
+        keys: no two needles of a text have the same.
+        values: likewise.
+    """
+
+    sentence: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+KINDS = {
+    "code": Kind(
+        "The code of the {key} is {value}.",
+        tuple(f"{c} {p}" for c in COLOURS.split() for p in PLACES.split()),
+        tuple(map(str, range(1000, 10_000))),
+    ),
+    "city": Kind(
+        "{key} lives in {value}.", tuple(NAMES.split()), tuple(CITIES.split())
+    ),
+    "place": Kind(
+        "The {key} is in the {value}.", tuple(OBJECTS.split()), tuple(ROOMS.split())
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A fact in a text.
+
+    Attributes:
+        kind: name of its kind.
+        depth: in which fifth of the text it stands, from 0.
+        start: index of its first token.
+        tokens: `(token,)`.
+        stem: `(token,)`, the question.
+        branches: tokens of each candidate, behind the question.
+        answer: index of the right candidate.
+    """
+
+    kind: str
+    depth: int
+    start: int
+    tokens: Tensor
+    stem: Tensor
+    branches: tuple[tuple[int, ...], ...]
+    answer: int
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """A text with needles.
+
+    Attributes:
+        tokens: `(token,)`; with any question and answer behind them they are no more
+            than the length that was asked for.
+        needles: in their order.
+    """
+
+    tokens: Tensor
+    needles: tuple[Needle, ...]
+
+
+def haystack(
+    filler: str, tokenizer: Any, length: int, needles: int, seed: int
+) -> Haystack:
+    """Return a text with needles of every kind at every depth.
+
+    The needles stand behind equal shares of the filler, with half a share at each end.
+    Which kind comes first at a depth, and all keys and values, are drawn.
+
+    Args:
+        filler: long enough for `length` tokens.
+        tokenizer: of the model.
+        length: of text, question and answer, in tokens.
+        needles: of each kind at each depth.
+        seed: of what is drawn.
+
+    Raises:
+        ConfigError: if there are too many needles, or too many for the length.
+        CorpusError: if the filler is too short, or has unknown characters.
+    """
+    draw = np.random.default_rng(seed)
+    made: list[list[Needle]] = [[] for _ in range(DEPTHS)]
+    for name, kind in KINDS.items():
+        keys = _chosen(kind.keys, filler, DEPTHS * needles, draw)
+        values = _chosen(kind.values, filler, DEPTHS * needles, draw)
+        for place, key in enumerate(keys):
+            depth = place % DEPTHS
+            made[depth].append(
+                _needle(name, depth, key, values[place:] + values[:place], tokenizer)
+            )
+    ordered = [some[i] for some in made for i in draw.permutation(len(some))]
+    room = max(len(n.stem) + max(map(len, n.branches)) for n in ordered)
+    free = length - room - sum(len(needle.tokens) for needle in ordered)
+    if free < len(ordered):
+        raise ConfigError(
+            f"lengths must have room for {len(ordered)} needles, got {length}; "
+            f"{2 * (length - free)} would work"
+        )
+    ids = encoded(tokenizer, filler)[:free]
+    if len(ids) < free:
+        raise CorpusError(f"corpus: must make {free} tokens, got {len(ids)}")
+    return _placed(ids, ordered)
+
+
+def _placed(filler: Tensor, needles: Sequence[Needle]) -> Haystack:
+    """Return needles behind equal shares of a filler, half a share first and last."""
+    count = 2 * len(needles)
+    cuts = [len(filler) * part // count for part in (0, *range(1, count, 2), count)]
+    parts, placed, start = [], [], 0
+    for (first, last), needle in zip(pairwise(cuts), needles, strict=False):
+        start += last - first
+        parts += [filler[first:last], needle.tokens]
+        placed.append(replace(needle, start=start))
+        start += len(needle.tokens)
+    return Haystack(torch.cat([*parts, filler[cuts[-2] :]]), tuple(placed))
+
+
+def _chosen(
+    words: tuple[str, ...], filler: str, count: int, draw: np.random.Generator
+) -> list[str]:
+    """Return some words in random order; those that a filler holds come last.
+
+    Raises:
+        ConfigError: if there are too few.
+    """
+    if count > len(words):
+        raise ConfigError(
+            f"needles must be at most {len(words) // DEPTHS}, got {count // DEPTHS}"
+        )
+    mixed = [words[place] for place in draw.permutation(len(words))]
+    return sorted(mixed, key=lambda word: word in filler)[:count]
+
+
+def _needle(
+    name: str, depth: int, key: str, values: Sequence[str], tokenizer: Any
+) -> Needle:
+    """Return a needle that is not placed yet; its value is the first one."""
+    kind = KINDS[name]
+    # A line of its own, so that the question begins with the same tokens.
+    tokens = encoded(tokenizer, f"\n{kind.sentence.format(key=key, value=values[0])}\n")
+    candidates = sorted(values)
+    endings = [
+        encoded(tokenizer, f"\n{kind.sentence.format(key=key, value=value)}").tolist()
+        for value in candidates
+    ]
+    shared = 0
+    while len({ids[shared] for ids in endings}) == 1:
+        shared += 1
+    return Needle(
+        name,
+        depth,
+        0,
+        tokens,
+        torch.tensor(endings[0][:shared]),
+        tuple(tuple(ids[shared:]) for ids in endings),
+        candidates.index(values[0]),
+    )
+
+
+def encoded(tokenizer: Any, text: str) -> Tensor:
+    """Return the tokens of a text, `(token,)`.
+
+    Raises:
+        CorpusError: if the tokenizer does not know a character.
+    """
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
+        raise CorpusError(
+            "corpus: texts and needles must be of characters that the tokenizer knows"
+        )
+    return torch.tensor(ids, dtype=torch.long)
+
+
+def choice(needle: Needle, read: Callable[[Tensor], Tensor]) -> int:
+    """Return the index of the candidate that is generated.
+
+    Tokens are generated greedily among those by which a candidate goes on, until one
+    candidate is left.
+
+    Args:
+        needle: whose question is asked.
+        read: from tokens behind the text, `(token,)`, to the logits of the next one,
+            `(vocabulary,)`.
+    """
+    left = list(range(len(needle.branches)))
+    done = 0
+    while len(left) > 1:
+        said = needle.branches[left[0]][:done]
+        logits = read(torch.cat([needle.stem, torch.tensor(said, dtype=torch.long)]))
+        tokens = sorted({needle.branches[i][done] for i in left})
+        best = max(tokens, key=lambda token: float(logits[token]))
+        left = [i for i in left if needle.branches[i][done] == best]
+        done += 1
+    return left[0]

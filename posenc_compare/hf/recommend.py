@@ -1,0 +1,87 @@
+"""A rule for a longer text as a scheme, and as the configuration of transformers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.hf.planned import DESCRIBED, local_place, one_rope, rotary_in
+from posenc_compare.hf.rules import AS_TRAINED, variants_for
+from posenc_compare.hf.sizes import geometry_of
+from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.validate import check_whole
+
+# By rule: `rope_type` in transformers, and the parameters that a configuration states.
+TYPES = {"pi": "linear", "yarn": "yarn", "llama3": "llama3", AS_TRAINED: "default"}
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model, and a length that it is to read.
+
+    Attributes:
+        own: the `rope` that it was trained with.
+        geometry: of the model, with its trained length.
+        base: of its rotary positions.
+        length: in tokens.
+    """
+
+    own: Variant
+    geometry: Geometry
+    base: float
+    length: int
+
+    @property
+    def factor(self) -> float:
+        """Return how many times the trained length it is, at least 1."""
+        return max(1.0, self.length / self.geometry.length)
+
+    def variant(self, rule: str) -> Variant:
+        """Return the scheme under a rule; as trained within the trained length."""
+        if rule == AS_TRAINED or self.factor == 1:
+            return self.own
+        return variants_for(self.own, self.geometry, self.length, rule)[rule]
+
+    def rope_parameters(self, rule: str) -> dict[str, Any] | None:
+        """Return the same for a config.json; None if transformers has no such rule.
+
+        `ntk` is another base: `base * factor ** (d / (d - 2))` for d rotated channels.
+        """
+        if self.factor == 1:
+            rule = AS_TRAINED
+        base, dims = self.base, self.variant(rule).build(self.geometry).rotated_dims
+        if rule == "ntk":
+            rule, base = AS_TRAINED, base * self.factor ** (dims / (dims - 2))
+        if rule not in TYPES:
+            return None
+        found: dict[str, Any] = {"rope_type": TYPES[rule], "rope_theta": base}
+        if rule != AS_TRAINED:
+            found["factor"] = self.factor
+        if rule in ("yarn", "llama3"):
+            found["original_max_position_embeddings"] = self.geometry.length
+        return found | (LLAMA3 if rule == "llama3" else {})
+
+
+def target(model: str, length: int) -> Target:
+    """Return a model and a length that it is to read; no weights are loaded.
+
+    Args:
+        model: a folder, a name on the hub, or a GGUF file.
+        length: in tokens.
+
+    Raises:
+        ConfigError: if the model has not one kind of rotary positions that `rope` has
+            too, or they are scaled already.
+    """
+    check_whole("length", length, 1, 1 << 24)
+    config, kinds = rotary_in(local_place(model, DESCRIBED))
+    rotary = one_rope(kinds)
+    own = rotary.variant
+    assert own is not None
+    if "scaling" in own.options:
+        raise ConfigError(
+            f"model must have rotary positions as they were first trained, got "
+            f"{rotary.rope_type}; its configuration states the rule already"
+        )
+    geometry = geometry_of(config.get_text_config(), rotary.length)
+    return Target(own, geometry, float(own.options.get("base", 10_000.0)), length)

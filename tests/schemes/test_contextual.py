@@ -1,0 +1,1252 @@
+"""Logits that depend on tokens against slow sums, one pair of tokens at a time."""
+
+import cmath
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from schemes.reference import Case, Inputs, LogitTests, SchemeTests, combine
+from schemes.tools import (
+    build,
+    check_bias_keeps_close_positions_apart,
+    check_float32_holds_over_a_long_text,
+    check_gradients,
+    close,
+    content_plus,
+    decoded,
+    dot,
+    normal,
+    pair_by_pair,
+    rotation_by_complex,
+    vectors,
+)
+from torch import Tensor
+
+from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import (
+    Call,
+    Facts,
+    Geometry,
+    Scheme,
+    Variant,
+    create,
+    log_length,
+)
+from posenc_compare.schemes.dape import ROWS, Dape
+from posenc_compare.schemes.deberta import bucket_edges
+from posenc_compare.schemes.fox import Fox
+from posenc_compare.schemes.scheme import PairBias
+from posenc_compare.schemes.shared.slopes import slopes
+from posenc_compare.schemes.shaw import Shaw
+from posenc_compare.schemes.wall import BLOCK
+
+BATCH, HEADS, WIDTH, LENGTH, DIM = 2, 2, 6, 9, 10
+RUN = torch.arange(LENGTH)
+SIZES: dict[str, Any] = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH}
+
+
+def inputs(length: int = LENGTH) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return queries, keys, values and hidden states."""
+    q, k, v = vectors(BATCH, HEADS, length, WIDTH)
+    return q, k, v, normal(BATCH, length, DIM, seed=3)
+
+
+def sigmoid(z: float) -> float:
+    return 1 / (1 + math.exp(-z))
+
+
+def opened(layer: Any, head: int, token: Tensor) -> float:
+    """Return one gate that a token makes."""
+    return sigmoid(float(layer.weight[head] @ token + layer.bias[head]))
+
+
+def said(scheme: Any, head: int, token: Tensor) -> float:
+    """Return f of one token for one head."""
+    z = dot(scheme.say.weight[head].tolist(), token.tolist())
+    if scheme.say.bias is not None:
+        z += float(scheme.say.bias[head])
+    return 1 / (1 + math.log1p(math.exp(z)))
+
+
+class TestCaRope(LogitTests):
+    """CARoPE against angles summed token by token."""
+
+    name = "ca_rope"
+    sizes = SIZES
+    cases = combine(layout=("adjacent", "half"), start=("rope", "half"))
+    gradients = combine(start=("rope", "half"))
+    changes = [{"base": 100.0}, {"layout": "half"}, {"start": "half"}]
+    errors = [
+        ({"base": base}, "base must be greater than 1") for base in (1.0, 0.5, -3.0)
+    ]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Logits of pairs turned by what the tokens after the key say."""
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            tokens = t.x[b, min(i, j) + 1 : max(i, j) + 1]
+            sign = 1 if i >= j else -1
+            turns = [
+                sign * math.fsum(said(t.scheme, h, token) ** pair for token in tokens)
+                for pair in range(WIDTH // 2)
+            ]
+            factors = [cmath.exp(1j * turn) for turn in turns]
+            both = t.q[b, h, i], t.k[b, h, j]
+            return rotation_by_complex(*both, factors, t.option("layout"))
+
+        return pair_by_pair(t.q, logit)
+
+    @pytest.mark.parametrize("base", [100.0, 10_000.0, 1e9])
+    def test_training_starts_at_rope(self, base: float) -> None:
+        q, k, _, x = inputs()
+        scheme = self.make(base=base).requires_grad_(False)
+        rope = create("rope", options={"base": base}, **SIZES)
+        state = scheme.token_state(x)
+        got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+        wanted = attention_logits(q, k, scheme=rope, positions=RUN)
+        # The parameter was made in float32: f, near 1 / 1000 at the least, is as exact.
+        close(got, wanted, 1e-6)
+
+    def test_a_token_that_says_nothing_has_a_finite_gradient(self) -> None:
+        state = torch.zeros(1, LENGTH, HEADS, dtype=torch.float64, requires_grad=True)
+        angles = self.drawn().angles(state)
+        assert (angles[..., 1:] == 0).all()
+        angles.sum().backward()
+        assert state.grad is not None
+        assert state.grad.isfinite().all()
+
+    def test_angles_far_into_a_text_are_not_rounded_away(self) -> None:
+        scheme = self.make().requires_grad_(False)
+        angles = scheme.angles(scheme.token_state(torch.zeros(1, 65_536, DIM)))
+        steps = angles[0, 0].diff(dim=0)
+        close(steps, steps[:1].expand_as(steps), 1e-9)
+
+    def test_the_first_pair_turns_one_radian_a_token(self) -> None:
+        *_, x = inputs()
+        scheme = self.drawn()
+        angles = scheme.angles(scheme.token_state(x))
+        close(angles[..., 0], (RUN + 1).double().expand(BATCH, HEADS, -1))
+
+
+class TestCope(LogitTests):
+    """CoPE against the paper's sums, one key at a time."""
+
+    name = "cope"
+    causal = True
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 16}
+    by_document = True
+    cases = combine(limit=(1, 2, 4, 0), scaled=(False, True))
+    gradients = [{"limit": 3}]
+    starts_as = [({}, "nope")]
+    changes = [{"limit": 3}, {"scaled": True}]
+    errors = [({"limit": -2}, "limit must be at least 1, got -2")]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        table = t.scheme.table.tolist()
+        factor = 1 / math.sqrt(WIDTH) if t.option("scaled") else 1.0
+        logits = torch.full((*t.q.shape[:3], t.q.shape[2]), -math.inf).double()
+        for b, h, i in product(*map(range, t.q.shape[:3])):
+            query, place = t.q[b, h, i].tolist(), 0.0
+            for j in range(i, -1, -1):
+                if t.segments is not None and t.segments[b, i] != t.segments[b, j]:
+                    break
+                content = dot(query, t.k[b, h, j].tolist()) / math.sqrt(WIDTH)
+                place += 1 / (1 + math.exp(-content))
+                clamped = min(place, len(table) - 1)
+                below = min(math.floor(clamped), len(table) - 1)
+                above = min(below + 1, len(table) - 1)
+                share = clamped - below
+                low, high = dot(query, table[below]), dot(query, table[above])
+                between = (1 - share) * low + share * high
+                logits[b, h, i, j] = content + between * factor
+        return logits
+
+    def test_bfloat16_counts_in_float32(self) -> None:
+        length = 600  # more than the 256 whole numbers that bfloat16 holds
+        one = torch.ones(1, HEADS, length, WIDTH, dtype=torch.bfloat16)
+        scheme = create(
+            "cope", model_dim=HEADS * WIDTH, heads=HEADS, length=length
+        ).requires_grad_(False)
+        scheme.get_parameter("table").copy_(torch.arange(length + 1.0)[:, None] / WIDTH)
+        got = attention_logits(
+            one, 40 * one, scheme=scheme, positions=torch.arange(length)
+        )
+        content = 40 * WIDTH / math.sqrt(WIDTH)
+        counted = got[0, 0, -1] - content
+        expected = torch.arange(length, 0, -1).float()
+        torch.testing.assert_close(counted, expected, rtol=1e-5, atol=1e-3)
+
+    def test_open_gates_look_up_the_distance_plus_one(self) -> None:
+        q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        q = q.abs()
+        scheme = self.drawn(limit=5)
+        got = attention_logits(q, 0 * k + 1e4, scheme=scheme, positions=RUN)
+        content = q @ (0 * k + 1e4).mT / math.sqrt(WIDTH)
+        assert content.min() > 40  # every gate is 1 to 53 bits
+        place = (RUN[:, None] - RUN + 1).clamp(0, 4)  # stops at the last vector
+        added = (q @ scheme.table.T).gather(-1, place.expand_as(content))
+        seen = got.isfinite()
+        assert torch.equal(seen, torch.ones_like(got).tril().bool())
+        torch.testing.assert_close(
+            got[seen], (content + added)[seen], rtol=1e-12, atol=0
+        )
+
+
+Bias = Callable[[int, int, int, int], float]
+PLACES = [0, 1, 3, 9, 4, 5, 30]
+
+
+def slow(scheme: Any, q: Tensor, k: Tensor, bias: Bias, scale: float) -> Tensor:
+    """A + B + f(A, B), f a layer, LeakyReLU with slope 0.01, and a layer."""
+    first, second = scheme.hidden, scheme.out
+    logits = torch.zeros(*q.shape[:3], q.shape[2]).double()
+    for b, i, j in product(range(len(q)), *[range(q.shape[2])] * 2):
+        a = [float(q[b, h, i] @ k[b, h, j]) * scale for h in range(3)]
+        c = [bias(b, h, i, j) for h in range(3)]
+        units = []
+        for row, start in zip(first.weight.tolist(), first.bias, strict=True):
+            z = float(start) + dot(row, a + c)
+            units.append(z if z > 0 else 0.01 * z)
+        for h in range(3):
+            added = dot(second.weight[h].tolist(), units) + float(second.bias[h])
+            logits[b, h, i, j] = a[h] + c[h] + added
+    return logits
+
+
+class Pairs(Scheme):
+    """A base with a bias of the offset and one of both positions."""
+
+    facts = Facts(causal_only=True)
+
+    def offset_bias(self, offsets: Tensor) -> Tensor:
+        return offsets.double().expand(3, -1) / 7
+
+    def pair_bias(self, call: Call) -> PairBias:
+        return lambda b, h, i, j: (
+            (h + 1)
+            * (call.q_positions[0, i] + 2 * call.k_positions[0, j]).double()
+            / 10
+        )
+
+
+class TestDape(LogitTests):
+    """DAPE against its network written out, one pair of tokens at a time."""
+
+    name = "dape"
+    sizes = {"model_dim": 18, "heads": 3}
+    places = [PLACES, PLACES[::-1]]
+    half_atol = 1e-4
+    cases = [{}, {"base": "t5_bias", "width": 5}]
+    gradients = [{"base": "t5_bias", "width": 4}]
+    identities = [
+        ({"base": base}, {"out.weight": 0, "out.bias": 0}, base)
+        for base in ("alibi", "sandwich")
+    ]
+    changes = [{"base": "t5_bias"}, {"width": 7}]
+    errors = [
+        *(
+            (
+                {"base": base},
+                f"base must be a scheme that adds a bias and .* got '{base}'",
+            )
+            for base in ("rope", "nope", "learned", "dape", "cope", "fox")
+        ),
+        ({"base": "alibie"}, "base: unknown scheme 'alibie'; did you mean alibi"),
+        ({"width": 0}, "width must be at least 1, got 0"),
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Over ALiBi, or over T5, which has buckets and does not divide products."""
+        edges = [*range(17), 19, 21, 24, 27, 31]
+
+        def bias(b: int, h: int, i: int, j: int) -> float:
+            distance = int(t.positions[b, i] - t.positions[b, j])
+            if "base" not in t.case.options:
+                return -abs(distance) * (1 / 16, 1 / 256, 1 / 4)[h]
+            bucket = sum(edge <= max(distance, 0) for edge in edges) - 1
+            return t.scheme.base.get_parameter("table")[bucket, h].item()
+
+        scale = 1.0 if "base" in t.case.options else WIDTH**-0.5
+        return slow(t.scheme, t.q, t.k, bias, scale)
+
+    def test_the_gain_of_queries_is_that_of_the_base(self) -> None:
+        assert self.drawn(base="t5_bias").query_init_gain(WIDTH) == WIDTH**-0.5
+
+    def test_a_base_with_a_pair_bias(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Variant, "build", lambda self, geometry: Pairs(geometry))
+        geometry = Geometry(model_dim=18, heads=3)
+        scheme = Dape(geometry, base=Variant("nope")).double().requires_grad_(False)
+        places = torch.tensor(PLACES).double()
+        q, k, _ = vectors(BATCH, 3, 7, WIDTH)
+        offsets, pairs = places - places[:, None], (places[:, None] + 2 * places) / 10
+
+        def bias(b: int, h: int, i: int, j: int) -> float:
+            return float(offsets[i, j] / 7 + (h + 1) * pairs[i, j])
+
+        expected = slow(scheme, q, k, bias, WIDTH**-0.5)
+        got = attention_logits(q, k, scheme=scheme, positions=places.long())
+        seen = got.isfinite()
+        close(got[seen], expected[seen])
+        with pytest.raises(ConfigError, match="dape: needs a causal mask"):
+            attention_logits(
+                q, k, scheme=scheme, positions=places.long(), mask=Mask(causal=False)
+            )
+
+    def test_many_queries_go_through_the_network_in_parts(self) -> None:
+        length = 2 * ROWS + 3
+        q, k = (normal(1, 3, length, WIDTH, seed=seed) for seed in (1, 2))
+        scheme, positions = self.drawn(), torch.arange(length)
+        whole = attention_logits(q, k, scheme=scheme, positions=positions)
+        for start in (0, 300, length - 5):
+            part = attention_logits(
+                q[:, :, start : start + 5],
+                k[:, :, start : start + 5],
+                scheme=scheme,
+                positions=positions[start : start + 5],
+            )
+            rows = whole[:, :, start : start + 5, start : start + 5]
+            close(part, rows)
+
+    def test_facts_are_those_of_the_base(self) -> None:
+        fire = self.drawn(base="fire")
+        assert fire.facts.causal_only
+        assert not fire.facts.relative
+        kerple = self.drawn(base="kerple_log")
+        assert kerple.facts.relative
+        assert kerple.facts.known_faults.keys() == {"C15"}
+        assert not self.drawn().facts.known_faults
+
+
+def slow_bucket(distance: int, buckets: int, reach: int) -> int:
+    """m + ceil(ln(n / m) / ln((reach - 1) / m) * (m - 1)), decided by fractions."""
+    middle, n = buckets // 2, abs(distance)
+    if n <= middle:
+        return distance
+    reached, step = Fraction(n, middle) ** (middle - 1), 0
+    while Fraction(reach - 1, middle) ** step < reached:
+        step += 1
+    return (middle + step) * (1 if distance > 0 else -1)
+
+
+class TestDeberta(LogitTests):
+    """DeBERTa's products against the paper's sums, its buckets against fractions."""
+
+    name = "deberta"
+    published = {"reach": (512, 512, (64, 128, 512))}
+    sizes = {"model_dim": DIM, "heads": HEADS, "head_dim": WIDTH, "length": 8}
+    places = [PLACES, PLACES[::-1]]
+    half, half_atol = Case(length=16), 1e-4
+    cases = [
+        {"reach": reach, "buckets": buckets, "p2c_index": index}
+        for index in ("code", "paper")
+        for reach, buckets in ((2, 0), (5, 0), (40, 0), (20, 8))
+    ]
+    changes = [{"reach": 4}, {"buckets": 4}, {"p2c_index": "paper"}]
+    errors = [
+        ({"reach": -1}, "reach must be 0 or more, got -1"),
+        *(
+            (
+                {"reach": 10, "buckets": buckets},
+                f"buckets must be even, at least 4 and less than .*, got {buckets}",
+            )
+            for buckets in (-2, 2, 7, 18, 20)
+        ),
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Content to content, content to position, position to content."""
+        scheme, places = t.scheme, t.positions.tolist()
+        reach, buckets = t.option("reach"), t.option("buckets")
+        span, table = buckets or reach, scheme.table.tolist()
+
+        @cache
+        def projected(layer: Tensor, head: int, distance: int) -> list[float]:
+            step = slow_bucket(distance, buckets, reach) if buckets else distance
+            row = table[min(max(step + span, 0), 2 * span - 1)]
+            return [dot(w, row) for w in layer.view(HEADS, WIDTH, DIM)[head].tolist()]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            distance = places[b][i] - places[b][j]
+            turned = distance if t.option("p2c_index") == "code" else -distance
+            key_row = projected(scheme.to_keys.weight, h, distance)
+            query_row = projected(scheme.to_queries.weight, h, turned)
+            query, key = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            total = dot(query, key) + dot(query, key_row) + dot(key, query_row)
+            return total / math.sqrt(3 * WIDTH)
+
+        return pair_by_pair(t.q, logit)
+
+    def test_reach_is_the_length_unless_given(self) -> None:
+        q, k, _ = vectors(BATCH, HEADS, 7, WIDTH)
+        positions = torch.tensor(PLACES)
+        default = attention_logits(
+            q, k, scheme=self.drawn(length=5), positions=positions
+        )
+        given = attention_logits(q, k, scheme=self.drawn(reach=5), positions=positions)
+        assert torch.equal(default, given)
+        assert self.drawn(length=5).table.shape == (10, DIM)
+        assert self.drawn(buckets=4).table.shape == (8, DIM)
+
+    @pytest.mark.parametrize(
+        ("buckets", "reach"),
+        [(4, 4), (8, 20), (16, 10), (32, 128), (256, 512), (10, 100)],
+    )
+    def test_buckets_equal_exact_fractions(self, buckets: int, reach: int) -> None:
+        scheme = self.drawn(reach=reach, buckets=buckets)
+        distances = range(-2 * reach, 2 * reach + 1, 1 if reach < 200 else 7)
+        got = scheme.rows(torch.tensor(distances)).tolist()
+        steps = [slow_bucket(n, buckets, reach) + buckets for n in distances]
+        assert got == [min(max(step, 0), 2 * buckets - 1) for step in steps]
+
+    def test_buckets_equal_the_published_rule_away_from_ties(self) -> None:
+        # da_utils.py takes logarithms of floats, where a tie may fall either way.
+        edges = bucket_edges(256, 512)
+        assert len(edges) == 256
+        assert edges[:130] == [*range(129), 129]
+        assert edges[-1] == 511
+        for n in range(129, 511):
+            exact = math.log(n / 128) / math.log(511 / 128) * 127
+            assert abs(exact - round(exact)) > 1e-9
+            bucket = sum(edge < n for edge in edges)
+            assert bucket == 128 + math.ceil(exact)
+
+    def test_an_empty_table_is_no_encoding_on_a_smaller_scale(self) -> None:
+        q, k, _ = vectors(BATCH, HEADS, 7, WIDTH)
+        scheme, positions = self.drawn(), torch.tensor(PLACES)
+        scheme.table.zero_()
+        got = attention_logits(q, k, scheme=scheme, positions=positions)
+        nope = attention_logits(q, k, scheme=create("nope"), positions=positions)
+        close(got * math.sqrt(3), nope, 1e-14)
+
+
+class TestFox(LogitTests):
+    """FoX against products of gates, one pair of tokens at a time."""
+
+    name = "fox"
+    causal = True
+    sizes = SIZES
+    atol = 1e-13
+    gradients = [{}]
+    identities = [({}, {"gate.bias": 100}, "nope")]
+    changes = [{"std": 0.5}, {"bias": 5.0}]
+    errors = [({"std": -0.1}, r"std must be 0 or more, got -0\.1")]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        """`q k / sqrt(d) + log` of the product of the gates of j + 1 ... i."""
+        logits = torch.full((*t.q.shape[:3], t.q.shape[2]), -math.inf).double()
+        for b, h, i in product(*map(range, t.q.shape[:3])):
+            kept = 1.0
+            for j in range(i, -1, -1):
+                content = dot(t.q[b, h, i].tolist(), t.k[b, h, j].tolist())
+                logits[b, h, i, j] = content / math.sqrt(WIDTH) + math.log(kept)
+                kept *= opened(t.scheme.gate, h, t.x[b, j])
+        return logits
+
+    def test_cable_is_the_same_with_the_sign_of_the_layer_turned(self) -> None:
+        *_, x = inputs()
+        scheme = self.drawn()
+        turned = F.linear(x, -scheme.gate.weight, -scheme.gate.bias)
+        cable = -F.softplus(turned).cumsum(dim=1)
+        close(scheme.token_state(x), cable)
+
+    def test_sums_are_exact_far_into_a_text(self) -> None:
+        # In float32 a sum of 14 000 is known to 0.001 only.
+        scheme = create("fox", options={"std": 0.0}, model_dim=4, heads=1)
+        state = scheme.token_state(torch.zeros(1, 20_000, 4, dtype=torch.bfloat16))
+        assert state is not None
+        steps = state[0, :, 0].diff()
+        expected = torch.full_like(steps, -math.log(2))
+        close(steps, expected, 1e-7)
+
+    def test_gates_without_weights_are_a_slope_for_each_head(self) -> None:
+        q, k, _, x = inputs()
+        scheme = self.drawn()
+        scheme.gate.weight.zero_()
+        slopes = torch.tensor([0.25, 0.0625]).double()
+        scheme.gate.bias.copy_(-torch.expm1(slopes).log())  # sigmoid is exp(-slope)
+        state = scheme.token_state(x)
+        got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+        distance = RUN[:, None] - RUN
+        alibi = q @ k.mT / math.sqrt(WIDTH) - slopes[:, None, None] * distance
+        seen = got.isfinite()
+        close(got[seen], alibi[seen], 1e-13)
+
+
+class TestGrapeA(LogitTests):
+    """GRAPE-A against the formula, one pair at a time."""
+
+    name = "grape_a"
+    sizes = {"model_dim": 24, "heads": 3}
+    places = [[0, 1, 2, 40, 7, 300], [300, 7, 40, 2, 1, 0]]
+    atol, half_atol = 1e-11, 1e-4
+    cases = [{"gate": "query"}, {"gate": "key"}]
+    gradients = cases
+    changes = [{"gate": "key"}]
+
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def bias(b: int, h: int, i: int, j: int) -> float:
+            direction = t.scheme.direction[h].tolist()
+            length = math.sqrt(dot(direction, direction))
+            x = t.q[b, h, i] if t.option("gate") == "query" else t.k[b, h, j]
+            along = dot(direction, x.tolist()) / length / math.sqrt(8)
+            steep = math.log1p(math.exp(t.scheme.steepness[h].item()))
+            distance = abs(places[b][i] - places[b][j])
+            return -distance * steep * slopes(3)[h] * math.log1p(math.exp(along))
+
+        return content_plus(t.q, t.k, bias)
+
+    def test_starts_as_released(self) -> None:
+        scheme = self.make(model_dim=64 * 256, heads=64)
+        softplus = F.softplus(scheme.steepness)
+        torch.testing.assert_close(
+            softplus, torch.ones_like(softplus), rtol=1e-6, atol=0
+        )
+        assert scheme.direction.std().item() == pytest.approx(1 / 16, rel=0.02)
+
+    @pytest.mark.parametrize("gate", ["query", "key"])
+    def test_no_direction_is_alibi_with_another_slope(self, gate: str) -> None:
+        scheme = self.make(gate=gate)
+        with torch.no_grad():
+            scheme.direction.zero_()
+        q, k, _ = vectors(1, 3, 6, 8)
+        positions = torch.tensor(self.places[0])
+        got = attention_logits(q, k, scheme=scheme, positions=positions)
+        alibi = create("alibi", model_dim=24, heads=3).double()
+        plain = attention_logits(q, k, scheme=create("nope"), positions=positions)
+        linear = attention_logits(q, k, scheme=alibi, positions=positions) - plain
+        seen = plain.isfinite()
+        # softplus(0) is log 2, and the steepness starts at a softplus of 1 in float32
+        expected = plain + linear * math.log(2)
+        torch.testing.assert_close(got[seen], expected[seen], rtol=1e-6, atol=1e-9)
+
+
+PATH = 4
+
+
+def turned(vector: list[float], angle: int) -> list[float]:
+    """Turn channel c and c + 2 of four, every pair by the same angle."""
+    cosine, sine = math.cos(angle), math.sin(angle)
+    first = [vector[c] * cosine - vector[c + 2] * sine for c in range(2)]
+    return first + [vector[c] * sine + vector[c + 2] * cosine for c in range(2)]
+
+
+class TestGrapeAp(LogitTests):
+    """GRAPE-AP against the sum over the path, one pair of tokens at a time."""
+
+    name = "grape_ap"
+    causal = True
+    sizes = {"model_dim": 12, "heads": 3, "head_dim": 6}
+    places = [[3, 4, 5, 9, 10, 30, 31], [0, 1, 2, 3, 4, 50, 51]]
+    cases = [{"turned": turned, "width": PATH} for turned in ("tokens", "both")]
+    gradients = cases
+    changes = [{"width": 2}, {"turned": "both"}]
+    errors = [
+        ({"width": width}, f"width must be even and at least 2, got {width}")
+        for width in (0, 3)
+    ]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        """`q k / sqrt(d)` and the shares of all tokens after the key."""
+        weight, places = t.scheme.path.weight.tolist(), t.positions.tolist()
+        logits = torch.full((*t.q.shape[:3], 7), -math.inf).double()
+        for b, h, i in product(*map(range, t.q.shape[:3])):
+            made = [[dot(row, token.tolist()) for row in weight] for token in t.x[b]]
+            p = [vector[PATH * h : PATH * (h + 1)] for vector in made]
+            both = t.option("turned") == "both"
+            asked, taken = turned(p[i], places[b][i]) if both else p[i], 0.0
+            for j in range(i, -1, -1):
+                content = dot(t.q[b, h, i].tolist(), t.k[b, h, j].tolist())
+                logits[b, h, i, j] = content / math.sqrt(6) + slopes(3)[h] * taken
+                size = math.sqrt(dot(p[j], p[j]) / PATH)
+                unit = turned([c / size for c in p[j]], places[b][j])
+                taken -= math.log1p(math.exp(-dot(asked, unit) / PATH))
+        return logits
+
+    def test_starts_as_released(self) -> None:
+        scheme = self.make(model_dim=1024, heads=16, head_dim=64)
+        assert scheme.path.weight.shape == (128, 1024)
+        assert scheme.path.weight.std().item() == pytest.approx(0.5 / 32, rel=0.02)
+
+
+def seen_by(mask: Mask, i: int, b: int) -> int:
+    """Count the keys of a query, one by one."""
+    count = 0
+    for j in range(LENGTH):
+        keep = j <= i if mask.causal else True
+        if isinstance(mask.window, int):
+            keep = keep and abs(i - j) < mask.window
+        if isinstance(mask.prefix, int):
+            keep = keep or j < mask.prefix
+        if mask.segments is not None:
+            keep = keep and bool(mask.segments[b, i] == mask.segments[b, j])
+        count += keep
+    return count
+
+
+SHORT: dict[str, Any] = {"model_dim": HEADS * WIDTH, "heads": HEADS, "length": 4}
+MASKS = {
+    "causal": Mask(),
+    "both sides": Mask(causal=False),
+    "window": Mask(window=3),
+    "prefix": Mask(prefix=4),
+    "documents": Mask(segments=torch.tensor([[0] * 3 + [1] * 6, [0] * 8 + [1]])),
+}
+
+
+class TestLogLength(SchemeTests):
+    """Logits that grow with the logarithm of the length, one query at a time."""
+
+    name = "log_length"
+    sizes = SHORT
+    changes = [
+        {"rule": "log"},
+        {"start": 0.9},
+        {"scheme": "alibi"},
+        ({"rule": "llama4"}, {"floor": 3}),
+    ]
+    errors = [
+        ({"scheme": "alibi_2d"}, ".*positions of 2 axes, got 1"),
+        (Case({"rule": "log"}, length=1), "log needs a length of at least 2, got 1"),
+        ({"floor": 0}, "floor must be at least 1, got 0"),
+    ]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        return attention(q, k, v, scheme=scheme, positions=RUN)
+
+    @pytest.mark.parametrize("name", ["rope", "nope"])
+    @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+    def test_ssmax_counts_the_keys_that_a_query_sees(
+        self, mask: Mask, name: str
+    ) -> None:
+        q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        scheme = self.drawn(scheme=name)
+        assert scheme.steepness is not None
+        plain = attention_logits(
+            q, k, scheme=create(name, **SHORT).double(), positions=RUN, mask=mask
+        )
+        got = attention_logits(q, k, scheme=scheme, positions=RUN, mask=mask)
+        for b, h, i in product(range(BATCH), range(HEADS), range(LENGTH)):
+            factor = float(scheme.steepness[h]) * math.log(seen_by(mask, i, b))
+            keep = plain[b, h, i].isfinite()
+            close(got[b, h, i, keep], plain[b, h, i, keep] * factor, 1e-13)
+
+    @pytest.mark.parametrize(
+        ("rule", "options"), [("log", {}), ("llama4", {}), ("llama4", {"floor": 3})]
+    )
+    def test_rules_of_the_position(self, rule: str, options: dict[str, int]) -> None:
+        q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        scheme = self.drawn(rule=rule, **options)
+        for start in (0, 3, 20_000):
+            positions = RUN + start
+            plain, got = (
+                attention_logits(q, k, scheme=one, positions=positions)
+                for one in (create("rope", **SHORT).double(), scheme)
+            )
+            for i, position in enumerate(positions.tolist()):
+                if rule == "log":
+                    factor = max(1.0, math.log(position + 1) / math.log(4))
+                else:
+                    steps = (position + 1) // options.get("floor", 8192)
+                    factor = 1 + 0.1 * math.log(1 + steps)
+                close(got[:, :, i, : i + 1], plain[:, :, i, : i + 1] * factor, 1e-12)
+
+    def test_the_way_to_compute_is_that_of_the_scheme_inside(self) -> None:
+        assert not self.drawn().acts_at("scores")
+        assert not self.drawn().acts_at("pair_bias")
+        assert self.drawn(scheme="rerope").acts_at("scores")
+        assert self.drawn(scheme="shaw").acts_at("pair_bias")
+
+    def test_counts_by_blocks_of_rows_are_the_counts(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        q, k, _ = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        call, found = {"scheme": self.drawn(), "positions": RUN}, []
+        for rows in (512, 3):
+            monkeypatch.setattr(log_length, "ROWS", rows)
+            by_mask = [attention_logits(q, k, mask=m, **call) for m in MASKS.values()]
+            found.append(torch.stack(by_mask))
+        close(found[0], found[1], 0)
+
+    def test_log_changes_nothing_within_the_training_length(self) -> None:
+        q, k, v = vectors(BATCH, HEADS, 4, WIDTH)
+        got, plain = (
+            attention(q, k, v, scheme=one, positions=RUN[:4])
+            for one in (self.drawn(rule="log"), create("rope", **SHORT).double())
+        )
+        assert torch.equal(got, plain)
+
+    @pytest.mark.parametrize("rule", ["ssmax", "log", "llama4"])
+    def test_decoding(self, rule: str) -> None:
+        q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        scheme = self.drawn(rule=rule, floor=3)
+        got = decoded(q, k, v, [3, 1, 5], scheme=scheme, positions=RUN)
+        close(got, attention(q, k, v, scheme=scheme, positions=RUN), 1e-13)
+
+    def test_ssmax_alone_is_relative_and_trained(self) -> None:
+        found = {rule: self.drawn(rule=rule) for rule in ("ssmax", "log", "llama4")}
+        assert [one.facts.relative for one in found.values()] == [True, False, False]
+        assert [len(list(one.parameters())) for one in found.values()] == [1, 0, 0]
+        for scheme, start in ((self.make(), 0.43), (self.make(start=0.5), 0.5)):
+            steepness = scheme.float().steepness
+            assert torch.equal(steepness, torch.full((HEADS,), start))
+        assert [one.facts.per_layer for one in found.values()] == [True, False, False]
+
+    def test_ssmax_alone_counts_tokens_where_the_scheme_inside_does(self) -> None:
+        found = [
+            self.drawn(rule=rule, scheme="fox") for rule in ("ssmax", "log", "llama4")
+        ]
+        assert [one.facts.by_order for one in found] == [True, False, False]
+
+    def test_gradient(self) -> None:
+        q, k, v = vectors(1, HEADS, 5, WIDTH)
+        check_gradients(self.drawn().requires_grad_(), q, k, v, RUN[:5])
+
+    def test_ssmax_needs_the_call(self) -> None:
+        with pytest.raises(ConfigError, match="ssmax needs the call, got none"):
+            self.drawn().query(torch.ones(1, HEADS, 2, WIDTH), RUN[:2])
+
+    def test_ids_before_zero_have_the_least_factor(self) -> None:
+        q = torch.ones(1, HEADS, 2, WIDTH).double()
+        for rule in ("log", "llama4"):
+            scheme = self.drawn(rule=rule, scheme="nope")
+            close(scheme.query(q, torch.tensor([-9, -1])), q, 0)
+
+
+def slow_direction(scheme: Any, x: Tensor, t: int, first: int) -> list[list[float]]:
+    """w of token t in every head; the convolution sees no token before `first`."""
+    made = []
+    for channel in range(HEADS * WIDTH):
+        row = scheme.up.weight[channel] @ scheme.down.weight
+        if scheme.taps is None:
+            made.append(float(row @ x[t]))
+            continue
+        total = 0.0
+        for back in range(3):
+            if t - back >= first:
+                total += float(scheme.taps.weight[channel, back] * (row @ x[t - back]))
+        made.append(total * sigmoid(total))
+    heads = [made[h * WIDTH : (h + 1) * WIDTH] for h in range(HEADS)]
+    return [[c / math.hypot(*head) for c in head] for head in heads]
+
+
+class TestPath(LogitTests):
+    """PaTH against products of matrices written out, one pair of tokens at a time."""
+
+    name = "path"
+    causal = True
+    sizes = SIZES
+    by_document = True
+    cases = [
+        {},
+        {"convolve": False},
+        {"forget": True},
+        {"rank": 2},
+        {"convolve": False, "forget": True, "rank": 1},
+    ]
+    gradients = [{"rank": 2, "forget": True}]
+    identities = [({}, {"strength.bias": -1000}, "nope")]
+    changes = [{"rank": 2}, {"convolve": False}, {"forget": True}]
+    errors = [({"rank": 0}, "rank must be at least 1, got 0")]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        """`q_i H_i ... H_{j+1} k_j / sqrt(d)`, with a gate if there is one."""
+        scheme, length = t.scheme, t.q.shape[2]
+        logits = torch.full((*t.q.shape[:3], length), -math.inf).double()
+        for b, x in enumerate(t.x):
+            segment = [0] * length if t.segments is None else t.segments[b].tolist()
+            starts = [segment.index(s) for s in segment]
+            w = [slow_direction(scheme, x, n, first) for n, first in enumerate(starts)]
+            for h in range(HEADS):
+                matrices, gates = [], []
+                for n in range(length):
+                    beta = 2 * opened(scheme.strength, h, x[n])
+                    direction = torch.tensor(w[n][h], dtype=torch.float64)
+                    outer = direction[:, None] * direction
+                    matrices.append(torch.eye(WIDTH).double() - beta * outer)
+                    gate = opened(scheme.gate, h, x[n]) if scheme.gate else 1.0
+                    gates.append(math.log(gate))
+                for i in range(length):
+                    product, kept = torch.eye(WIDTH).double(), 0.0
+                    for j in range(i, starts[i] - 1, -1):
+                        total = float(t.q[b, h, i] @ product @ t.k[b, h, j]) + kept
+                        logits[b, h, i, j] = total / math.sqrt(WIDTH)
+                        product = product @ matrices[j]
+                        kept += gates[j]
+        return logits
+
+    def test_decoding_one_token_changes_every_earlier_key(self) -> None:
+        # As the released code decodes: k_j <- H_t k_j for each new token t.
+        q, k, _, x = inputs()
+        scheme = self.drawn()
+        state = scheme.token_state(x)
+        cached = k.clone()
+        got = attention_logits(q, k, scheme=scheme, positions=RUN, state=state)
+        for t in range(LENGTH):
+            for b in range(BATCH):
+                w = slow_direction(scheme, x[b], t, 0)
+                for h in range(HEADS):
+                    beta = 2 * opened(scheme.strength, h, x[b, t])
+                    direction = torch.tensor(w[h], dtype=torch.float64)
+                    for j in range(t):
+                        along = float(cached[b, h, j] @ direction)
+                        cached[b, h, j] -= beta * along * direction
+            row = torch.einsum("bhd,bhjd->bhj", q[:, :, t], cached[:, :, : t + 1])
+            expected = row / math.sqrt(WIDTH)
+            close(got[:, :, t, : t + 1], expected)
+
+    def test_a_long_text_stays_finite_in_float32(self) -> None:
+        scheme = create("path", model_dim=DIM, heads=HEADS, head_dim=WIDTH)
+        x = normal(1, 700, DIM).float().requires_grad_()
+        q, k = (normal(1, HEADS, 700, WIDTH, seed=seed).float() for seed in (1, 2))
+        state = scheme.token_state(x)
+        got = attention(
+            q, k, k, scheme=scheme, positions=torch.arange(700), state=state
+        )
+        got.square().sum().backward()
+        assert x.grad is not None
+        assert x.grad.isfinite().all()
+        double = scheme.double()
+        exact = attention(
+            q.double(),
+            k.double(),
+            k.double(),
+            scheme=double,
+            positions=torch.arange(700),
+            state=double.token_state(x.double()),
+        )
+        close(got.double(), exact, 1e-4)
+
+
+class TestRepo(LogitTests):
+    """RePo against rotations by positions computed token by token."""
+
+    name = "repo"
+    sizes = SIZES
+    cases = [{"base": 100.0, "hidden": 3}]
+    gradients = cases
+    changes = [{"base": 50.0}, {"hidden": 3}]
+    errors = [
+        ({"hidden": -1}, "hidden must be at least 1, got -1"),
+        ({"base": 0.0}, "base must be greater than 0, got 0"),
+    ]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        scheme = t.scheme
+
+        def places(token: Tensor) -> list[float]:
+            units = []
+            both = zip(scheme.gate.weight, scheme.content.weight, strict=True)
+            for gate, content in both:
+                opened = dot(gate.tolist(), token.tolist())
+                silu = opened * sigmoid(opened)
+                units.append(silu * dot(content.tolist(), token.tolist()))
+            return [dot(row.tolist(), units) for row in scheme.place.weight]
+
+        found = [[places(token) for token in row] for row in t.x]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            away = found[b][i][h] - found[b][j][h]
+            factors = [cmath.exp(1j * away * 100.0 ** (-pair / 3)) for pair in range(3)]
+            return rotation_by_complex(t.q[b, h, i], t.k[b, h, j], factors, "half")
+
+        return pair_by_pair(t.q, logit)
+
+    def test_hidden_units(self) -> None:
+        scheme = create("repo", model_dim=64, heads=4)
+        assert sum(p.numel() for p in scheme.parameters()) == (2 * 64 + 4) * 8
+
+    def test_equal_tokens_have_equal_positions(self) -> None:
+        *_, x = inputs()
+        places = self.drawn().token_state(x[:, :1].expand(-1, LENGTH, -1))
+        close(places, places[:, :1].expand_as(places), 0)
+
+
+def said_by(scheme: Any, token: Tensor) -> tuple[list[float], list[float]]:
+    """Return what a token says before the convolution, and its gates."""
+    parts = [part.tolist() for part in token.split(DIM // HEADS)]
+    unit = [c / math.sqrt(dot(part, part) + 1e-6) for part in parts for c in part]
+    thin = [dot(row, unit) for row in scheme.down.weight.tolist()]
+    gates = [1.0] * HEADS
+    if scheme.gate is not None:
+        weights, biases = scheme.gate.weight.tolist(), scheme.gate.bias.tolist()
+        logits = [dot(w, unit) + c for w, c in zip(weights, biases, strict=True)]
+        gates = [sigmoid(z) for z in logits]
+    return [dot(row, thin) for row in scheme.up.weight.tolist()], gates
+
+
+class TestSelectiveRope(LogitTests):
+    """Selective RoPE against angles summed token by token."""
+
+    name = "selective_rope"
+    sizes = SIZES
+    by_document = True
+    cases = [{"base": 100.0, "rank": 3, "gate": gate} for gate in (False, True)]
+    gradients = cases
+    identities = [({}, {"taps.weight": 0}, "nope")]
+    changes = [{"base": 50.0}, {"rank": 3}, {"gate": True}]
+    errors = [
+        ({"rank": 0}, "rank must be at least 1, got 0"),
+        ({"base": -1.0}, "base must be greater than 0, got -1"),
+        (
+            Case(model_dim=10, heads=3, head_dim=4),
+            "heads must divide model_dim, got 3 and 10",
+        ),
+    ]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Logits of pairs turned by what the tokens after the key say."""
+        taps, length = t.scheme.taps.weight.tolist(), t.q.shape[2]
+        turns = torch.zeros(len(t.x), length, HEADS, 3).double()
+        for b, row in enumerate(t.x):
+            said = [said_by(t.scheme, token) for token in row]
+            document = [0] * length if t.segments is None else t.segments[b].tolist()
+            for n, h, pair in product(range(length), range(HEADS), range(3)):
+                channel, seen = 3 * h + pair, range(max(0, n - 3), n + 1)
+                turns[b, n, h, pair] = said[n][1][h] * math.fsum(
+                    taps[channel][n - u] * said[u][0][channel]
+                    for u in seen
+                    if document[u] == document[n]
+                )
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            between = turns[b, min(i, j) + 1 : max(i, j) + 1, h].sum(dim=0).tolist()
+            signed = [turn if i >= j else -turn for turn in between]
+            found = [turn * 100.0 ** (-pair / 3) for pair, turn in enumerate(signed)]
+            factors = [cmath.exp(1j * turn) for turn in found]
+            return rotation_by_complex(t.q[b, h, i], t.k[b, h, j], factors, "half")
+
+        return pair_by_pair(t.q, logit)
+
+    def test_query_needs_the_call(self) -> None:
+        with pytest.raises(
+            ConfigError, match="selective_rope: needs the call, got none"
+        ):
+            self.drawn().query(inputs()[0], RUN)
+
+
+class TestShaw(LogitTests):
+    """Shaw's vectors against the paper's sums, one pair of tokens at a time."""
+
+    name = "shaw"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
+    places = [[0, 2, 3, 9, 4, 4, 1], [0, 1, 2, 3, 4, 5, 50]]
+    atol = 1e-13
+    cases = combine(reach=(1, 3), values=(False, True), per_head=(False, True))
+    gradients = [{"reach": 2}, {"reach": 2, "per_head": True}]
+    identities = [({}, {"on_keys": 0, "on_values": 0}, "nope")]
+    changes = [{"reach": 2}, {"values": False}, {"per_head": True}]
+    errors = [
+        ({"reach": reach}, f"reach must be at least 1, got {reach}")
+        for reach in (0, -3)
+    ]
+
+    def vector(self, t: Inputs, table: Tensor | None, *pair: int) -> Tensor:
+        b, h, i, j = pair
+        offset = int(t.positions[b, j] - t.positions[b, i])
+        if table is None:
+            return torch.zeros(WIDTH).double()
+        reach, rows = t.option("reach"), table[h] if table.dim() == 3 else table
+        return rows[min(max(offset, -reach), reach) + reach]
+
+    def logits(self, t: Inputs) -> Tensor:
+        """`q (k + a) / sqrt(d)`."""
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            key = t.k[b, h, j] + self.vector(t, t.scheme.on_keys, b, h, i, j)
+            return float(t.q[b, h, i] @ key) / math.sqrt(WIDTH)
+
+        return pair_by_pair(t.q, logit)
+
+    def read(self, t: Inputs, logits: Tensor) -> Tensor:
+        """`sum of p (v + b)`."""
+        out = torch.zeros_like(t.v)
+        for b, h, i in product(*map(range, out.shape[:3])):
+            powers = [math.exp(logit) for logit in logits[b, h, i].tolist()]
+            for j, power in enumerate(powers):
+                value = t.v[b, h, j] + self.vector(t, t.scheme.on_values, b, h, i, j)
+                out[b, h, i] += power / sum(powers) * value
+        return out
+
+
+class TestStickBreaking(LogitTests):
+    """Stick-breaking against the pieces of a stick, broken off one by one."""
+
+    name = "stick_breaking"
+    causal = True
+    sizes = SIZES
+    atol = 1e-14
+    cases = [{"own": False}, {"own": True}]
+    changes = [{"own": True}]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            return dot(t.q[b, h, i].tolist(), t.k[b, h, j].tolist()) / math.sqrt(WIDTH)
+
+        return pair_by_pair(t.q, logit)
+
+    def read(self, t: Inputs, logits: Tensor) -> Tensor:
+        """Break the stick from the nearest key on, and read values by the pieces."""
+        out = torch.zeros_like(t.v)
+        for b, h, i in product(*map(range, out.shape[:3])):
+            left = 1.0
+            for j in range(i if t.option("own") else i - 1, -1, -1):
+                share = sigmoid(logits[b, h, i, j].item())
+                out[b, h, i] += left * share * t.v[b, h, j]
+                left *= 1 - share
+        return out
+
+    def test_gradients_are_finite_and_right_where_nothing_is_seen(self) -> None:
+        given = tuple(x.requires_grad_() for x in vectors(1, 1, 4, 2))
+
+        def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return attention(
+                q, k, v, scheme=self.make(heads=1, head_dim=2), positions=RUN[:4]
+            )
+
+        assert torch.autograd.gradcheck(run, given)
+
+    def test_far_keys_that_take_much_leave_near_ones_exact(self) -> None:
+        k = normal(1, 1, 4096, 8).float() / 2 - 1.5
+        k[:, :, :2048] += 6  # which alone sum to thousands
+        check_float32_holds_over_a_long_text(self.make(heads=1, head_dim=8), k)
+
+    def test_a_sure_key_hides_those_behind_it(self) -> None:
+        q, k, v = vectors(1, 1, LENGTH, WIDTH)
+        k = k.clone()
+        k[:, :, 4] = 1e3 * q[:, :, 6]
+        read = attention(q, k, v, scheme=self.make(heads=1), positions=RUN)[0, 0, 6]
+        share = sigmoid(float(q[0, 0, 6] @ k[0, 0, 5]) / math.sqrt(WIDTH))
+        close(read, share * v[0, 0, 5] + (1 - share) * v[0, 0, 4], 1e-14)
+
+
+class TestTransformerXl(LogitTests):
+    """Transformer-XL's four terms, one pair of tokens at a time."""
+
+    name = "transformer_xl"
+    sizes = SIZES
+    places = [[3, 4, 6, 10, 11, 12, 200], [200, 12, 11, 10, 6, 4, 3]]
+    cases = combine(clamp=(0, 1, 5), base=(10_000.0, 50.0))
+    identities = [({}, {"u": 0, "v": 0, "project.weight": 0}, "nope")]
+    changes = [{"clamp": 5}, {"base": 500.0}]
+    errors = [
+        (Case(model_dim=9, heads=3), "model_dim must be even, got 9"),
+        ({"clamp": -1}, "clamp must be 0 or more, got -1"),
+    ]
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        zero = torch.zeros(1, HEADS, 3, WIDTH, dtype=torch.bfloat16)
+        check_bias_keeps_close_positions_apart(self.drawn(), zero, atol=1e-5)
+
+    def logits(self, t: Inputs) -> Tensor:
+        """The terms (a) to (d) of the paper."""
+        weight = t.scheme.project.weight.view(HEADS, WIDTH, DIM).tolist()
+        clamp, base, places = t.option("clamp"), t.option("base"), t.positions.tolist()
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            distance = places[b][i] - places[b][j]
+            if clamp:
+                distance = max(-clamp, min(clamp, distance))
+            angles = [distance / math.pow(base, 2 * m / DIM) for m in range(DIM // 2)]
+            wave = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+            place = [dot(row, wave) for row in weight[h]]
+            query, key = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            u, v = t.scheme.u[h, 0].tolist(), t.scheme.v[h, 0].tolist()
+            pairs = ((query, key), (query, place), (u, key), (v, place))
+            return sum(dot(*pair) for pair in pairs) / math.sqrt(WIDTH)
+
+        return pair_by_pair(t.q, logit)
+
+
+TOKENS = BLOCK + 5  # so that there are two blocks
+IN_BLOCKS = torch.arange(TOKENS)
+
+
+class TestWall(LogitTests):
+    """Wall attention against products of gates, one channel of one pair at a time."""
+
+    name = "wall"
+    causal = True
+    sizes = SIZES
+    places = [IN_BLOCKS.tolist()] * BATCH
+    cases = [{"forget": False}, {"forget": True}]
+    gradients = cases
+    identities = [({"forget": True}, {"gates.bias": 100, "gate.bias": 100}, "nope")]
+    changes = [{"bias": 1.0}, {"forget": True}]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        """Sums of `q k` times the gates of j + 1 ... i, channel by channel."""
+        tokens = t.x.flatten(0, 1)
+        gates = [
+            [opened(t.scheme.gates, row, token) for row in range(HEADS * WIDTH)]
+            for token in tokens
+        ]
+        forget = t.scheme.gate
+        of_heads = [
+            [opened(forget, h, token) if forget else 1.0 for h in range(HEADS)]
+            for token in tokens
+        ]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            between = range(TOKENS * b + j + 1, TOKENS * b + i + 1)
+            kept = [
+                math.prod(gates[n][WIDTH * h + c] for n in between)
+                for c in range(WIDTH)
+            ]
+            both = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            terms = zip(*both, kept, strict=True)
+            forgot = math.fsum(math.log(of_heads[n][h]) for n in between)
+            return math.fsum(a * c * g for a, c, g in terms) / math.sqrt(WIDTH) + forgot
+
+        return pair_by_pair(t.q, logit, causal=True)
+
+    def test_gates_that_shut_leave_each_token_itself(self) -> None:
+        # Their logarithms sum to -1e6: factors of the whole text would be 0 and inf.
+        q, k, _, x = inputs(TOKENS)
+        scheme = self.drawn()
+        scheme.gates.weight.zero_()
+        scheme.gates.bias.fill_(-30_000.0)
+        state = scheme.token_state(x)
+        got = attention_logits(q, k, scheme=scheme, positions=IN_BLOCKS, state=state)
+        content = (q * k).sum(dim=-1) / math.sqrt(WIDTH)
+        alone = torch.diag_embed(content).masked_fill(
+            IN_BLOCKS[:, None] < IN_BLOCKS, -math.inf
+        )
+        close(got, alone, 1e-14)
+
+    def test_a_sum_far_into_a_text_is_not_rounded_away(self) -> None:
+        # The state is float64, so that gates of 2^-30 are told from none after 4096.
+        x = torch.zeros(1, 4096, DIM)
+        scheme = self.make().float().requires_grad_(False)
+        scheme.gates.weight.zero_()
+        scheme.gates.bias.fill_(20.0)
+        steps = scheme.token_state(x).diff(dim=1)
+        close(steps, torch.full_like(steps, -math.log1p(math.exp(-20))), 1e-12)
+
+    @pytest.mark.parametrize("forget", [False, True])
+    def test_float32_reads_the_end_of_a_long_text(self, forget: bool) -> None:
+        scheme = self.make(heads=1, bias=-1.0, forget=forget)
+        scheme = scheme.requires_grad_(False).float()  # the gates sum to thousands
+        k, x = 8 * normal(1, 1, 4096, WIDTH).float(), normal(1, 4096, DIM).float()
+        check_float32_holds_over_a_long_text(scheme, k, x)
+
+    def test_shut_gates_have_finite_gradients(self) -> None:
+        q, k, v, x = inputs(TOKENS)
+        scheme = self.drawn().requires_grad_()
+        with torch.no_grad():
+            scheme.gates.bias.fill_(-30_000.0)
+        state = scheme.token_state(x)
+        attention(
+            q, k, v, scheme=scheme, positions=IN_BLOCKS, state=state
+        ).sum().backward()
+        for parameter in scheme.parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.isfinite().all()
+
+    def test_the_gate_of_a_head_is_that_of_fox(self) -> None:
+        q, k, _, x = inputs(TOKENS)
+        scheme = self.drawn(forget=True)
+        scheme.gates.bias.fill_(100.0)
+        assert scheme.gate is not None
+        fox = build(Fox, **SIZES).requires_grad_(False)
+        fox.gate.load_state_dict(scheme.gate.state_dict())
+        got, wanted = (
+            attention_logits(
+                q, k, scheme=s, positions=IN_BLOCKS, state=s.token_state(x)
+            )
+            for s in (scheme, fox)
+        )
+        close(got, wanted, 1e-13)
+
+
+IDS = torch.tensor([0, 1, 2, 5, 6, 9, 40, 41, 60])
+
+
+def waves(distance: int, width: int, scales: int, wave: str) -> list[float]:
+    """Return p of one distance, for every width and place."""
+    found = []
+    for power in range(scales):
+        for shift in range(width // scales):
+            u = (distance - shift) / 2**power
+            ricker = (1 - u * u) * math.exp(-u * u / 2)
+            found.append(ricker if wave == "ricker" else math.exp(-u * u))
+    return found
+
+
+class TestWavelet(LogitTests):
+    """Wavelets of the distance against waves written one by one."""
+
+    name = "wavelet"
+    sizes = SIZES
+    places = [IDS.tolist(), IDS.flip(0).tolist()]
+    atol = 1e-13
+    cases = combine(wave=("ricker", "gaussian"), scales=(1, 2, 3, 6))
+    gradients = [{}]
+    changes = [{"scales": 3}, {"wave": "gaussian"}]
+    errors = [
+        ({"scales": scales}, "scales must be from 1 to 64 and")
+        for scales in (-1, 4, 65)
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        def bias(b: int, h: int, i: int, j: int) -> float:
+            distance = int(t.positions[b, i] - t.positions[b, j])
+            p = waves(distance, WIDTH, t.option("scales"), t.option("wave"))
+            return dot(t.q[b, h, i].tolist(), p) / math.sqrt(WIDTH)
+
+        return content_plus(t.q, t.k, bias)
+
+    def test_waves_are_those_of_the_paper(self) -> None:
+        # 128 channels have widths 1 to 128 and places 0 to 15 (section 5.1).
+        scheme = self.make(heads=1, head_dim=128)
+        assert (scheme.scales, scheme.shifts) == (8, 16)
+        distances = torch.tensor([0, 3, 15, 200])
+        expected = [waves(t, 128, 8, "ricker") for t in distances.tolist()]
+        close(
+            scheme.table(distances), torch.tensor(expected, dtype=torch.float64), 1e-15
+        )
+
+    @pytest.mark.parametrize(
+        ("width", "scales"), [(64, 8), (32, 8), (12, 4), (6, 2), (5, 1)]
+    )
+    def test_a_head_that_eight_does_not_divide_has_fewer_widths(
+        self, width: int, scales: int
+    ) -> None:
+        assert self.make(heads=1, head_dim=width).scales == scales
+
+    def test_a_table_of_waves_is_that_of_shaw(self) -> None:
+        q, k, v = vectors(BATCH, HEADS, LENGTH, WIDTH)
+        run, scheme = torch.arange(LENGTH), self.make()
+        shaw = build(Shaw, {"reach": LENGTH, "values": False}, **SIZES)
+        assert shaw.on_keys is not None
+        offsets = torch.arange(-LENGTH, LENGTH + 1)  # key minus query
+        with torch.no_grad():
+            shaw.on_keys.copy_(scheme.table(-offsets))
+        got, wanted = (
+            attention(q, k, v, scheme=one, positions=run) for one in (scheme, shaw)
+        )
+        close(got, wanted, 1e-13)
+
+    def test_a_wave_has_no_mean(self) -> None:
+        # The integral of a Ricker wave is 0; that of a Gaussian is not.
+        distances = torch.arange(-1000, 1001)
+        scheme = self.make(heads=1, head_dim=32)
+        close(scheme.table(distances)[:, 4:].sum(dim=0), torch.zeros(28).double(), 1e-6)

@@ -1,0 +1,141 @@
+"""Attention in one graph of torch.compile: every scheme without a break, and equal."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc_compare.attention import CAUSAL, Mask, Session
+from posenc_compare.check.fresh_process import built_in
+from posenc_compare.schemes import Geometry, Scheme, Variant, create
+from posenc_compare.train.decoder import Decoder
+
+pytestmark = [  # what torch does itself, to functions and between two graphs
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
+]
+
+BATCH, HEADS, WIDTH, LENGTH = 2, 2, 8, 36
+LOOKS = "reads the distances that occur, to compute a product for each once"
+CHECKS = "reads positions, to refuse those that it cannot serve"
+# Schemes with breaks, and why.
+BREAKS = {
+    **dict.fromkeys(["dape", "deberta", "transformer_xl", "wavelet"], LOOKS),
+    **dict.fromkeys(["swin", "xpos"], CHECKS),
+}
+Read = Callable[..., tuple[Tensor, Tensor]]
+
+
+def make(name: str) -> Scheme:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return create(name, model_dim=HEADS * WIDTH, heads=HEADS, length=64)
+
+
+def session_of(scheme: Scheme, length: int = LENGTH, mask: Mask = CAUSAL) -> Session:
+    ids, axes = torch.arange(length), scheme.facts.axes
+    if axes > 1:
+        ids = torch.stack([ids // 6, *[ids % 6] * (axes - 1)], dim=-1)
+    return Session(scheme, ids, mask=mask)
+
+
+def tensors(length: int = LENGTH) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(BATCH, length, HEADS * WIDTH, generator=generator)
+    q, k, v = torch.randn(3, BATCH, HEADS, length, WIDTH, generator=generator)
+    return x, q, k, v
+
+
+def read(session: Session, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
+    """Return tokens as they are embedded, and the output of a layer."""
+    x = session.embed(x)
+    return x, session.attend(0, q, k, v, x=x)
+
+
+def read_layers(session: Session, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Any:
+    """Return the output of two layers, of which one has a window."""
+    v = session.attend(0, q, k, v, x=x)
+    return session.attend(1, q, k, v, x=x)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    logging.disable()  # torch writes traces while anyone listens
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("name", sorted(set(built_in()) - set(BREAKS)))
+def test_a_pass_is_one_graph_and_equal(name: str) -> None:
+    scheme = make(name)
+    whole: Read = torch.compile(read, backend="eager", fullgraph=True)
+    got = whole(session_of(scheme), *tensors())
+    expected = read(session_of(scheme), *tensors())
+    assert all(map(torch.equal, got, expected))
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5_bias", "alibi_2d", "rope"])
+def test_torch_explains_no_break(name: str) -> None:
+    found = torch._dynamo.explain(read)(session_of(make(name)), *tensors())
+    assert (found.graph_break_count, found.graph_count) == (0, 1)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_schemes_with_breaks_are_those(name: str) -> None:
+    found = torch._dynamo.explain(read)(session_of(make(name)), *tensors())
+    assert found.graph_break_count > 0
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5_bias", "fire", "rope"])
+def test_gradients_and_other_lengths_stay_in_one_graph(name: str) -> None:
+    scheme = make(name)
+    whole: Any = torch.compile(read_layers, backend="aot_eager", fullgraph=True)
+    for length in (LENGTH, LENGTH + 4, LENGTH + 9):
+        found = []
+        for run in (whole, read_layers):
+            given = [x.requires_grad_() for x in tensors(length)]
+            mask = Mask(window=(None, 8))
+            out = run(session_of(scheme, length, mask), *given)
+            leaves = [*given[1:], *scheme.parameters()]
+            found.append((out, *torch.autograd.grad(out.sin().sum(), leaves)))
+        torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
+
+
+def test_new_sessions_of_one_length_compile_nothing_anew() -> None:
+    from torch._dynamo.testing import CompileCounter
+
+    scheme, counter = make("alibi"), CompileCounter()
+    whole: Read = torch.compile(read, backend=counter, fullgraph=True)
+    for _ in range(3):
+        whole(session_of(scheme), *tensors())
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("name", ["binary", "learned"])
+def test_positions_out_of_range_are_refused_in_a_graph(name: str) -> None:
+    scheme = make(name)
+
+    def embed(session: Session, x: Tensor) -> Tensor:
+        return session.embed(x)
+
+    whole: Any = torch.compile(embed, backend="eager", fullgraph=True)
+    x = torch.zeros(BATCH, 3, HEADS * WIDTH)
+    whole(Session(scheme, torch.tensor([0, 5, 63])), x)
+    for last in (64, -1):
+        session = Session(scheme, torch.tensor([0, 5, last]))
+        with pytest.raises(RuntimeError, match=f"{name}: positions must be from 0 to"):
+            whole(session, x)
+
+
+@pytest.mark.parametrize("name", ["alibi", "kerple_log", "rope"])
+def test_the_decoder_is_one_graph(name: str) -> None:
+    geometry = Geometry(model_dim=16, heads=2, length=LENGTH)
+    model = Decoder(Variant(name), 2, geometry, seed=0)
+    tokens = torch.arange(2 * LENGTH).view(2, LENGTH)
+    whole: Any = torch.compile(model.read, backend="eager", fullgraph=True)
+    got = whole(tokens, model.session(tokens, torch.arange(LENGTH)))
+    assert torch.equal(got, model(tokens, torch.arange(LENGTH)))

@@ -1,0 +1,369 @@
+"""Checkpoints that are converted to the other layout of rotary pairs.
+
+transformers has rotations of both layouts. A converted checkpoint is evaluated with the
+rotation of another model, and must have the logits of the original.
+"""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+transformers = pytest.importorskip("transformers", minversion="5.20")
+
+from posenc_compare import hf  # noqa: E402
+from posenc_compare.errors import ConfigError, StoreError  # noqa: E402
+from posenc_compare.hf.convert import (  # noqa: E402
+    NOTE,
+    _is_moved,
+    _parts_of,
+    convert,
+)
+from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
+from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
+
+SIZE: dict[str, Any] = {
+    "vocab_size": 97,
+    "hidden_size": 48,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+GROUPED = {**SIZE, "num_key_value_heads": 2}
+WIDE = {**GROUPED, "head_dim": 16}
+FALCON = {**SIZE, "alibi": False, "bias": True}
+SQUARE = {**SIZE, "hidden_size": 64}
+# Name, what its configuration states, converted tensors, layout of a converted copy.
+MODELS: list[tuple[str, dict[str, Any], int, str]] = [
+    ("Llama", WIDE, 4, "adjacent"),
+    ("Qwen2", GROUPED, 8, "adjacent"),
+    ("Qwen3", WIDE, 8, "adjacent"),
+    ("Gemma2", {**WIDE, "attn_implementation": "eager"}, 4, "adjacent"),
+    ("Olmo2", GROUPED, 8, "adjacent"),
+    ("Phi", {**SQUARE, "num_key_value_heads": 2, "qk_layernorm": True}, 16, "adjacent"),
+    ("Phi3", {**GROUPED, "hidden_size": 64}, 2, "adjacent"),
+    ("StableLm", {**SQUARE, "num_key_value_heads": 2}, 4, "adjacent"),
+    ("GPTNeoX", SQUARE, 4, "adjacent"),
+    ("Persimmon", SQUARE, 12, "adjacent"),
+    ("Falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}, 4, ""),
+    ("Falcon", {**FALCON, "multi_query": True}, 4, ""),
+    ("SmolLM3", {**GROUPED, "no_rope_layers": [1, 0]}, 2, "adjacent"),
+    ("Glm", {**WIDE, "partial_rotary_factor": 0.5, "attention_bias": True}, 8, "half"),
+    ("Cohere", {**GROUPED, "use_qk_norm": True}, 8, "half"),
+]
+
+
+def model_of(name: str, more: dict[str, Any]) -> Any:
+    config = getattr(transformers, f"{name}Config")(**more)
+    return drawn(getattr(transformers, f"{name}ForCausalLM")(config), torch.float32)
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    folder = tmp_path / "llama"
+    model_of("Llama", GROUPED).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _without_gradients() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def logits(model: Any) -> Tensor:
+    draw = torch.Generator().manual_seed(1)
+    ids = torch.randint(3, 97, (2, 40), generator=draw)
+    return model(ids, use_cache=False).logits
+
+
+def loaded(folder: Path) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(folder)
+
+
+def rotation(to: str, interleaved: bool) -> Any:
+    """Return the rotation of another model of transformers."""
+    name = "glm" if to == "adjacent" else "gpt_neox"
+    code = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+
+    def apply(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *more: Any) -> Any:
+        if interleaved:  # the tables of Cohere
+            cos, sin = (torch.cat([x[..., ::2]] * 2, dim=-1) for x in (cos, sin))
+        return code.apply_rotary_pos_emb(q, k, cos, sin)
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "count", "to"), MODELS, ids=lambda x: x if type(x) is str else ""
+)
+def test_a_copy_has_the_same_logits_with_the_rotation_of_another_model(
+    name: str,
+    more: dict[str, Any],
+    count: int,
+    to: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, to = model_of(name, more), to or "adjacent"
+    model.save_pretrained(tmp_path / "own")
+    found = convert(tmp_path / "own", to, tmp_path / "copy")  # type: ignore[arg-type]
+    assert len(found) == count
+    copy, own = loaded(tmp_path / "copy"), logits(model)
+    size = own.abs().max()
+    assert (logits(copy) - own).abs().max() > 1e-2 * size  # under the old layout
+    with monkeypatch.context() as patch:
+        code = importlib.import_module(type(model).__module__)
+        patch.setattr(code, "apply_rotary_pos_emb", rotation(to, name == "Cohere"))
+        assert (logits(copy) - own).abs().max() < 1e-5 * size
+    back = "half" if to == "adjacent" else "adjacent"
+    convert(tmp_path / "copy", back, tmp_path / "back")  # type: ignore[arg-type]
+    for file in ("model.safetensors", "config.json"):
+        before, after = (tmp_path / one / file for one in ("own", "back"))
+        assert after.read_bytes().strip() == before.read_bytes().strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("Llama", "rope"), ("Cohere", "rope:base=500000;layout=half")],
+)
+def test_a_copy_has_the_same_logits_under_apply(
+    name: str, scheme: str, tmp_path: Path
+) -> None:
+    model = model_of(name, GROUPED)
+    model.save_pretrained(tmp_path / "own")
+    to = "half" if "half" in scheme else "adjacent"
+    convert(tmp_path / "own", to, tmp_path / "copy")
+    copy, own = loaded(tmp_path / "copy"), logits(model)
+    with hf.apply(copy, scheme):
+        assert (logits(copy) - own).abs().max() < 1e-5 * own.abs().max()
+
+
+def test_shards_types_and_other_files_stay(tmp_path: Path) -> None:
+    model = model_of("Qwen2", GROUPED).to(torch.bfloat16)
+    own, copy = tmp_path / "own", tmp_path / "deep" / "copy"
+    model.save_pretrained(own, max_shard_size="40KB")
+    (own / "tokenizer.json").write_text("{}")
+    (own / "more").mkdir()
+    (own / "more" / "notes.txt").write_text("x")
+    save_file({"wq": torch.ones(2)}, own / "consolidated.safetensors")
+    (own / "pytorch_model.bin").write_bytes(b"x")
+    (own / "linked.md").symlink_to(own / "tokenizer.json")
+    found = convert(own, "adjacent", copy)
+    unread = {"consolidated.safetensors", "pytorch_model.bin"}
+    assert {path.name for path in copy.iterdir()} | unread == {
+        path.name for path in own.iterdir()
+    }
+    assert not unread & {path.name for path in copy.iterdir()}
+    shards = sorted(own.glob("model-*.safetensors"))
+    assert len(shards) > 2
+    for path in own.rglob("*"):
+        if path.is_file() and path not in shards and path.name not in unread:
+            same = path.read_bytes() == (copy / path.relative_to(own)).read_bytes()
+            assert same == (path.name != "config.json")
+    for path in shards:
+        before, after = load_file(path), load_file(copy / path.name)
+        assert before.keys() == after.keys()
+        for name, tensor in before.items():
+            assert after[name].dtype == torch.bfloat16
+            assert torch.equal(tensor, after[name]) == (name not in found)
+            assert torch.equal(tensor.sort(0)[0], after[name].sort(0)[0])
+    stated = json.loads((copy / "config.json").read_bytes())
+    assert stated.pop(NOTE) == "adjacent"
+    assert stated == json.loads((own / "config.json").read_bytes())
+    assert not (copy / "linked.md").is_symlink()
+
+
+def test_names_without_the_base_model_are_found(tmp_path: Path) -> None:
+    model_of("Llama", GROUPED).model.save_pretrained(tmp_path / "own")
+    found = convert(tmp_path / "own", "adjacent", tmp_path / "copy")
+    assert sorted(found)[:2] == [
+        f"layers.0.self_attn.{one}_proj.weight" for one in ("k", "q")
+    ]
+
+
+# --- refusals ---------------------------------------------------------------------
+
+
+def config(folder: Path, **more: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | more))
+
+
+def weights(folder: Path, *without: str, **more: Tensor) -> None:
+    path = folder / "model.safetensors"
+    kept = load_file(path)
+    for name in without:
+        del kept[name]
+    save_file(kept | more, path)
+
+
+def outside(folder: Path) -> None:
+    (folder / "more").mkdir()
+    (folder / "model.safetensors").rename(folder / "more" / "other.safetensors")
+    index = {"weight_map": {FIRST: "more/other.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+FIRST = "model.layers.0.self_attn.q_proj.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "message"),
+    [
+        (
+            lambda f: None,
+            "half",
+            "layout must be other than that of llama, got half; a",
+        ),
+        (lambda f: config(f, **{NOTE: "adjacent"}), "adjacent", "got adjacent; half w"),
+        (lambda f: None, "halves", "layout must be adjacent or half, got 'halves'"),
+        (lambda f: weights(f, FIRST), "adjacent", f"got 3, without {FIRST}"),
+        (
+            lambda f: weights(f, **{FIRST: torch.ones(40, 48)}),
+            "adjacent",
+            "q_proj.weight must have heads of 12 channels, 4 of queries, got 40",
+        ),
+        (
+            lambda f: weights(f, **{FIRST: torch.ones(24, 48)}),
+            "adjacent",
+            "4 of queries, got 24 channels",
+        ),
+        (
+            lambda f: weights(f, **{f"{FIRST}_scale": torch.ones(1)}),
+            "adjacent",
+            "unquantised, got model.layers.0.self_attn.q_proj.weight_scale",
+        ),
+        (
+            lambda f: weights(f, **{"model.layers.2.self_attn.k_proj.weight": FOUR}),
+            "adjacent",
+            "got model.layers.2.self_attn.k_proj.weight",
+        ),
+        (
+            lambda f: (f / "model.safetensors").write_bytes(b"\0" * 20),
+            "adjacent",
+            "model.safetensors: must be safetensors, got",
+        ),
+        (
+            lambda f: (f / "model.safetensors").unlink(),
+            "adjacent",
+            "'llama': model.safetensors is not there",
+        ),
+        (
+            lambda f: (f / "model.safetensors.index.json").write_text("[]"),
+            "adjacent",
+            "index.json: must name files of tensors, got",
+        ),
+        (
+            lambda f: outside(f),
+            "adjacent",
+            "'llama': other.safetensors is not there",
+        ),
+        (
+            lambda f: (f / "config.json").unlink(),
+            "adjacent",
+            "config.json is not there",
+        ),
+    ],
+)
+def test_folders_that_cannot_be_converted_are_refused(
+    llama: Path, change: Any, to: Any, message: str
+) -> None:
+    change(llama)
+    with pytest.raises(ConfigError) as caught:
+        convert(llama, to, llama.parent / "copy")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in llama.parent.iterdir()] == ["llama"]
+
+
+FOUR = torch.ones(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("DeepseekV3", {**SIZE, "n_group": 1}, "got latent attention"),
+        ("CodeGen", {"n_embd": 64, "n_head": 4, "rotary_dim": 8}, "in the order of th"),
+        ("Qwen3Next", {**WIDE, "num_hidden_layers": 4}, "heads of 16 channels, 4 of q"),
+        (
+            "GPT2",
+            {"n_embd": 48, "n_head": 4, "n_layer": 2},
+            "got a model that has none",
+        ),
+        ("RoFormer", {**SIZE, "is_decoder": True}, "must have q_proj and k_proj"),
+        ("T5", {"d_model": 48, "num_layers": 2, "num_heads": 4}, "got an encoder"),
+        ("Gemma3", {}, "gemma3: must be of text alone"),
+    ],
+)
+def test_models_of_other_forms_are_refused(
+    llama: Path, name: str, more: dict[str, Any], message: str
+) -> None:
+    stated = getattr(transformers, f"{name}Config")(**more)
+    stated.save_pretrained(llama)
+    with pytest.raises(hf.UnsupportedModelError) as caught:
+        convert(llama, "adjacent", llama.parent / "copy")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_queries_that_are_used_elsewhere_are_seen() -> None:
+    model = tiny(transformers.LlamaConfig(**GROUPED))
+    measured = {one.layer: one for one in rotations(model, 100)}
+    parts = _parts_of(model, measured)
+    assert _is_moved(model, measured, parts, "adjacent")
+
+    def add_queries(module: Any, args: Any, kwargs: Any, out: Any) -> Any:
+        return out[0] + module.q_proj(kwargs["hidden_states"]), *out[1:]
+
+    attention = model.model.layers[-1].self_attn
+    attention.register_forward_hook(add_queries, with_kwargs=True)
+    assert not _is_moved(model, measured, parts, "half")
+
+
+def test_layers_that_cannot_be_measured_are_refused(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = importlib.import_module(convert.__module__)
+
+    def one_unmet(model: Any, length: int) -> Any:
+        first, *_ = rotations(model, length)
+        return [first, Rotation(1, first.width, fault=UNMET)]
+
+    monkeypatch.setattr(code, "rotations", one_unmet)
+    with pytest.raises(hf.UnsupportedModelError, match=f"llama: layer 1 {UNMET}"):
+        convert(llama, "adjacent", llama.parent / "copy")
+
+
+def test_files_are_never_replaced(llama: Path) -> None:
+    (llama.parent / "copy").mkdir()
+    for out in (llama.parent / "copy", llama / "copy"):
+        with pytest.raises(StoreError, match="must not exist, nor be in llama"):
+            convert(llama, "adjacent", out)
+    with pytest.raises(ConfigError, match=r"must be a folder with safetensors, got 'm"):
+        convert(llama / "model.safetensors", "adjacent", llama.parent / "new")
+
+
+def test_the_command_lists_what_it_reordered(
+    llama: Path, posenc: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(llama.parent)
+    found = posenc("hf", "convert", "llama", "--layout", "adjacent", "--format", "csv")
+    assert found.stdout.splitlines() == [
+        "module,layers,tensors,channels of a head,rotated",
+        '"k_proj",2,2,12,12',
+        '"q_proj",2,2,12,12',
+    ]
+    assert (llama.parent / "llama-adjacent" / "model.safetensors").is_file()
+    again = posenc("hf", "convert", "llama", "--layout", "adjacent")
+    assert again.returncode == 3
+    assert "llama-adjacent: must not exist" in again.stderr

@@ -1,0 +1,353 @@
+"""Retrieval: texts with needles, readers whose score is known, and whole runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+transformers = pytest.importorskip("transformers", minversion="5.20")
+
+from support.checkpoints import save_llama  # noqa: E402
+
+from posenc_compare.errors import ConfigError, CorpusError  # noqa: E402
+from posenc_compare.hf import planned  # noqa: E402
+from posenc_compare.hf.apply import apply  # noqa: E402
+from posenc_compare.hf.needles import (  # noqa: E402
+    KINDS,
+    Haystack,
+    Needle,
+    choice,
+    encoded,
+    haystack,
+)
+from posenc_compare.hf.recommend import target  # noqa: E402
+from posenc_compare.hf.retrieval import Reading, filler_of  # noqa: E402
+from posenc_compare.hf.rules import rules_for, variants_for  # noqa: E402
+from posenc_compare.records.load import load_records  # noqa: E402
+from posenc_compare.records.record import Record  # noqa: E402
+from posenc_compare.records.store import Store  # noqa: E402
+from posenc_compare.schemes import Geometry  # noqa: E402
+from posenc_compare.settings.retrieval import DEPTHS  # noqa: E402
+from posenc_compare.tasks.corpus import load_corpus  # noqa: E402
+from posenc_compare.variants import Variant  # noqa: E402
+
+TRAINED = 1024
+FILLER = "".join(f"{n} sheep and {n * n % 97} goats went by.\n" for n in range(900))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a small Llama and a tokenizer of bytes."""
+    return save_llama(tmp_path_factory.mktemp("tiny"), TRAINED)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(place: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(place)
+
+
+@pytest.fixture(scope="module")
+def made(tokenizer: Any) -> Haystack:
+    return haystack(FILLER, tokenizer, 2048, 1, seed=0)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("".join(f"{n * n % 97} and {n}\n" for n in range(60_000)))
+    return str(path)
+
+
+def score(made: Haystack, read: Any) -> float:
+    """Return the share of needles that a reader finds."""
+    return float(np.mean([choice(n, read) == n.answer for n in made.needles]))
+
+
+def after(text: list[int], end: list[int]) -> list[int]:
+    """Return the tokens of a text that stand behind some others."""
+    size = len(end)
+    starts = range(len(text) - size)
+    return [text[i + size] for i in starts if text[i : i + size] == end]
+
+
+def test_a_reader_that_looks_every_question_up_finds_all(made: Haystack) -> None:
+    text = made.tokens.tolist()
+
+    def read(tokens: Tensor) -> Tensor:
+        logits = torch.zeros(256)
+        logits[after(text, tokens.tolist())] = 1.0
+        return logits
+
+    assert score(made, read) == 1.0
+
+
+@pytest.mark.parametrize("needles", [1, 2])
+def test_a_reader_without_the_key_finds_a_share_of_chance(
+    tokenizer: Any, needles: int
+) -> None:
+    made = haystack(FILLER, tokenizer, 2048, needles, seed=1)
+    chance = 1 / (DEPTHS * needles)
+    assert score(made, lambda tokens: torch.zeros(256)) == pytest.approx(chance)
+    by_token = torch.randn(256, generator=torch.Generator().manual_seed(0))
+    assert score(made, lambda tokens: by_token) == pytest.approx(chance)
+
+
+def test_questions_and_candidates_are_those_of_the_needles(
+    made: Haystack, tokenizer: Any
+) -> None:
+    by_kind: dict[str, list[Needle]] = {}
+    for needle in made.needles:
+        by_kind.setdefault(needle.kind, []).append(needle)
+    assert by_kind.keys() == KINDS.keys()
+    for own in by_kind.values():
+        whole = [
+            {tokenizer.decode([*n.stem.tolist(), *b]) for b in n.branches} for n in own
+        ]
+        said = [tokenizer.decode(n.tokens).rstrip("\n") for n in own]
+        values = {text.rstrip(".").split()[-1] for text in said}
+        assert len(values) == len(own)
+        for needle, texts, right in zip(own, whole, said, strict=True):
+            answer = needle.branches[needle.answer]
+            assert tokenizer.decode([*needle.stem.tolist(), *answer]) == right
+            assert {text.rstrip(".").split()[-1] for text in texts} == values
+            # Nothing of the answer is in the question, but what all values share.
+            asked = tokenizer.decode(needle.stem)
+            assert not any(value in asked for value in values)
+            text = tokenizer.decode(made.tokens)
+            assert text.count(right.strip()) == 1
+            assert text.count(asked.strip()) == 1
+
+
+@pytest.mark.parametrize("length", [1024, 2048, 4096])
+def test_needles_stand_evenly_to_a_token(tokenizer: Any, length: int) -> None:
+    made = haystack(FILLER, tokenizer, length, 1, seed=2)
+    longest = max(len(n.stem) + max(map(len, n.branches)) for n in made.needles)
+    assert len(made.tokens) + longest == length
+    count, before = len(made.needles), 0
+    filler = len(made.tokens) - sum(len(n.tokens) for n in made.needles)
+    for place, needle in enumerate(made.needles):
+        end = needle.start + len(needle.tokens)
+        assert torch.equal(made.tokens[needle.start : end], needle.tokens)
+        assert needle.start == before + filler * (2 * place + 1) // (2 * count)
+        assert needle.depth == place * DEPTHS // count
+        before += len(needle.tokens)
+    left = torch.ones(len(made.tokens), dtype=torch.bool)
+    for needle in made.needles:
+        left[needle.start : needle.start + len(needle.tokens)] = False
+    assert torch.equal(made.tokens[left], encoded(tokenizer, FILLER)[:filler])
+
+
+def test_seeds_decide_needles(tokenizer: Any, made: Haystack) -> None:
+    again = haystack(FILLER, tokenizer, 2048, 1, seed=0)
+    assert torch.equal(again.tokens, made.tokens)
+    other = haystack(FILLER, tokenizer, 2048, 1, seed=1)
+    assert not torch.equal(other.tokens, made.tokens)
+
+
+def test_words_of_the_filler_are_taken_last(tokenizer: Any) -> None:
+    cities = KINDS["city"].values
+    filler = FILLER + " ".join(cities[DEPTHS:])
+    made = haystack(filler, tokenizer, 2048, 1, seed=0)
+    said = [tokenizer.decode(n.tokens) for n in made.needles if n.kind == "city"]
+    assert sorted(text.split()[-1].rstrip(".") for text in said) == sorted(
+        cities[:DEPTHS]
+    )
+
+
+def test_a_length_must_have_room(tokenizer: Any) -> None:
+    with pytest.raises(ConfigError, match="must have room for 15 needles, got 256"):
+        haystack(FILLER, tokenizer, 256, 1, seed=0)
+    with pytest.raises(ConfigError, match="needles must be at most 4, got 5"):
+        haystack(FILLER, tokenizer, 4096, 5, seed=0)
+    with pytest.raises(CorpusError, match="must make"):
+        haystack("short", tokenizer, 4096, 1, seed=0)
+
+
+def test_a_question_is_read_as_behind_the_whole_text(
+    place: Path, made: Haystack
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
+    label = "rope:scaling=yarn;factor=2;layout=half"
+    with apply(model, label), torch.inference_mode():
+        reading = Reading(model, made.tokens)
+        found = [reading.logits(needle.stem) for needle in made.needles[:3]]
+        whole = [torch.cat([made.tokens, needle.stem]) for needle in made.needles[:3]]
+        wanted = [
+            model(input_ids=ids[None], use_cache=False).logits[0] for ids in whole
+        ]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other[-1], rtol=1e-4, atol=1e-4)
+    logits = wanted[0][: len(made.tokens) - 1]
+    nats = torch.nn.functional.cross_entropy(logits, made.tokens[1:], reduction="sum")
+    assert reading.nats == pytest.approx(float(nats), rel=1e-5)
+
+
+def test_rules_are_variants_with_the_factor_of_the_longest() -> None:
+    own = Variant("rope", {"layout": "half", "base": 5e5})
+    geometry = Geometry(64, 4, 16, 128, 2)
+    found = variants_for(own, geometry, 512, "all")
+    positions = torch.arange(512)
+    read = rules_for(own.build(geometry), 512, "all")
+    names: dict[str, Any] = {k.partition(" ")[0]: one for k, one in read.items()}
+    assert {*found} == {"as trained", *names} - {"ntk_dynamic"}
+    for rule, variant in found.items():
+        scheme: Any = variant.build(geometry)
+        wanted = names.get(rule, own.build(geometry))
+        assert torch.equal(scheme.angles(positions), wanted.angles(positions))
+        assert scheme.attention_factor == wanted.attention_factor
+
+
+@pytest.fixture(scope="module")
+def folder(place: Path, corpus: str, tmp_path_factory: Any) -> Path:
+    """Return the folder of a run of two rules, two lengths and two seeds."""
+    out = tmp_path_factory.mktemp("run") / "run"
+    given = {"fillers": "text,noise", "corpus": corpus}
+    comparison = planned.retrieval(str(place), "1024,2048", "pi", given, {}, 2)
+    comparison.compute(Store(out), lambda event: None)
+    return out
+
+
+@pytest.fixture(scope="module")
+def records(folder: Path) -> list[Record]:
+    return load_records(folder)
+
+
+def test_a_run_counts_needles_by_filler_kind_and_depth(records: list[Record]) -> None:
+    assert len(records) == 8
+    assert {record.status for record in records} == {"ok"}
+    assert {record.label for record in records} == {
+        "rope:layout=half",
+        "rope:factor=2.0;layout=half;scaling=pi",
+    }
+    for record in records:
+        found, asked = (np.array(record.arrays[name]) for name in ("found", "asked"))
+        assert found.shape == asked.shape == (2, len(KINDS), DEPTHS)
+        assert (asked == 1).all()
+        assert (found <= asked).all()
+        rows = {row.quantity: row for row in record.rows}
+        assert rows.keys() == {"retrieval", "needles", "text_bits_per_byte"}
+        assert rows["retrieval"].value == pytest.approx(found.sum() / asked.sum())
+        assert rows["needles"].value == asked.sum()
+        assert {row.x for row in rows.values()} == {record.spec.setting["read_length"]}
+
+
+def test_what_has_a_record_is_not_computed_again(
+    place: Path, corpus: str, records: list[Record]
+) -> None:
+    def keys(lengths: str, rules: str, **given: Any) -> set[str]:
+        given = {"corpus": corpus, **given}
+        return {*planned.retrieval(str(place), lengths, rules, given, {}, 2).keys}
+
+    done = {record.key for record in records}
+    assert keys("1024,2048", "pi") == done
+    assert keys("2048", "pi") < done
+    assert len(keys("1024,2048", "pi,yarn") - done) == 4
+    for other in ({"fillers": "text"}, {"needles": 2}, {"dtype": "bfloat16"}):
+        assert not keys("2048", "pi", **other) & done
+    # As trained is the same at other lengths; a rule has another factor.
+    assert len(keys("1024,4096", "pi") & done) == 2
+
+
+def test_fillers_are_texts_of_their_corpora(place: Path, corpus: str) -> None:
+    given = {"corpus": corpus, "fillers": "text,source,noise"}
+    made = planned.retrieval(str(place), "1024", "all", given, {}, 2)
+    assert made.remarks[0].startswith(f"{place.name}: is read as trained, under no")
+    setting: Any = made.cells[-1].setting
+    text, source, noise = map(filler_of, [setting] * 3, ["text", "source", "noise"])
+    assert text in Path(corpus).read_text()
+    assert sorted(noise.split()) == sorted(text.split()) != noise.split()
+    assert source in b"\n".join(load_corpus("stdlib").test).decode(errors="ignore")
+    first: Any = made.cells[0].setting
+    assert filler_of(first, "text") != text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fillers", "prose"], "fillers must be of text, source, noise, got 'prose'"),
+        (["--needles", "0"], "needles must be a whole number from 1"),
+        (["--windows", "0"], "windows must be a whole number from 1"),
+        (["--lengths", "2048,x"], "lengths must be whole numbers by comma"),
+        (["--lengths", "1000000"], "must hold out 8000000 bytes for test, got "),
+        (["--rules", "nkt"], "rules must be all, or of "),
+    ],
+)
+def test_wrong_input_has_one_line(
+    posenc: Any, place: Path, corpus: str, words: list[str], said: str
+) -> None:
+    given = ("--retrieval", "--corpus", corpus, "--dry-run")
+    done = posenc("hf", "evaluate", place, *given, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_command_plans_cells_of_retrieval(
+    posenc: Any, place: Path, corpus: str
+) -> None:
+    given = ("--lengths", "1024,2048", "--rules", "pi", "--corpus", corpus)
+    done = posenc(
+        *("hf", "evaluate", place, "--retrieval", "--dry-run", "--format", "json"),
+        *given,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 4
+    assert {row["measure"] for row in found} == {"retrieval"}
+
+
+def frequencies(config: Any) -> tuple[Tensor, float]:
+    """Return the frequencies and the factor that transformers makes of a Llama."""
+    kind = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding
+    made = kind(config)
+    return made.inv_freq.double(), made.attention_scaling
+
+
+@pytest.mark.parametrize("rule", ["as trained", "pi", "ntk", "yarn", "llama3"])
+def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
+    aim = target(str(place), 4 * TRAINED)
+    config = transformers.AutoConfig.from_pretrained(place)
+    config.rope_parameters = aim.rope_parameters(rule)
+    wanted, factor = frequencies(config)
+    scheme: Any = aim.variant(rule).build(aim.geometry)
+    found = scheme.angles(torch.tensor([1]))[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
+    assert scheme.attention_factor == pytest.approx(factor)
+    assert aim.rope_parameters("ntk_by_parts") is None
+
+
+def test_no_rule_is_for_a_length_within_the_trained_one(place: Path) -> None:
+    aim = target(str(place), TRAINED)
+    assert aim.variant("yarn") == aim.own
+    assert aim.rope_parameters("yarn") == aim.rope_parameters("as trained")
+
+
+def test_a_rope_that_is_scaled_gets_no_recommendation(
+    place: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    given = json.loads((place / "config.json").read_text())
+    given["rope_parameters"] = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+    path.write_text(json.dumps(given))
+    with pytest.raises(ConfigError, match="as they were first trained, got linear"):
+        target(str(tmp_path), 4 * TRAINED)
+
+
+def test_the_command_recommends_with_evidence(
+    posenc: Any, place: Path, folder: Path
+) -> None:
+    given = ("--length", "4096", "--evidence", folder)
+    done = posenc("hf", "recommend", place, *given, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"].startswith("no difference seen between ")
+    assert found["factor"] == 4
+    assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
+    assert found["reasons"][0] == "found: 2 seeds, 6 are needed"
+    done = posenc("hf", "recommend", place, *given)
+    assert done.returncode == 0
+    assert "another model, size or factor may rank rules otherwise" in done.stderr

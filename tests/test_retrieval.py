@@ -1,0 +1,180 @@
+"""What is shown of records of retrieval: tables, plots, and which rule to take."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.records.quantities import Quantity, Row
+from posenc_compare.records.record import MeasureSpec, Record, SchemeSpec, Spec
+from posenc_compare.registry import PLOTS
+from posenc_compare.show.advice import advice
+from posenc_compare.show.retrieval import chance, misled, retrieval_tables, scores
+from posenc_compare.show.tables import display_tables
+
+QUANTITIES = {
+    "retrieval": Quantity("retrieval", "share", "higher", "none", x="length"),
+    "needles": Quantity("needles", "needles", "neither", "none", x="length"),
+    "text_bits_per_byte": Quantity("text_bits_per_byte", "bits", "lower", "", x="x"),
+}
+
+
+def record(rule: str, length: int, seed: int, found: int, bits: float) -> Record:
+    """Return a record of a rule that finds some of 30 needles, the first ones first."""
+    options = {} if rule == "as trained" else {"scaling": rule, "factor": 2.0}
+    setting = {
+        "kind": "retrieval",
+        "model": "small",
+        "trained": 1024,
+        "read_length": length,
+        "fillers": "text,noise",
+        "needles": 1,
+        "seed": seed,
+    }
+    counts = (np.arange(30) < found).astype(float).reshape(2, 3, 5)
+    values = {"retrieval": found / 30, "needles": 30, "text_bits_per_byte": bits}
+    return Record(
+        f"{rule} {length} {seed}",
+        Spec(
+            SchemeSpec("rope", options, ""),
+            MeasureSpec("retrieval", 1, ""),
+            setting,
+            1,
+            1,
+            "2.13",
+        ),
+        f"rope:scaling={rule}" if options else "rope",
+        "rotary",
+        "",
+        quantities=QUANTITIES,
+        rows=tuple(Row(name, value, length) for name, value in values.items()),
+        arrays={"found": counts.tolist(), "asked": np.ones((2, 3, 5)).tolist()},
+    )
+
+
+def made(seeds: int = 6, pi: int = 10, yarn: int = 25) -> list[Record]:
+    """Return records in which pi has fewer bits than yarn, and finds other needles."""
+    return [
+        record(rule, length, seed, found, bits + seed / 10)
+        for seed in range(seeds)
+        for length in (1024, 2048)
+        for rule, found, bits in (
+            ("as trained", 12 if length == 1024 else 5, 1.0 + (length == 2048)),
+            ("pi", pi, 1.1),
+            ("yarn", yarn, 1.2),
+        )
+    ]
+
+
+def test_scores_pool_seeds_and_bits_stay_by_seed() -> None:
+    found = scores(made())
+    assert [*found] == [
+        (rule, length)
+        for length in (1024, 2048)
+        for rule in ("as trained", "pi", "yarn")
+    ]
+    score = found["yarn", 2048]
+    assert (score.asked, round(score.found)) == (180, 150)
+    assert score.mean_bits("text") == pytest.approx(1.2 + 0.25)
+    assert np.isnan(score.mean_bits("source"))
+
+
+def test_the_table_has_wilson_intervals_and_where_bits_mislead() -> None:
+    (table,) = retrieval_tables(made())
+    row = next(row for row in table.body if row[:2] == ["yarn", "2048"])
+    assert row[2:5] == ["180", "0.83", "0.77 to 0.88"]
+    assert row[5].startswith("1.450 ± ")
+    assert "chance 0.20" in table.title
+    assert table.lines == (
+        "bits mislead at 1024: as trained has fewer bits of text than yarn, and finds "
+        "0.40 of the needles, not 0.83",
+        "bits mislead at 1024: pi has fewer bits of text than yarn, and finds 0.33 of "
+        "the needles, not 0.83",
+        "bits mislead at 2048: pi has fewer bits of text than yarn, and finds 0.33 of "
+        "the needles, not 0.83",
+    )
+    lines = misled(scores(made(pi=25)), ["text"])
+    assert [line for line in lines if "2048" in line] == []
+    assert retrieval_tables([]) == []
+
+
+def test_the_table_stands_among_all() -> None:
+    assert display_tables(made())[-1].name == "retrieval beside bits per byte"
+
+
+def test_chance_is_one_of_the_needles_of_a_kind() -> None:
+    assert chance(made()) == 0.2
+
+
+def test_maps_have_a_panel_for_each_rule() -> None:
+    figure = PLOTS.get("retrieval")(made())
+    assert isinstance(figure, Figure)
+    *panels, bar = figure.axes
+    assert [axes.get_title(loc="left") for axes in panels] == [
+        "as trained",
+        "pi",
+        "yarn",
+    ]
+    # 25 of 30, row by row of five: all but the last kind of the last filler.
+    yarn: Any = panels[2].collections[0].get_array()
+    assert yarn.shape == (5, 2)
+    np.testing.assert_allclose(yarn, 5 / 6)
+    assert bar.get_ylim() == (0, 1)
+    figure.draw_without_rendering()
+    assert PLOTS.get("retrieval")([]) is None
+
+
+def test_points_lie_above_the_rule_with_the_fewest_bits() -> None:
+    figure = PLOTS.get("retrieval_bits")(made())
+    assert isinstance(figure, Figure)
+    short, long = figure.axes
+    assert [axes.get_title(loc="left") for axes in (short, long)] == [
+        "text, 1024 tokens",
+        "text, 2048 tokens",
+    ]
+    points = {
+        round(float(line.get_xdata()[0]), 3): float(line.get_ydata()[0])  # type: ignore[index]
+        for line in long.lines
+        if line.get_marker() in ("o", "s", "^")
+    }
+    # Of the text alone, whose first 15 needles each finds before those of noise.
+    assert points == {0.9: pytest.approx(5 / 15), 0.0: pytest.approx(10 / 15), 0.1: 1.0}
+    figure.draw_without_rendering()
+    assert PLOTS.get("retrieval_bits")([]) is None
+
+
+def test_needles_decide_before_bits() -> None:
+    found = advice(made())
+    assert found.rules == ("yarn",)
+    assert found.verdict == "yarn"
+    assert found.reasons[0] == "found: yarn before the others"
+    assert "small, trained at 1024 tokens; found and bits beyond at 2048" in found.about
+    rows = {row["rule"]: row for row in found.rows}
+    assert rows["yarn"]["found"] == pytest.approx(25 / 30)
+    assert rows["as trained"]["bits beyond"] == pytest.approx(2.25)
+    assert rows["pi"]["bits within"] == pytest.approx(1.35)
+
+
+def test_bits_decide_among_rules_that_find_alike() -> None:
+    found = advice(made(pi=25))
+    assert found.rules == ("pi",)
+    assert found.reasons == (
+        "found: pi, yarn before the others",
+        "bits beyond: pi before the others",
+        "bits within: one rule is left",
+    )
+
+
+def test_no_difference_is_seen_with_few_seeds() -> None:
+    found = advice(made(5))
+    assert found.verdict == "no difference seen between yarn, pi, as trained"
+    assert found.reasons[0] == "found: 5 seeds, 6 are needed"
+
+
+def test_evidence_must_reach_beyond_the_trained_length() -> None:
+    short = [one for one in made() if one.spec.setting["read_length"] == 1024]
+    for records in (short, []):
+        with pytest.raises(ConfigError, match="evidence must be records of retrieval"):
+            advice(records)
