@@ -635,16 +635,17 @@ def test_rotary_positions_are_described_as_a_rope_that_gives_the_same_logits(
         alike(read(model, tokens()), own)
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [{**YARN, "attention_factor": 2.0}, {**YARN, "truncate": False}],
-)
-def test_a_rope_that_is_none_here_is_described_as_none(
-    parameters: dict[str, Any],
+@pytest.mark.parametrize("more", [{"attention_factor": 2.0}, {"truncate": False}])
+def test_a_yarn_of_other_rules_is_described_as_rope_yarn(
+    more: dict[str, Any],
 ) -> None:
-    model = model_of("Qwen3", {**GROUPED, "rope_parameters": parameters})
+    model = model_of("Qwen3", {**GROUPED, "rope_parameters": {**YARN, **more}})
     (found,) = hf.rotary_of(model.config)
-    assert (found.variant, found.apart) == (None, None)
+    assert found.variant is not None
+    assert found.variant.name == "rope_yarn"
+    assert found.variant.options.get("truncate", False) == ("truncate" not in more)
+    assert found.off is not None
+    assert found.off < 1e-5
 
 
 def test_a_repository_with_code_of_its_own_is_asked_for_nothing(

@@ -1,4 +1,4 @@
-"""Rotary positions that are measured on a small random model of a configuration."""
+"""Positions that are measured on a small random model of a configuration."""
 
 import json
 from pathlib import Path
@@ -27,8 +27,12 @@ SIZES: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 64}
 SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
 SIZES |= {"vocab_size": 97, "max_position_embeddings": 128, "pad_token_id": 0}
 EIGHT = {"head_dim": 16}
-# Labels of the layers that rotate; or a part of the reason why there is none.
+# Labels of the first rows, whose logits are compared.
 DESCRIBED = {
+    "deepseek_v3": "rope_latent:layout=half",
+    "axk2": "rope_latent:layout=half",
+    "minicpm3": "rope_latent:layout=half",
+    "lfm3": "p_rope:base=1000000.0;fraction=0.5;layout=half",
     "llama": "rope:layout=half",
     "smollm3": "rope:base=2000000.0;layout=half",
     "llama4_text": "rope:base=500000.0",
@@ -56,42 +60,74 @@ DESCRIBED = {
     "phi": "rope:fraction=0.5;layout=half",
     "starcoder2": "rope:layout=half",
 }
+# Labels, and a part of the reason why logits are not compared, or of what else is done.
+NOTED = {
+    "granite_swa": ("rope:layout=half", "sinks"),
+    "falcon": ("rope:layout=half", "logits not compared"),
+    "gpt_oss": (
+        "rope_yarn:base=150000.0;factor=32.0;layout=half;original=4096",
+        "sinks",
+    ),
+    "gemma4_text": ("rope:layout=half", "heads of one size in all layers"),
+    "moshi": ("rope:layout=half", "takes no position_embeddings"),
+    "roformer": ("rope", "takes no position_embeddings"),
+    "hunyuan_v1_dense": ("rope:layout=half", "by weights after the rotation"),
+    "dory": ("rope:layout=half", "by weights after the rotation"),
+    "ministral3": (
+        "rope_yarn:attention=1.0;base=1000000.0;factor=16.0;layout=half;original=16384"
+        ";truncate=true",
+        "scales queries by their position",
+    ),
+    "mamba": ("nope", "has no attention"),
+    "xlstm": ("nope", "has no attention"),
+    "zamba": ("nope", "layers other than attention"),
+    "kimi_linear": ("nope", "layers other than attention"),
+    "nanochat": ("n/a", "from the second to the first"),
+    "blt": ("n/a", "several products of queries and keys, turned differently"),
+    "xlnet": ("n/a", "depends on the content of tokens"),
+    "reformer": ("n/a", "in a way that no reader here finds"),
+}
+# Kind and labels of other positions than rotary ones, and some numbers.
+OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+    "gpt2": ("table", ["learned:length=1024"], {"rows": 1024, "first row": 0}),
+    "opt": ("table", ["learned:length=2050"], {"rows": 2050, "first row": 2}),
+    "roberta": ("table", ["learned:length=512"], {"rows": 512, "first row": 2}),
+    "xglm": ("table", ["sinusoidal:layout=t2t"], {"first position": 2}),
+    "marian": ("table", ["sinusoidal:layout=concatenated"] * 2, {"rows": 1024}),
+    "ctrl": ("table", ["sinusoidal:layout=concatenated"], {"rows": 256}),
+    "bloom": ("bias", ["alibi"], {"times": 1.0}),
+    "mpt": ("bias", ["alibi"], {"times": 1.0}),
+    "cpmant": (
+        "bias",
+        ["t5_bias:bidirectional=true;buckets=512;max_distance=2048"],
+        {"buckets": 512},
+    ),
+    "t5": (
+        "bias",
+        ["t5_bias:bidirectional=true;max_distance=128", "t5_bias:max_distance=128"],
+        {"max_distance": 128},
+    ),
+    "bert-generation": ("table", ["learned:length=512"], {"channels": 128}),
+}
+# Why there are no rotary positions that an evaluation could scale.
 REASONS = {
-    "deepseek_v3": "and rope here the first",
-    "nanochat": "from the second to the first",
-    "granite_swa": "sinks",
-    "falcon": "not compared",
     "gpt2": "has no rotary positions",
     "bloom": "has no rotary positions",
-    "opt": "has no rotary positions",
     "mamba": "has no attention",
-    "zamba": "has no rotary positions",
-    "hunyuan_v1_dense": "multiplies channels by weights after the rotation",
-    "dory": "multiplies channels by weights after the rotation",
     "ctrl": "changes queries with the position otherwise than by a rotation",
-    "ministral3": "scales queries by their position",
-    "kimi_linear": "has no rotary positions",
     "gemma4_unified_assistant": "drafts for another model",
-    "blt": "has several transformers",
-    "gpt_oss": "states truncate=False",
-    "gemma4_text": "rotates 128 channels from 0 to 319 of 512",
+    "blt": "several products of queries and keys",
     "emu3": "a causal model of text alone would work",
-    "bert-generation": "has no rotary positions",
     "gemma3": "its language model alone (gemma3_text) would work",
     "emu3_text_model": "must be a type of causal models",
-    "axk2": "rotates 32 channels from 64 to 95 of 96",
     "bart": "has an encoder",
-    "minicpm3": "rotates 32 channels from 64 to 95 of 96",
-    "moshi": "takes no position_embeddings",
-    "xlstm": "has no attention",
-    "mpt": "has no rotary positions",
-    "roformer": "its RoFormerSelfAttention takes no position_embeddings",
     "xlnet": "has no products of queries and keys",
 }
 
 # What a default configuration leaves open.
 MORE: dict[str, Any] = {
     "kimi_linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
+    "reformer": {"is_decoder": True},
     "zamba": {"num_hidden_layers": 8},
 }
 
@@ -107,33 +143,56 @@ def config_of(kind: str, **more: Any) -> Any:
     return made(**more)
 
 
-@pytest.mark.parametrize("kind", sorted({*DESCRIBED, *REASONS}))
-def test_a_type_is_described_with_a_proof_or_a_reason(kind: str) -> None:
-    found: list[hf.Rotary] = []
-    try:
-        sizes = {"num_hidden_layers": 4, **MORE.get(kind, {})}
-        config = transformers.CONFIG_MAPPING[kind](**sizes)
-        found = hf.rotary_of(config)
-    except ConfigError as error:
-        text = str(error)
-    else:
-        text = ""
-    if text:
-        assert REASONS[kind] in text
-        assert kind not in DESCRIBED
-        assert not any(word in text for word in ODD)
-        return
-    for one in found:
-        assert not any(word in one.reason for word in ODD)
-        proved = one.off is not None and one.off <= PROVED
-        assert proved or one.reason or one.rope_type == "none"
-    first = found[0]
-    if kind in DESCRIBED:
-        assert first.variant is not None, first.reason
-        assert (first.variant.label, first.reason) == (DESCRIBED[kind], "")
-    if kind in REASONS:
-        assert first.variant is None
-        assert any(REASONS[kind] in one.reason for one in found)
+def default_of(kind: str) -> Any:
+    sizes = {"num_hidden_layers": 4, **MORE.get(kind, {})}
+    return transformers.CONFIG_MAPPING[kind](**sizes)
+
+
+@pytest.mark.parametrize("kind", sorted({*DESCRIBED, *NOTED}))
+def test_a_type_is_described_with_a_proof_or_a_note(kind: str) -> None:
+    label, note = NOTED.get(kind, (DESCRIBED.get(kind), ""))
+    first, *others = hf.describe(default_of(kind))
+    assert first.label == label, first.note
+    assert note in first.note
+    for one in (first, *others):
+        assert not any(word in one.note for word in ODD)
+        proved = one.logits_off is not None and one.logits_off <= PROVED
+        assert proved or one.note or one.kind == "none"
+    assert kind in NOTED or first.note == ""
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_positions_of_other_kinds_are_measured(kind: str) -> None:
+    what, labels, numbers = OTHERS[kind]
+    found = hf.describe(default_of(kind))
+    assert {one.kind for one in found} == {what}
+    assert [one.label for one in found] == labels
+    assert numbers.items() <= found[0].measured.items()
+    assert all(one.off is None or one.off < 1e-5 for one in found)
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_what_has_no_rotary_positions_has_one_reason(kind: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        hf.rotary_of(default_of(kind))
+    assert REASONS[kind] in str(caught.value)
+    assert not any(word in str(caught.value) for word in ODD)
+
+
+def test_alibi_of_falcon_is_scaled_with_its_logits() -> None:
+    (found,) = hf.describe(config_of("falcon", alibi=True))
+    assert (found.kind, found.label) == ("bias", "alibi")
+    assert found.measured["times"] == pytest.approx(16**-0.5, rel=1e-4)
+
+
+def test_parts_of_a_model_have_rows_of_their_own() -> None:
+    config = transformers.CONFIG_MAPPING["gemma3"](text_config={"num_hidden_layers": 6})
+    rows = hf.describe(config)
+    assert [(one.part, one.label) for one in rows if one.part == "text"] == [
+        ("text", "rope:layout=half"),
+        ("text", "rope:base=1000000.0;layout=half"),
+    ]
+    assert "vision" in {one.part for one in rows}
 
 
 @pytest.mark.parametrize(
@@ -279,9 +338,6 @@ def test_short_and_long_factors_count_against_their_own_lengths() -> None:
             {"rope_theta": 1e6, "rope_parameters": {"rope_theta": 1e4}},
             "must state one base, got rope_theta=1e+06 and rope_parameters.rope_theta",
         ),
-        ({"model_type": "t5"}, ""),
-        ({"model_type": "modernbert"}, ""),
-        ({"model_type": "gemma3"}, "reads more than text"),
     ],
 )
 def test_a_config_that_cannot_be_described_has_one_line(
@@ -302,9 +358,14 @@ def test_numbers_are_numbers_in_json(posenc: Any, tmp_path: Path) -> None:
     done = posenc("hf", "describe", tmp_path, "--format", "json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
-    assert [row["rope here"] for row in rows][1] == "nope"
-    for name in ("times", "off by", "logits off by", "slow", "for"):
-        assert isinstance(rows[0][name], float | int)
+    assert [row["scheme"] for row in rows] == ["rope", "nope"]
+    assert rows[0]["options"] == {"base": 2000000.0, "layout": "half"}
+    for name in ("off by", "logits off by"):
+        assert isinstance(rows[0][name], float)
+        assert rows[1][name] is None
+    measured = rows[0]["measured"]
+    assert (measured["pairs"], measured["length"]) == (8, 128)
+    assert measured["attention factor"] == pytest.approx(1.0)
 
 
 class Attention(LlamaAttention):

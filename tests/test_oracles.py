@@ -8,6 +8,7 @@ those of MPT do not, and the T5 buckets all descend from mesh.
 """
 
 import importlib
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -159,6 +160,20 @@ def test_rope_in_halves_is_that_of_llama(models: Oracle) -> None:
     assert_near(rope.key(K, PLACES), k)
 
 
+@pytest.mark.parametrize("interleave", [True, False])
+def test_rope_latent_is_that_of_deepseek(models: Oracle, interleave: bool) -> None:
+    deepseek, turned = models("deepseek_v3"), WIDTH // 2
+    frequencies = 1.0 / 10_000 ** (torch.arange(0, turned, 2) / turned)
+    angles = torch.outer(PLACES.float(), frequencies).repeat(1, 2)[None]
+    named = "_interleave" if interleave else ""
+    turns = getattr(deepseek, f"apply_rotary_pos_emb{named}")
+    q, k = turns(Q[..., turned:], K[:, :1, :, turned:], angles.cos(), angles.sin())
+    theirs = Q[..., :turned] @ K[..., :turned].mT + q @ k.mT
+    options = {"fraction": 0.5, "layout": "adjacent" if interleave else "half"}
+    scheme = make("rope_latent", **options)
+    assert_near(logits(scheme), theirs * WIDTH**-0.5)
+
+
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 def test_rope_in_adjacent_pairs_is_that_of_gptj(
     models: Oracle, fraction: float
@@ -221,6 +236,16 @@ SCALED = {
         {"factor": 8.0, "original_max_position_embeddings": 100_000},
         {"scaling": "yarn", "factor": 8.0, "original": 100_000},
     ),
+    "yarn of GPT-OSS": (
+        {"factor": 8.0, "original_max_position_embeddings": 4096, "truncate": False},
+        {"name": "rope_yarn", "factor": 8.0, "original": 4096},
+    ),
+    "yarn of DeepSeek": (
+        {"factor": 8.0, "original_max_position_embeddings": 4096}
+        | {"mscale": 1.0, "mscale_all_dim": 0.7},
+        {"name": "rope_yarn", "factor": 8.0, "original": 4096, "truncate": True}
+        | {"attention": (0.1 * math.log(8) + 1) / (0.07 * math.log(8) + 1)},
+    ),
     "longrope": (
         {
             "factor": 4.0,
@@ -253,6 +278,7 @@ def test_scaled_rope_is_that_of_transformers(
 ) -> None:
     llama = models("llama")
     theirs, ours = SCALED[rule]
+    rule = rule.partition(" ")[0]
     config = load("transformers", "models.llama").LlamaConfig(
         hidden_size=WIDTH,
         num_attention_heads=1,

@@ -1,4 +1,4 @@
-"""Describe or check the positions of every causal type that transformers knows.
+"""Describe or check the positions of every type of models that transformers knows.
 
     python tools/describe_sweep.py                     a line for each type, and totals
     python tools/describe_sweep.py llama falcon        of these types alone
@@ -23,14 +23,19 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    PreTrainedConfig,
+)
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf import check, rotary_of
+from posenc_compare.hf import check, describe
 from posenc_compare.hf.measure import layers_of
 from posenc_compare.hf.tiny import tiny
 
@@ -46,12 +51,20 @@ ASSISTANT = {
     "vocab_size_per_layer_input": 0,
     "use_double_wide_mlp": False,
 }
+INDEXER = {
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 256,
+    "indexer_budget": 512,
+    "indexer_compress_ratio": 4,
+}
 STATED: dict[str, dict[str, Any]] = {
     "bailing_hybrid": {"layer_types": LINEAR},
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": PLAIN}},
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "clip_qkv": 8.0}},
     "dory": {"n_input_layers": 1, "n_output_layers": 1},
+    "glm4_moe": {"head_dim": 128},  # as released; half of 42 are no pairs
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "gemma4_assistant": {"text_config": ASSISTANT},
     "gemma3n_text": {"num_hidden_layers": 5, "num_kv_shared_layers": 0},
@@ -61,26 +74,21 @@ STATED: dict[str, dict[str, Any]] = {
     },
     "kimi_linear": {"layer_types": LINEAR},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
-    "qwen4_exp_text": {
-        "indexer_n_heads": 4,
-        "indexer_kv_heads": 1,
-        "indexer_head_dim": 256,
-        "indexer_budget": 512,
-        "indexer_compress_ratio": 4,
-    },
+    "qwen4_exp_text": INDEXER,
     "reformer": {"is_decoder": True},
     "xmod": {"default_language": "en_XX"},
     "zamba2": {"layers_block_type": HYBRID, "use_mem_rope": True},
 }
 LIMIT = 60  # seconds of the processor for a type
 ODD = ("Traceback", "AssertionError", "KeyError", "NoneType", "TypeError", "Error:")
-HEAD = ("type", "layers", "described as", "logits off by", "why not")
-PAGE = """# Rotary positions of all causal types
+HEAD = ("type", "layers", "kind", "scheme", "off by", "logits off by", "note")
+PAGE = """# Positions of all causal types
 
-`posenc-compare hf describe` finds these rotary positions in the default configuration
-of each causal type, with four layers if it takes that number. `logits off by` is the
-largest difference between logits of a small random model with its own positions and
-under the scheme, relative to the largest logit. `tools/describe_sweep.py` makes the
+`posenc-compare hf describe` finds these positions in the default configuration of each
+causal type, with four layers if it takes that number. `off by` is the largest relative
+difference of frequencies, codes or biases from those of the scheme. `logits off by` is
+the largest difference between logits of a small random model with its own positions
+and under the scheme, relative to the largest logit. `tools/describe_sweep.py` makes the
 table with transformers {transformers} and torch {torch}.
 
 """
@@ -93,8 +101,13 @@ def config_of(kind: str) -> Any:
     """
     more = STATED.get(kind, {})
     for layers in (4, 8):
+        few = {"num_hidden_layers": layers, **more}
         try:
-            config = CONFIG_MAPPING[kind](**{"num_hidden_layers": layers, **more})
+            config = CONFIG_MAPPING[kind](**few)
+            if isinstance(getattr(config, "text_config", None), PreTrainedConfig):
+                text = config.text_config.model_type
+                few = {"num_hidden_layers": layers, **STATED.get(text, {})}
+                config = CONFIG_MAPPING[kind](**{**more, "text_config": few})
             with torch.device("meta"):
                 model = AutoModelForCausalLM.from_config(copy.deepcopy(config))
             if layers_of(model):
@@ -107,39 +120,38 @@ def config_of(kind: str) -> Any:
 def described(kind: str) -> tuple[str, list[tuple[str, ...]]]:
     """Return the class of a type's description, and its rows of the table.
 
-    The class is `described`, `n/a`, `refused`, `not measured` or `odd`.
+    The class is `scheme` if each row has one, else `no scheme`, `refused`, `not
+    measured` or `odd`.
     """
-    try:
-        config = config_of(kind)
-    except Exception:  # its own check
-        why = "transformers refuses its default configuration"
-        return "refused", [(kind, "", "refused", "", why)]
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
-        found = rotary_of(config)
+        found = describe(config_of(kind))
     except _Stopped:
-        return "not measured", [(kind, "", "not measured", "", f"above {LIMIT} s")]
+        return "not measured", [_row(kind, note=f"above {LIMIT} s")]
     except ConfigError as error:
         text = str(error).split("; ")[0]
-        return _odd(text) or "refused", [(kind, "", "refused", "", text)]
+        return _odd(text) or "refused", [_row(kind, note=text)]
     except Exception as error:
         text = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return "odd", [(kind, "", "error", "", text)]
+        return "odd", [_row(kind, note=text)]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    rows, proved = [], False
+    rows = []
     for one in found:
-        if not one.pairs and not one.reason:
-            label = "no rotation"
-        else:
-            proved |= bool(one.variant and not one.reason)
-            label = one.variant.label if one.variant and not one.reason else "n/a"
-        off = "" if one.off is None else f"{one.off:.0e}"
-        why = one.reason.split("; ")[0]
-        rows.append((kind, one.layers, label, off, why))
+        layers = f"{one.part}: {one.layers}" if one.part else one.layers
+        offs = ["" if n is None else f"{n:.0e}" for n in (one.off, one.logits_off)]
+        note = one.note.split("; ")[0]
+        rows.append((kind, layers, one.kind, one.label, *offs, note))
     odd = next(filter(None, (_odd(row[-1]) for row in rows)), "")
-    return odd or ("described" if proved else "n/a"), rows
+    lacks = any(one.variant is None for one in found)
+    return odd or ("no scheme" if lacks else "scheme"), rows
+
+
+def _row(kind: str, *cells: str, note: str = "") -> tuple[str, ...]:
+    """Return a row of the table whose other cells are empty."""
+    empty = [""] * (len(HEAD) - 2 - len(cells))
+    return (kind, *cells, *empty, note)
 
 
 def checked(kind: str) -> tuple[str, list[tuple[str, ...]]]:
@@ -160,18 +172,18 @@ def checked(kind: str) -> tuple[str, list[tuple[str, ...]]]:
             exact = {one.check: one for one in check(model)}
             found = [exact[o.check] if o.state == "failed" else o for o in found]
     except _Stopped:
-        return "not measured", [(kind, "", "not measured", "", f"above {LIMIT} s")]
+        return "not measured", [_row(kind, note=f"above {LIMIT} s")]
     except Exception as error:  # no such model
-        return "refused", [(kind, "", "refused", "", str(error).split("; ")[0])]
+        return "refused", [_row(kind, note=str(error).split("; ")[0])]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     states = Counter(one.state for one in found)
     counts = ", ".join(f"{n} {state}" for state, n in sorted(states.items()))
-    rows = [(kind, "", counts, "", "")]
+    rows = [_row(kind, "", "", counts)]
     for one in found:
         if one.state == "failed":
             most = "" if one.most is None else f"{one.most:.0e}"
-            rows.append((kind, one.check, "failed", most, one.reason))
+            rows.append(_row(kind, one.check, "", "failed", most, note=one.reason))
     return "failed" if states["failed"] else "passed", rows
 
 
@@ -211,7 +223,7 @@ def main() -> int:
         totals[total] += 1
         table += rows
         for row in rows:
-            print(*row[:4], row[4], sep=" | ", end="")
+            print(*row, sep=" | ", end="")
             print(f" | {time.process_time() - start:.1f} s", flush=True)
     print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if given.write:

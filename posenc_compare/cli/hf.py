@@ -21,19 +21,6 @@ Model = Annotated[
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
 EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
-COLUMNS = {  # each with its attribute, and the form of its numbers
-    "layers": ("layers", ""),
-    "type": ("rope_type", ""),
-    "for": ("length", ""),
-    "pairs": ("pairs", ""),
-    "slow": ("slow", ""),
-    "times": ("attention_factor", ".4g"),
-    "scores times": ("scale", ".4g"),
-    "off by": ("apart", ".1e"),
-    "logits off by": ("off", ".1e"),
-    "rope here": ("label", ""),
-    "why not": ("reason", ""),
-}
 
 
 @app.command()
@@ -151,29 +138,43 @@ def shipped() -> Path:
 
 @app.command()
 def describe(model: Model, format: Formats = Format.table) -> int:
-    """Describe the rotary positions of a model, measured on a small random copy.
+    """Describe the positions of a model, measured on a small random copy.
 
-    Columns: slow = pairs that do not complete a rotation within the length; times =
-    factor on cosines and sines; scores times = factor on logits beside
-    1/sqrt(head_dim); off by = largest relative error of a frequency of the scheme;
-    logits off by = largest error of a logit, relative to the largest logit.
+    Kinds: rotary; table = vectors that are added to tokens; bias = of logits; none.
+    Slow pairs do not complete a rotation within the length. Attention factor = of
+    cosines and sines; softmax factor = of logits beside 1/sqrt(head_dim). Off by =
+    largest error of the scheme, relative; logits off by = the same of logits.
     """
-    from posenc_compare.hf.planned import DESCRIBED, local_place, rotary_in
+    from posenc_compare.hf.describe import describe as described
+    from posenc_compare.hf.planned import DESCRIBED, configuration_in, local_place
 
-    _, found = rotary_in(local_place(model, DESCRIBED))
+    found = described(configuration_in(local_place(model, DESCRIBED)))
+    exact = format is Format.json
 
-    exact = format in NUMBERS
+    def number(value: float | None) -> object:
+        return value if exact or value is None else f"{value:.1e}"
 
-    def text(value: object, form: str) -> object:
-        if exact or not form:
-            return value
-        return "n/a" if value is None else f"{value:{form}}"
-
-    body = [
-        [text(getattr(one, name), form) for name, form in COLUMNS.values()]
+    rows = [
+        {
+            "part": one.part,
+            "layers": one.layers,
+            "kind": one.kind,
+            "measured": dict(one.measured) if exact else one.text,
+            "scheme": one.variant and one.variant.name if exact else one.label,
+            "options": one.variant and one.variant.options,
+            "off by": number(one.off),
+            "logits off by": number(one.logits_off),
+            "note": one.note,
+        }
         for one in found
     ]
-    show(f"rotary positions of {model}", [*COLUMNS], body, format)
+    unused = set() if exact else {"options"}
+    if not exact and not any(one.part for one in found):
+        unused.add("part")
+    head = [name for name in rows[0] if name not in unused]
+    empty = None if exact else ""
+    body = [[empty if row[n] is None else row[n] for n in head] for row in rows]
+    show(f"positions of {model}", head, body, format)
     return 0
 
 

@@ -9,6 +9,8 @@ applied.remove()
 
 from posenc_compare.hf.apply import Applied, apply
 from posenc_compare.hf.check import Finding, check
+from posenc_compare.hf.describe import describe
+from posenc_compare.hf.described import Described
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.proof import proof
 from posenc_compare.hf.readings import CheckError
@@ -18,11 +20,13 @@ from posenc_compare.hf.scratch import from_scratch, load
 __all__ = [
     "Applied",
     "CheckError",
+    "Described",
     "Finding",
     "Rotary",
     "UnsupportedModelError",
     "apply",
     "check",
+    "describe",
     "from_scratch",
     "load",
     "proof",

@@ -19,6 +19,10 @@ class UnsupportedModelError(ConfigError):
     """A model, or what it was called with, leaves a scheme no place to act."""
 
 
+class NoAttentionError(UnsupportedModelError):
+    """A model has no attention."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Attention of one layer.

@@ -13,10 +13,11 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.hf.candidates import RULES
 from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.places import UnsupportedModelError
 from posenc_compare.hf.retrieval import filler_of
-from posenc_compare.hf.rotary import RULES, Rotary, rotary_of
+from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for, variants_for
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.records.cells import Cell

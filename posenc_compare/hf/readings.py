@@ -122,7 +122,7 @@ class Reader:
         """Return outputs `(row, token, ...)` of whole texts."""
         if "use_cache" in self.arguments:
             given["use_cache"] = False  # type: ignore[assignment]
-        return _outputs(self.model(ids, **given))
+        return outputs(self.model(ids, **given))
 
     def in_parts(
         self, ids: Tensor, parts: list[int], cache: Any = None, **given: Tensor
@@ -150,7 +150,7 @@ class Reader:
             if not isinstance(out, dict) or out.get(name) is None:
                 raise NotApplicableError("returns no cache of keys")
             cache = out[name]
-            found.append(_outputs(out))
+            found.append(outputs(out))
         return torch.cat(found, dim=1)
 
     def padded(self, *, left: bool) -> tuple[Tensor, dict[str, Tensor]]:
@@ -350,7 +350,7 @@ def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
     return found
 
 
-def _outputs(out: Any) -> Tensor:
+def outputs(out: Any) -> Tensor:
     """Return logits, or else the states of the last layer."""
     if not isinstance(out, Tensor):
         logits = getattr(out, "logits", None)

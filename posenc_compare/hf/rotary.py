@@ -8,46 +8,35 @@ then the logits under both.
 import inspect
 import itertools
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedConfig
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.hf.measure import EXACT, UNMET, Rotation, rotations
+from posenc_compare.hf.candidates import candidates, limit_of, stated, turning
+from posenc_compare.hf.measure import (
+    EXACT,
+    SCALED,
+    UNMET,
+    WEIGHTED,
+    Rotation,
+    layers_of,
+    rotations,
+)
 from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
 from posenc_compare.hf.proof import proof
 from posenc_compare.hf.served import PROVED
 from posenc_compare.hf.tiny import tiny
-from posenc_compare.schemes import Geometry
-from posenc_compare.schemes.rope import Rope
 from posenc_compare.variants import Variant
 
-# By type in transformers: the options of our rule, and the parameters that fill them.
-RULES: dict[str, tuple[str, dict[str, str]]] = {
-    "default": ("none", {}),
-    "linear": ("pi", {"factor": "factor"}),
-    "llama3": (
-        "llama3",
-        {"factor": "factor", "original": "original_max_position_embeddings"}
-        | {"alpha": "low_freq_factor", "beta": "high_freq_factor"},
-    ),
-    "yarn": (
-        "yarn",
-        {"factor": "factor", "original": "original_max_position_embeddings"}
-        | {"alpha": "beta_slow", "beta": "beta_fast"},
-    ),
-    "dynamic": ("ntk", {"factor": "factor"}),
-    "longrope": (
-        "longrope",
-        {"factor": "factor", "original": "original_max_position_embeddings"},
-    ),
-}
 SHARED = "shared_kv_states"  # keys and values of another model, which is drafted for
-BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
+DEEP = "rounding grows from layer to layer"
+SHORT = 1024  # positions in which queries are not scaled yet
 
 
 @dataclass(frozen=True)
@@ -109,17 +98,36 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
     """
     _check_kind(config)
     model = tiny(config)
-    length = getattr(config, "max_position_embeddings", None)
-    length = length if isinstance(length, int) and length > 1 else 1024
-    limits = length_limits(config)
-    within = min([*limits, length])
-    first = rotations(model, within)
-    if not any(one.pairs for one in first):
-        faults = [one.fault for one in first if one.fault not in ("", UNMET)]
+    rows = rotary_in(model, config)
+    if not any(one.pairs for one in rows):
+        faults = [one.reason for one in rows if one.reason not in ("", UNMET)]
         why = faults[0] if faults else "has no rotary positions"
         raise UnsupportedModelError(f"{type(model).__name__}: {why}; {WOULD_WORK}")
+    return rows
+
+
+def rotary_in(model: Any, config: PreTrainedConfig) -> list[Rotary]:
+    """Return what the layers of a small random model rotate, if any does.
+
+    Args:
+        model: small, random, in evaluation mode.
+        config: of the whole model.
+
+    Returns:
+        As `rotary_of`; layers without rotation alone if there are no others.
+
+    Raises:
+        UnsupportedModelError: if the model has no attention that can be measured.
+    """
+    length = config_length(config)
+    limits = length_limits(config)
+    within = min([*limits, length])
+    first, notes = _measured(model, within)
     rows = rotary_rows(first, config, within, model)
-    if limits:
+    rows = [
+        replace(one, reason=one.reason or notes.get(one.numbers[0], "")) for one in rows
+    ]
+    if limits and any(one.pairs for one in rows):
         beyond = length if length > within else 2 * within
         last = rotations(model, within, beyond - 1)
         rows += [
@@ -127,8 +135,36 @@ def rotary_of(config: PreTrainedConfig) -> list[Rotary]:
             for one in rotary_rows(last, config, beyond)
             if one.pairs
         ]
-    turning = [one for one in rows if one.pairs]
-    return [*turning, *(one for one in rows if not one.pairs)]
+    rotating = [one for one in rows if one.pairs]
+    return [*rotating, *(one for one in rows if not one.pairs)]
+
+
+def _measured(model: Any, length: int) -> tuple[list[Rotation], dict[int, str]]:
+    """Return the rotations of all layers, and what else some do to queries.
+
+    Weights after a rotation, and a scale that grows with the position, hide it: it is
+    measured again without them.
+    """
+    found = rotations(model, length)
+    notes = {one.layer: one.fault for one in found if one.fault in (WEIGHTED, SCALED)}
+    if WEIGHTED in notes.values():
+        for module in layers_of(model):
+            _level(module)
+        found = rotations(model, length)
+    if SCALED in notes.values() and length > SHORT:
+        short = {one.layer: one for one in rotations(model, SHORT)}
+        found = [short[o.layer] if o.fault == SCALED else o for o in found]
+    still = {"fault": "", "factor": 1.0}
+    return [
+        replace(one, **still) if one.fault == SCALED else one for one in found
+    ], notes
+
+
+def _level(attention: nn.Module) -> None:
+    """Give all channels the same weight after the projections of an attention."""
+    for name, weight in attention.named_parameters():
+        if weight.dim() == 1 and not name.endswith("bias"):
+            weight.data.fill_(weight.data.mean())
 
 
 def _check_kind(config: Any) -> None:
@@ -163,25 +199,9 @@ def _arguments(kind: Any) -> Container[str]:
     return inspect.signature(kind.forward).parameters
 
 
-def _stated(config: Any) -> list[dict[str, Any]]:
-    """Return the rope parameters that a configuration states, one for each kind."""
-    given = getattr(config, "rope_parameters", None) or {}
-    kinds = [one for one in given.values() if isinstance(one, dict)]
-    return kinds or ([given] if given else [])
-
-
 def length_limits(config: Any) -> list[int]:
     """Return the lengths above which a model rotates otherwise, in their order."""
-    return sorted({limit for one in _stated(config) if (limit := _limit(one, config))})
-
-
-def _limit(given: dict[str, Any], config: Any) -> int:
-    """Return the length above which a type rotates otherwise; 0 if there is none."""
-    if given.get("rope_type") not in BY_LENGTH:
-        return 0
-    own = given.get("original_max_position_embeddings")
-    is_long = given["rope_type"] == "longrope"
-    return (own if is_long else 0) or config.max_position_embeddings
+    return sorted({limit for one in stated(config) if (limit := limit_of(one, config))})
 
 
 def rotary_rows(
@@ -246,62 +266,34 @@ def _named(numbers: tuple[int, ...], config: Any) -> str:
     return ",".join(f"{e[0]}-{e[-1]}" if len(e) > 1 else f"{e[0]}" for e in ends)
 
 
-def _layout(one: Rotation) -> str:
-    """Return the layout of the pairs; a reason why it is none of ours, with a colon."""
-    count = len(one.pairs)
-    channels = sorted(itertools.chain(*one.pairs))
-    if channels != list(range(2 * count)):
-        return (
-            f"reason: rotates {2 * count} channels from {channels[0]} to {channels[-1]}"
-            f" of {one.width}, and rope here the first"
-        )
-    if one.pairs == tuple((i, i + count) for i in range(count)):
-        return "half"
-    if one.pairs == tuple((2 * i, 2 * i + 1) for i in range(count)):
-        return "adjacent"
-    if any(i > j for i, j in one.pairs):
-        return "reason: turns pairs of channels from the second to the first"
-    return (
-        f"reason: pairs channels {one.pairs[0]} and {one.pairs[-1]}, in another order"
-    )
-
-
 def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
     """Return a row with the scheme that the configuration states and comes nearest."""
-    layout = _layout(one)
-    if layout.startswith("reason: "):
-        kinds = {given.get("rope_type", "default") for given in _stated(config)}
-        kind = kinds.pop() if len(kinds) == 1 else "n/a"
-        return replace(row, rope_type=kind, reason=layout.removeprefix("reason: "))
     found, faults = [], []
-    fraction = 2 * len(one.pairs) / one.width
-    for rule, options in _candidates(config, row.length, one):
-        variant = Variant("rope", {**options, "layout": layout, "fraction": fraction})
-        length = config_length(config)
-        geometry = Geometry(one.width, heads=1, head_dim=one.width, length=length)
+    size = config_length(config)
+    for rule, variant in candidates(config, row.length, one):
+        row = replace(row, rope_type=rule)
         try:
-            scheme: Rope = variant.build(geometry)
+            own = turning(variant, one.width, size)
         except ConfigError as error:
             faults.append(str(error))
             continue
-        own, factor = scheme.angles(torch.ones(1))[0], scheme.attention_factor
+        if own.pairs != one.pairs:
+            faults.append(_channels(one))
+            continue
         assert one.frequencies is not None
         noise = 2**-21 / row.length  # of angles in float32 at the last position
-        apart = float((((one.frequencies - own).abs() - noise).clamp(0) / own).max())
-        known = one.factor is not None
-        if known and not math.isclose(factor, one.factor or 0.0, rel_tol=EXACT):
+        off = (one.frequencies - own.frequencies).abs() - noise
+        apart = float((off.clamp(0) / own.frequencies).max())
+        factor = own.factor if one.factor is None else one.factor
+        if not math.isclose(factor, own.factor, rel_tol=EXACT):
             faults.append(
-                f"multiplies cosines and sines by {one.factor:.4g}, and rope here with "
-                f"the same {options['scaling']} by {factor:.4g}"
+                f"multiplies cosines and sines by {factor:.4g}, and {variant.label} by "
+                f"{own.factor:.4g}"
             )
-            row = replace(row, rope_type=rule)
             continue
         found.append((apart, rule, variant))
     if not found:
-        whole = any(given.get("truncate") is False for given in _stated(config))
-        why = "states truncate=False, and yarn of rope here rounds to whole pairs"
-        why = why if whole else "states no rule that rope here has"
-        why = faults[0] if faults else why
+        why = faults[0] if faults else "states no rule that a scheme here has"
         return replace(row, reason=why)
     apart, rule, variant = min(found, key=lambda each: each[0])
     why = ""
@@ -310,56 +302,21 @@ def _matched(row: Rotary, one: Rotation, config: Any) -> Rotary:
     return replace(row, rope_type=rule, variant=variant, apart=apart, reason=why)
 
 
+def _channels(one: Rotation) -> str:
+    """Return which channels are rotated, if no scheme here rotates the same."""
+    if any(i > j for i, j in one.pairs):
+        return "rotates pairs of channels from the second to the first"
+    channels = sorted(itertools.chain(*one.pairs))
+    return (
+        f"rotates {len(channels)} channels from {channels[0]} to {channels[-1]} of "
+        f"{one.width}, the first with {one.pairs[0][1]}, as no scheme here does"
+    )
+
+
 def config_length(config: Any) -> int:
     """Return the positions that a model is for; 1024 if it does not state them."""
-    return getattr(config, "max_position_embeddings", None) or 1024
-
-
-def _candidates(
-    config: Any, length: int, one: Rotation
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield types of transformers, and options of `rope` that could be them."""
-    for given in _stated(config):
-        kind = given.get("rope_type", "default")
-        base, limit = given.get("rope_theta"), _limit(given, config)
-        if base is None or given.get("truncate") is False:  # ours is rounded to pairs
-            continue
-        rule, names = RULES.get(kind, ("none", {}))
-        options: dict[str, Any] = {"base": float(base), "scaling": rule}
-        options |= {o: given[n] for o, n in names.items() if given.get(n) is not None}
-        if kind == "dynamic" and length > limit:  # ntk of this length
-            factor = float(options.get("factor", 1))
-            options["factor"] = factor * (length / limit - 1) + 1
-        elif kind == "dynamic":
-            options = {"base": float(base), "scaling": "none"}
-        if kind == "longrope":
-            which = "long_factor" if length > limit else "short_factor"
-            options["factors"] = "/".join(map(str, given.get(which) or []))
-            whole = config.max_position_embeddings / limit
-            options = {"factor": whole, **options, "original": limit}
-        kinds = {"factor": float, "alpha": float, "beta": float, "original": int}
-        yield kind, {o: kinds.get(o, lambda same: same)(v) for o, v in options.items()}
-    # A base that stands elsewhere, for some layers alone.
-    assert one.frequencies is not None
-    fastest, slowest = (float(one.frequencies[i]) for i in (0, -1))
-    count = len(one.pairs)
-    if count > 1 and math.isclose(fastest, 1, rel_tol=EXACT) and slowest < 1:
-        fitted = slowest ** (-count / (count - 1))
-        for number in (*_numbers(config.to_dict()), 10_000.0):  # and the usual one
-            if math.isclose(number, fitted, rel_tol=1e-4):
-                yield "default", {"base": float(number), "scaling": "none"}
-                break
-
-
-def _numbers(given: Any) -> Iterator[float]:
-    """Yield all numbers that stand in a configuration."""
-    if isinstance(given, dict):
-        given = [*given.values()]
-    if isinstance(given, list | tuple):
-        for one in given:
-            yield from _numbers(one)
-    elif isinstance(given, int | float) and not isinstance(given, bool):
-        yield float(given)
+    stated = getattr(config, "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 1 else 1024
 
 
 def _proved(row: Rotary, model: Any) -> Rotary:
@@ -367,12 +324,16 @@ def _proved(row: Rotary, model: Any) -> Rotary:
     if row.variant is None or row.reason or model is None:
         return row
     try:
-        off = max(proof(model, row.variant, row.numbers).values())
+        found = proof(model, row.variant, row.numbers)
+        off = max(found.values())
         without = proof(model, "nope", row.numbers, alone=False)["all"]
     except Exception as error:  # whatever a model makes of a scheme it cannot take
         known = isinstance(error, ConfigError)
         why = str(error) if known else "hf.apply fails on this model"
-        return replace(row, variant=None, apart=None, reason=f"not compared: {why}")
+        return replace(row, reason=f"logits not compared: {why}")
+    if not off <= PROVED and found[max(row.numbers)] <= PROVED:
+        why = f"logits not compared but under the last layer: {DEEP}"
+        return replace(row, off=found[max(row.numbers)], reason=why)
     if not off <= PROVED:
         why = f"{row.variant.label} moves the logits by {off:.1e} of the largest"
         return replace(row, variant=None, apart=None, off=off, reason=why)

@@ -5,17 +5,18 @@ decides the rotation stay.
 """
 
 import copy
+import inspect
 import math
 from collections import Counter
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from posenc_compare.hf.measure import layers_of
-from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
+from posenc_compare.hf.places import WOULD_WORK, NoAttentionError, UnsupportedModelError
 
 MOST = 1 << 26  # parameters of a model that is built
 SPREAD = 1.2  # of a projection's output, for an input of spread 1
@@ -36,6 +37,8 @@ LIMITS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("state_size", "d_state"), 16),
     (("chunk_size",), 4),
 )
+FEW = 4  # ids of the first tokens stay: some count positions from the padding
+DECODER = "decoder_input_ids"
 SPEC = "_heterogeneity_spec"  # of sizes that differ by layer
 HEADS = ("num_attention_heads", "num_key_value_heads")
 LATENT = ("qk_nope_head_dim", "qk_rope_head_dim")
@@ -46,7 +49,11 @@ STATES = (
     ("n_mamba_heads", "mamba_headdim"),
     ("num_heads", "head_dim"),
 )
-WIDTHS = ("attention_hidden_size", "lru_width")  # in step with the width
+WIDTHS = (
+    "attention_hidden_size",
+    "lru_width",
+    "hidden_size_global",
+)  # in step with the width
 
 
 def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
@@ -84,7 +91,7 @@ def tiny(config: PreTrainedConfig, kind: Any = AutoModelForCausalLM) -> Any:
         ) from error
     numbers = Counter((type(m), n) for m, n in layers_of(whole).items())
     if not numbers:
-        raise UnsupportedModelError(
+        raise NoAttentionError(
             f"{config.model_type}: has no attention, and so no rotary positions; "
             f"{WOULD_WORK}"
         )
@@ -118,16 +125,29 @@ def _built(small: PreTrainedConfig, kind: Any) -> Any:
     model: Any = _from_config(small, kind)
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")  # others have no float64
-    one = torch.ones((1, 1), dtype=torch.long)
+    one = torch.ones((books(small), 1), dtype=torch.long)
     for dtype in (torch.float64, torch.float32):  # some code is for float32 alone
         try:
             with torch.no_grad():
-                drawn(model, dtype)(input_ids=one, use_cache=False)
+                drawn(model, dtype)(**given(model, one))
             break
         except RuntimeError:
             if dtype is torch.float32:
                 raise
     return model
+
+
+def given(model: Any, ids: Tensor) -> dict[str, Any]:
+    """Return ids as arguments of a model, of its decoder too, without a cache."""
+    takes = inspect.signature(model.forward).parameters
+    names = ("input_ids", "decoder_input_ids") if DECODER in takes else ("input_ids",)
+    found: dict[str, Any] = dict.fromkeys(names, ids)
+    return found | ({"use_cache": False} if "use_cache" in takes else {})
+
+
+def books(config: Any) -> int:
+    """Return how many rows of ids a model reads as one text, as codes of sound."""
+    return getattr(config, "num_codebooks", None) or 1
 
 
 def _words(error: Exception) -> str:
@@ -191,7 +211,7 @@ def _shrunk(name: str, value: Any) -> Any:
     if type(value) is not int or any(word in name for word in KEPT):
         return value
     if name.endswith("_token_id"):
-        return min(value, 0)
+        return value if value < FEW else 0
     for words, most in LIMITS:
         if any(word in name for word in words):
             return min(value, most) if value > most else value

@@ -51,6 +51,9 @@ class Scaling:
         beta: pairs with more rotations keep their frequency; 0 means as published,
             32 and for llama3 4.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
+        truncate: of yarn, whether the passage between fast and slow pairs begins and
+            ends at whole pairs.
+        attention: of yarn, the factor of cosines and sines; 0 means as published.
     """
 
     scheme: str
@@ -60,6 +63,8 @@ class Scaling:
     alpha: float = 1.0
     beta: float = 0.0
     factors: str = ""
+    truncate: bool = True
+    attention: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.factor >= 1:
@@ -75,6 +80,11 @@ class Scaling:
             raise self._refused(
                 f"alpha must be above 0 and below beta, got {self.alpha} and "
                 f"{self._beta}"
+            )
+        if not 0 <= self.attention < math.inf:
+            raise self._refused(
+                f"attention must be at least 0, and 0 is as published, got "
+                f"{self.attention}"
             )
 
     @classmethod
@@ -111,7 +121,7 @@ class Scaling:
     def attention_factor(self) -> float:
         """Return the factor of cosines and sines that makes up for longer texts."""
         if self.rule == "yarn":
-            return 0.1 * math.log(self.factor) + 1
+            return self.attention or 0.1 * math.log(self.factor) + 1
         if self.rule == "longrope":
             return math.sqrt(1 + math.log(self.factor) / math.log(self.original))
         return 1.0
@@ -165,8 +175,11 @@ class Scaling:
             return share.clamp(0, 1)
         if base <= 1:
             raise self._refused(f"yarn needs a base above 1, got {base}")
-        first = max(math.floor(self._index(self._beta, inv_freq, base)), 0)
-        last = math.ceil(self._index(self.alpha, inv_freq, base))
+        first = self._index(self._beta, inv_freq, base)
+        last = self._index(self.alpha, inv_freq, base)
+        if self.truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first = max(first, 0)
         last = max(first, min(last, 2 * len(inv_freq) - 1))
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device)
         share = (steps - first) / (last - first if last != first else 0.001)

@@ -1,0 +1,257 @@
+"""Biases by position that a model adds to its logits, measured before the softmax.
+
+A text of equal tokens is read. Their products of queries and keys are all the same, so
+what logits differ by is the bias.
+"""
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from posenc_compare.errors import ConfigError
+from posenc_compare.hf.described import Described
+from posenc_compare.hf.measure import EXACT, STATES, layers_of
+from posenc_compare.schemes import Geometry, Scheme, Variant
+
+SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
+CONTENT = "a bias by distance that depends on the content of tokens"
+HIDDEN = -1e4  # logits below are masks
+
+
+class _Logits(TorchFunctionMode):
+    """Logits of all queries and keys, while this is entered.
+
+    Layers whose tokens have become unequal are left out.
+
+    Args:
+        model: whose attention is read.
+        least: queries, and keys.
+    """
+
+    def __init__(self, model: Any, least: int) -> None:
+        super().__init__()
+        self.least = least
+        self.equal = True
+        self.name = ""
+        self.found: dict[str, Tensor] = {}
+        names = {module: name for name, module in model.named_modules()}
+        self._hooks = [
+            module.register_forward_pre_hook(
+                partial(self._begin, names[module]), with_kwargs=True
+            )
+            for module in layers_of(model)
+        ]
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for hook in self._hooks:
+            hook.remove()
+
+    def _begin(self, name: str, _: object, args: Any, kwargs: Any) -> None:
+        """Find out whether the tokens that an attention is given are equal."""
+        self.name = name
+        x = args[0] if args else kwargs.get(STATES)
+        if isinstance(x, Tensor) and x.dim() == 3:
+            apart = (x - x[:, :1]).abs().max()
+            self.equal = bool(apart <= EXACT * x.abs().max())
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func in SOFTMAX:
+            self._keep(args[0])
+        elif func is F.scaled_dot_product_attention:
+            self._keep((kwargs or {}).get("attn_mask"))  # with what is added
+        return func(*args, **(kwargs or {}))
+
+    def _keep(self, logits: object) -> None:
+        """Keep logits of equal tokens, or what is added to them."""
+        if not (isinstance(logits, Tensor) and logits.is_floating_point()):
+            return
+        square = logits.dim() > 2 and logits.shape[-1] == logits.shape[-2]
+        if self.equal and square and logits.shape[-1] >= self.least:
+            whole = logits.detach().double().reshape(-1, *logits.shape[-3:])[0]
+            self.found.setdefault(self.name, whole)
+
+
+@dataclass(frozen=True)
+class Bias:
+    """The bias of one layer.
+
+    Attributes:
+        values: `(heads, query, key)`; NaN where a query sees no key.
+        by_offset: whether it depends on the offset alone.
+    """
+
+    values: Tensor
+    by_offset: bool
+
+    @property
+    def past(self) -> Tensor:
+        """Return `(heads, distance)` of the last query."""
+        return self.values[:, -1].flip(-1)
+
+    @property
+    def future(self) -> Tensor:
+        """Return `(heads, distance)` of the first query; NaN under a causal mask."""
+        return self.values[:, 0]
+
+
+def biases_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
+    """Return the biases by position of a model, a row for all layers that have one.
+
+    The model reads tokens that are all 0, and then equal ones: a bias that differs
+    depends on their content.
+
+    Args:
+        model: small, random, in evaluation mode.
+        given: what it reads, equal tokens.
+        least: tokens of that.
+    """
+    if hasattr(model, "set_attn_implementation"):
+        model.set_attn_implementation("eager")  # whose softmax is seen
+    plain = _read(_without_content(model), given, least)
+    full = _read(model, given, least)
+    found = plain if any(plain.values()) else full
+    rows: dict[str, tuple[Described, list[str]]] = {}
+    for name, one in found.items():
+        if one is not None:
+            same = found is plain and _equal(one, full.get(name) or one)
+            row = _described(one, model.config, by_content=not same)
+            rows.setdefault(row.text + row.label + row.note, (row, []))[1].append(name)
+    alone = len(rows) == 1
+    return [
+        replace(row, layers="all" if alone else _above(names))
+        for row, names in rows.values()
+    ]
+
+
+def _above(names: Sequence[str]) -> str:
+    """Return what the names of some modules begin with, or the only one."""
+    parts = zip(*(name.split(".") for name in names), strict=False)
+    same = itertools.takewhile(lambda each: len({*each}) == 1, parts)
+    return ".".join(each[0] for each in same)
+
+
+def _read(model: Any, given: Mapping[str, Any], least: int) -> dict[str, Bias | None]:
+    """Return the biases of all layers that see equal tokens, by name."""
+    reading = _Logits(model, least)
+    with torch.no_grad(), reading:
+        model(**given)
+    return {
+        name: _bias(logits[..., -least:, -least:])
+        for name, logits in reading.found.items()
+    }
+
+
+def _without_content(model: Any) -> Any:
+    """Return a copy of a model whose tokens are all 0."""
+    model = copy.deepcopy(model)
+    width = model.config.get_text_config().hidden_size
+    for part in model.modules():
+        if isinstance(part, nn.Embedding) and part.embedding_dim == width:
+            part.weight.data.zero_()
+    return model
+
+
+def _equal(one: Bias, other: Bias | None) -> bool:
+    """Return whether two biases are the same."""
+    if other is None:
+        return False
+    if one.values.shape != other.values.shape:
+        return False
+    values, others = one.values.nan_to_num(), other.values.nan_to_num()
+    if not torch.equal(one.values.isnan(), other.values.isnan()):
+        return False
+    return bool((values - others).abs().max() < EXACT * values.abs().max())
+
+
+def _bias(logits: Tensor) -> Bias | None:
+    """Return the bias of logits `(heads, query, key)` of equal tokens; None if 0."""
+    own = logits.diagonal(dim1=-2, dim2=-1)[..., None]
+    values = (logits - own).masked_fill(logits < HIDDEN, torch.nan)
+    size = values.nan_to_num().abs().max()
+    if size < EXACT:
+        return None
+    bias = Bias(values, by_offset=True)
+    queries = values.shape[-1]
+    places = torch.arange(queries)
+    offsets = places - places[:, None]
+    past = bias.past[:, offsets.abs()]
+    future = bias.future[:, offsets.abs()]
+    whole = torch.where(offsets > 0, future, past)
+    apart = (whole - values).nan_to_num().abs().max()
+    return Bias(values, by_offset=bool(apart < EXACT * size))
+
+
+def _described(bias: Bias, config: Any, *, by_content: bool) -> Described:
+    """Return the description of a bias, with the scheme that has the same."""
+    heads, _, count = bias.values.shape
+    measured: dict[str, float | int | str | None] = {"heads": heads, "keys": count}
+    if by_content:
+        return Described("all", "bias", measured, note=CONTENT)
+    if not bias.by_offset:
+        why = "a bias by positions that is no function of their offset"
+        return Described("all", "bias", measured, note=why)
+    both = not bool(bias.future[:, 1:].isnan().all())
+    slope = float(-bias.past[0, 1])
+    off, times = _alibi(bias.past)
+    if off <= EXACT:
+        measured |= {"slope of head 0": slope, "times": times}
+        return Described("all", "bias", measured, Variant("alibi"), off)
+    for variant in _buckets(config, both=both):
+        if _same_in_buckets(variant, bias, both=both):
+            return Described("all", "bias", {**measured, **variant.options}, variant)
+    change = (bias.past.diff(dim=1).abs() > EXACT).any(dim=0).nonzero()
+    measured["reach"] = int(change.max()) + 1 if len(change) else 0
+    why = "a bias by distance that no scheme here has"
+    return Described("all", "bias", measured, note=why)
+
+
+def _alibi(past: Tensor) -> tuple[float, float]:
+    """Return how far a bias is from that of `alibi`, and the factor of it.
+
+    Args:
+        past: `(heads, distance)`.
+    """
+    heads, count = past.shape
+    scheme: Scheme = Variant("alibi").build(Geometry(heads * 2, heads=heads))
+    own = scheme.offset_bias(-torch.arange(count))
+    assert own is not None
+    times = float((past * own).sum() / own.square().sum())
+    return float((past - times * own).abs().max() / past.abs().max()), times
+
+
+def _buckets(config: Any, *, both: bool) -> Iterator[Variant]:
+    """Yield `t5_bias` with the buckets that a configuration states."""
+    stated = config.to_dict()
+    numbers = {n: v for n, v in stated.items() if type(v) is int and v > 0}
+    rows = [v for n, v in numbers.items() if "bucket" in n]
+    ends = [v for n, v in numbers.items() if "distance" in n]
+    for buckets in rows:
+        for end in ends:
+            options = {"buckets": buckets, "max_distance": end}
+            yield Variant("t5_bias", {**options, "bidirectional": both})
+
+
+def _same_in_buckets(variant: Variant, bias: Bias, *, both: bool) -> bool:
+    """Return whether a bias is one number in each bucket, and others in the next."""
+    heads, count = bias.past.shape
+    try:
+        scheme: Any = variant.build(Geometry(heads * 2, heads=heads))
+    except ConfigError:
+        return False
+    for values, sign in ((bias.past, -1), *(((bias.future, 1),) if both else ())):
+        buckets = scheme.buckets(sign * torch.arange(count))
+        steps = values.diff(dim=1).abs().amax(dim=0) > EXACT
+        if not torch.equal(steps, buckets.diff() != 0):
+            return False
+    return True

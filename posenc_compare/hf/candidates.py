@@ -1,0 +1,180 @@
+"""Schemes of this package that a configuration of transformers may state.
+
+Each candidate is compared with what was measured, so this file may guess.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from posenc_compare.hf.measure import EXACT, Rotation
+from posenc_compare.schemes import Geometry, Variant
+from posenc_compare.schemes.shared.rotation import Rotation as Rotating
+
+# By type in transformers: the options of our rule, and the parameters that fill them.
+RULES: dict[str, tuple[str, dict[str, str]]] = {
+    "default": ("none", {}),
+    "linear": ("pi", {"factor": "factor"}),
+    "llama3": (
+        "llama3",
+        {"factor": "factor", "original": "original_max_position_embeddings"}
+        | {"alpha": "low_freq_factor", "beta": "high_freq_factor"},
+    ),
+    "yarn": (
+        "yarn",
+        {"factor": "factor", "original": "original_max_position_embeddings"}
+        | {"alpha": "beta_slow", "beta": "beta_fast"},
+    ),
+    "dynamic": ("ntk", {"factor": "factor"}),
+    "longrope": (
+        "longrope",
+        {"factor": "factor", "original": "original_max_position_embeddings"},
+    ),
+    "proportional": ("none", {}),
+}
+BY_LENGTH = ("dynamic", "longrope")  # types that turn otherwise in longer texts
+KINDS = {"factor": float, "alpha": float, "beta": float, "original": int}
+BASE = 10_000.0  # the usual one
+
+
+class Turning(NamedTuple):
+    """How a scheme rotates a head: pairs, `(pair,)` frequencies, and a factor."""
+
+    pairs: tuple[tuple[int, int], ...]
+    frequencies: torch.Tensor
+    factor: float
+
+
+def stated(config: Any) -> list[dict[str, Any]]:
+    """Return the rope parameters that a configuration states, one for each kind."""
+    given = getattr(config, "rope_parameters", None) or {}
+    kinds = [one for one in given.values() if isinstance(one, dict)]
+    return kinds or ([given] if given else [])
+
+
+def limit_of(given: dict[str, Any], config: Any) -> int:
+    """Return the length above which a type rotates otherwise; 0 if there is none."""
+    if given.get("rope_type") not in BY_LENGTH:
+        return 0
+    own = given.get("original_max_position_embeddings")
+    is_long = given["rope_type"] == "longrope"
+    return (own if is_long else 0) or config.max_position_embeddings
+
+
+def turning(variant: Variant, width: int, length: int) -> Turning:
+    """Return how a scheme rotates a head of `width` channels.
+
+    Args:
+        variant: of a scheme that rotates.
+        width: of a head.
+        length: of training.
+
+    Raises:
+        ConfigError: if the scheme cannot have these sizes.
+    """
+    geometry = Geometry(width, heads=1, head_dim=width, length=length)
+    scheme: Rotating = variant.build(geometry)
+    ones = torch.ones(width, dtype=torch.long)
+    turned = scheme.query(torch.eye(width).double()[None, None], ones)[0, 0]
+    sines = turned.triu(1) - turned.tril(-1).T
+    first, second = sines.nonzero().T
+    cosines = turned[first, first]
+    angles = torch.atan2(turned[first, second], cosines)
+    pairs = tuple(zip(first.tolist(), second.tolist(), strict=True))
+    return Turning(pairs, angles, scheme.attention_factor)
+
+
+def candidates(
+    config: Any, length: int, one: Rotation
+) -> Iterator[tuple[str, Variant]]:
+    """Yield types of transformers, and schemes that could be them.
+
+    Args:
+        config: of the model.
+        length: that is described.
+        one: the rotation that was measured.
+    """
+    for given in stated(config):
+        if given.get("rope_theta") is not None:
+            kind = given.get("rope_type", "default")
+            yield kind, _placed(_options(given, kind, config, length), given, one)
+    # A base that stands elsewhere, for some layers alone.
+    assert one.frequencies is not None
+    fastest, slowest = (float(one.frequencies[i]) for i in (0, -1))
+    count = len(one.pairs)
+    if count > 1 and math.isclose(fastest, 1, rel_tol=EXACT) and slowest < 1:
+        fitted = slowest ** (-count / (count - 1))
+        for number in (*_numbers(config.to_dict()), BASE):
+            if math.isclose(number, fitted, rel_tol=1e-4):
+                options = {"base": float(number), "scaling": "none"}
+                yield "default", _placed(options, {}, one)
+                break
+
+
+def _options(
+    given: dict[str, Any], kind: str, config: Any, length: int
+) -> dict[str, Any]:
+    """Return the options of `rope` that rope parameters state, for a length."""
+    limit, base = limit_of(given, config), float(given["rope_theta"])
+    rule, names = RULES.get(kind, ("none", {}))
+    options: dict[str, Any] = {"base": base, "scaling": rule}
+    options |= {o: given[n] for o, n in names.items() if given.get(n) is not None}
+    if kind == "dynamic" and length > limit:  # ntk of this length
+        factor = float(options.get("factor", 1))
+        options["factor"] = factor * (length / limit - 1) + 1
+    elif kind == "dynamic":
+        options = {"base": base, "scaling": "none"}
+    if kind == "longrope":
+        which = "long_factor" if length > limit else "short_factor"
+        options["factors"] = "/".join(map(str, given.get(which) or []))
+        whole = config.max_position_embeddings / limit
+        options = {"factor": whole, **options, "original": limit}
+    return {o: KINDS.get(o, lambda same: same)(v) for o, v in options.items()}
+
+
+def _placed(options: dict[str, Any], given: dict[str, Any], one: Rotation) -> Variant:
+    """Return a scheme with these options that rotates the channels of a rotation."""
+    first, second = one.pairs[0]
+    layout = "adjacent" if second == first + 1 and len(one.pairs) > 1 else "half"
+    options = {**options, "layout": layout}
+    if given.get("rope_type") == "proportional":
+        del options["scaling"]
+        fraction = float(given.get("partial_rotary_factor", 1.0))
+        return Variant("p_rope", {**options, "fraction": fraction})
+    options["fraction"] = 2 * len(one.pairs) / one.width
+    attention = _attention(given)
+    if first > 0:
+        more = {} if attention is None else {"attention": attention}
+        return Variant("rope_latent", {**options, **more})
+    truncate = given.get("truncate") is not False
+    if options["scaling"] != "yarn" or (truncate and attention is None):
+        return Variant("rope", options)
+    del options["scaling"]
+    more = {} if attention is None else {"attention": attention}
+    return Variant("rope_yarn", {**options, "truncate": truncate, **more})
+
+
+def _attention(given: dict[str, Any]) -> float | None:
+    """Return the factor of cosines and sines that is stated; None for the usual one."""
+    if given.get("rope_type") != "yarn":
+        return None
+    found = given.get("attention_factor")
+    own, every = given.get("mscale"), given.get("mscale_all_dim")
+    grown = 0.1 * math.log(given["factor"])
+    if found is None and own and every:
+        found = (own * grown + 1) / (every * grown + 1)
+    usual = found is None or math.isclose(found, grown + 1, rel_tol=EXACT)
+    return None if usual else float(found)
+
+
+def _numbers(given: Any) -> Iterator[float]:
+    """Yield all numbers that stand in a configuration."""
+    if isinstance(given, dict):
+        given = [*given.values()]
+    if isinstance(given, list | tuple):
+        for one in given:
+            yield from _numbers(one)
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        yield float(given)

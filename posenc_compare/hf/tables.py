@@ -1,0 +1,136 @@
+"""Tables of positions that a model adds to its tokens, found while it reads.
+
+A text of equal tokens is read. A table is a weight of which rows are taken one after
+another, as many as there are tokens, or that is added as it is.
+"""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from posenc_compare.errors import PosencError
+from posenc_compare.hf.described import Described
+from posenc_compare.hf.measure import EXACT
+from posenc_compare.schemes import Geometry, Scheme, Variant
+
+SUMS = (torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__iadd__)
+SELECTED = (torch.index_select, Tensor.index_select)
+SWAPPED = "cosines come before sines"
+SINUSOIDS = ("interleaved", "concatenated", "t2t")  # layouts of `sinusoidal`
+
+
+class _Read(TorchFunctionMode):
+    """The weights of which rows are read one after another, while this is entered.
+
+    Args:
+        model: whose weights and buffers count.
+        least: rows that must be read.
+    """
+
+    def __init__(self, model: nn.Module, least: int) -> None:
+        super().__init__()
+        own = [*model.named_parameters(), *model.named_buffers()]
+        self.names = {one.data_ptr(): (name, one) for name, one in own if one.dim() > 1}
+        self.least = least
+        self.found: dict[str, tuple[Tensor, int, int]] = {}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func is F.embedding:
+            self._keep(args[1], args[0])
+        elif func in SELECTED and args[1] == 0:
+            self._keep(args[0], args[2])
+        elif func is Tensor.__getitem__:
+            index = args[1][0] if isinstance(args[1], tuple) and args[1] else args[1]
+            if isinstance(index, slice) and args[0].dim() == 2:
+                rows = range(len(args[0]))[index]
+                index = torch.arange(rows.start, rows.stop, rows.step)
+            if isinstance(index, Tensor) and index.dtype == torch.long:
+                self._keep(args[0], index)
+        elif func in SUMS:
+            for one, other in (args[:2], args[1::-1]):
+                self._keep_whole(one, other)
+        return out
+
+    def _keep(self, table: Tensor, rows: Tensor) -> None:
+        """Keep a weight of which these rows are read, if they follow each other."""
+        name, own = self.names.get(table.data_ptr(), ("", table))
+        rows = rows.detach().cpu().flatten()
+        count = len(rows)
+        if name and own.dim() == 2 and count >= self.least and (rows.diff() == 1).all():
+            self.found.setdefault(name, (own.detach(), int(rows[0]), count))
+
+    def _keep_whole(self, table: object, tokens: object) -> None:
+        """Keep a weight that is added as it is."""
+        if not (isinstance(table, Tensor) and isinstance(tokens, Tensor)):
+            return
+        name, own = self.names.get(table.data_ptr(), ("", table))
+        added = name and table.shape[-2:] == tokens.shape[-2:] and tokens.dim() == 3
+        if added and own.numel() == table.shape[-2:].numel():
+            whole = own.detach().reshape(table.shape[-2:])
+            self.found.setdefault(name, (whole, 0, len(whole)))
+
+
+def tables_in(model: Any, given: Mapping[str, Any], least: int) -> list[Described]:
+    """Return the tables of which a model adds rows to its tokens.
+
+    Args:
+        model: small, random, in evaluation mode.
+        given: what it reads.
+        least: tokens of that.
+    """
+    trained = {name for name, one in model.named_parameters() if one.requires_grad}
+    reading = _Read(model, least)
+    with torch.no_grad(), reading:
+        model(**given)
+    return [
+        _described(name, name in trained, *one) for name, one in reading.found.items()
+    ]
+
+
+def _described(
+    name: str, trained: bool, table: Tensor, first: int, count: int
+) -> Described:
+    """Return the description of one table.
+
+    Args:
+        name: of the weight.
+        trained: whether it is.
+        table: `(row, channel)`.
+        first: row that is read first.
+        count: rows that were read.
+    """
+    rows, width = table.shape
+    place = name.removesuffix(".weight").removesuffix(".weights")
+    measured = {"rows": rows, "channels": width, "first row": first}
+    if trained:
+        variant = Variant("learned", {"length": rows})
+        return Described(place, "table", measured, variant)
+    read = table[first : first + count].double()
+    swapped = read.roll(width // 2, dims=-1)
+    for layout, start in product(SINUSOIDS, dict.fromkeys((first, 0))):
+        variant = Variant("sinusoidal", {"layout": layout})
+        for codes, note in ((read, ""), (swapped, SWAPPED)):
+            off = _off(variant, codes, start)
+            if off <= EXACT:
+                measured["first position"] = start
+                return Described(place, "table", measured, variant, off, note=note)
+    return Described(place, "table", measured, note="a fixed table of another rule")
+
+
+def _off(variant: Variant, table: Tensor, start: int) -> float:
+    """Return how far rows are from the codes of a scheme from `start` on."""
+    count, width = table.shape
+    try:
+        scheme: Scheme = variant.build(Geometry(width, heads=1, length=count))
+        own = scheme.embed(torch.zeros_like(table), torch.arange(start, start + count))
+    except PosencError:  # a width that the scheme has not
+        return float("inf")
+    return float((own - table).abs().max())
