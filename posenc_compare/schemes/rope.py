@@ -44,6 +44,10 @@ class Rope(Rotation):
         beta: of these, rotations from which a pair keeps its frequency; 0 means as
             published, 32 and for llama3 4.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
+        truncate: of yarn, whether the passage between fast and slow pairs begins and
+            ends at whole pairs, as in the authors' code. GPT-OSS does not round.
+        attention: of yarn, the factor of cosines and sines; 0 means as published.
+            DeepSeek has 1 and multiplies all logits instead.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class Rope(Rotation):
         alpha: float = 1.0,
         beta: float = 0.0,
         factors: str = "",
+        truncate: bool = True,
+        attention: float = 0.0,
     ) -> None:
         super().__init__(geometry, base, layout)
         if fraction == 1 or geometry.head_dim < 2:
@@ -89,7 +95,8 @@ class Rope(Rotation):
             scaling,
             geometry.length,
             {"factor": factor, "original": original, "alpha": alpha}
-            | {"beta": beta, "factors": factors},
+            | {"beta": beta, "factors": factors}
+            | {"truncate": truncate, "attention": attention},
         )
         self.scaling.check_pairs(self.rotated_dims // 2)
 

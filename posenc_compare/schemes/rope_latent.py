@@ -17,7 +17,6 @@ Shared key: a network that projects one key to r has it in every head, and nothi
 replaced. In a network of this package, the projection of the first head serves all.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -37,7 +36,6 @@ class RopeLatent(Rope):
         geometry: `head_dim` channels, of which the last are rotated.
         fraction: share of each head's channels that are rotated, in (0, 1], rounded
             to whole pairs. DeepSeek rotates 64 of 192.
-        attention: factor of cosines and sines; 0 means that of the scaling.
         **options: of `rope`.
     """
 
@@ -48,27 +46,16 @@ class RopeLatent(Rope):
         geometry: Geometry,
         *,
         fraction: float = 1 / 3,
-        attention: float = 0.0,
         **options: Any,
     ) -> None:
         if not 0 < fraction <= 1:
             raise ConfigError(
                 f"{self.name}: fraction must be in (0, 1], got {fraction}"
             )
-        if not 0 <= attention < math.inf:
-            raise ConfigError(
-                f"{self.name}: attention must be at least 0, and 0 is that of the "
-                f"scaling, got {attention}"
-            )
         pair_count(self.name, geometry.head_dim)
         pairs = max(1, round(fraction * geometry.head_dim / 2))
         share = 2 * pairs / geometry.head_dim
         super().__init__(geometry, fraction=share, **options)
-        self.attention = attention
-
-    @property
-    def attention_factor(self) -> float:
-        return self.attention or super().attention_factor
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         still, turning = self._parts(q)
