@@ -18,27 +18,33 @@ replaced. In a network of this package, the projection of the first head serves 
 """
 
 import math
-from typing import Any
+from copy import deepcopy
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.rope import Rope
-from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
-from posenc_compare.schemes.shared.rotation import pair_count
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
+from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
 
 
 @register("rope_latent", family="rotary", source="Liu et al. 2024, arXiv:2405.04434")
-class RopeLatent(Rope):
+class RopeLatent(Rotation):
     """Rotate the last channels, with one key for all heads. Has no parameters.
 
     Args:
         geometry: `head_dim` channels, of which the last are rotated.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
         fraction: share of each head's channels that are rotated, in (0, 1], rounded
             to whole pairs. DeepSeek rotates 64 of 192.
+        scaling: the rule that slows the rotations.
+        factor: of a scaling, as of `rope`; `original`, `alpha`, `beta` and `factors`
+            too.
         attention: factor of cosines and sines; 0 means that of the scaling.
-        **options: of `rope`.
     """
 
     facts = Facts(mixes_heads=True)
@@ -47,10 +53,27 @@ class RopeLatent(Rope):
         self,
         geometry: Geometry,
         *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "adjacent",
         fraction: float = 1 / 3,
+        scaling: Literal[
+            "none",
+            "pi",
+            "ntk",
+            "ntk_dynamic",
+            "ntk_by_parts",
+            "yarn",
+            "llama3",
+            "longrope",
+        ] = "none",
+        factor: float = 0.0,
+        original: int = 0,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        factors: str = "",
         attention: float = 0.0,
-        **options: Any,
     ) -> None:
+        super().__init__(geometry, base, layout)
         if not 0 < fraction <= 1:
             raise ConfigError(
                 f"{self.name}: fraction must be in (0, 1], got {fraction}"
@@ -62,13 +85,26 @@ class RopeLatent(Rope):
             )
         pair_count(self.name, geometry.head_dim)
         pairs = max(1, round(fraction * geometry.head_dim / 2))
-        share = 2 * pairs / geometry.head_dim
-        super().__init__(geometry, fraction=share, **options)
+        self.rotated_dims = 2 * pairs
+        self.scaling = Scaling.of(
+            self.name,
+            scaling,
+            geometry.length,
+            {"factor": factor, "original": original, "alpha": alpha}
+            | {"beta": beta, "factors": factors},
+        )
+        self.scaling.check_pairs(pairs)
         self.attention = attention
 
     @property
     def attention_factor(self) -> float:
-        return self.attention or super().attention_factor
+        return self.attention or self.scaling.attention_factor
+
+    def angles(self, positions: Tensor) -> Tensor:
+        pairs = self.rotated_dims // 2
+        inv_freq = inverse_frequencies(pairs, self.base, positions.device)
+        inv_freq = self.scaling.inv_freq(inv_freq, self.base)
+        return positions[..., None].double() * inv_freq
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         still, turning = self._parts(q)
@@ -83,3 +119,17 @@ class RopeLatent(Rope):
         """Return the channels that are left alone, and those that are rotated."""
         first = x.shape[-1] - self.rotated_dims
         return x[..., :first], x[..., first:]
+
+    def schemes_for_length(self, length: int) -> dict[str, Scheme]:
+        trained = self.geometry.length
+        if self.scaling.rule != "none" or length <= trained:
+            return {}
+        found: dict[str, Scheme] = {}
+        for rule in RULES:
+            if self.rotated_dims == 2 and rule in BY_RANK:
+                continue  # one pair cannot be both fastest and slowest
+            other = deepcopy(self)
+            same = "ntk" if rule == "ntk_dynamic" else rule
+            other.scaling = Scaling(self.name, same, trained, length / trained)
+            found["longrope (ntk factors)" if rule == "longrope" else rule] = other
+        return found

@@ -17,13 +17,17 @@ multiplies all logits instead.
 
 from typing import Literal
 
-from posenc_compare.schemes.rope import Rope
+from torch import Tensor
+
+from posenc_compare.errors import ConfigError
 from posenc_compare.schemes.scheme import Geometry, register
+from posenc_compare.schemes.shared.frequencies import inverse_frequencies
+from posenc_compare.schemes.shared.rotation import Rotation, pair_count
 from posenc_compare.schemes.shared.scaling import Scaling
 
 
 @register("rope_yarn", family="rotary", source="Peng et al. 2023, arXiv:2309.00071")
-class RopeYarn(Rope):
+class RopeYarn(Rotation):
     """Rotate as RoPE, slow pairs slower by a factor. Has no parameters.
 
     Args:
@@ -54,7 +58,16 @@ class RopeYarn(Rope):
         truncate: bool = False,
         attention: float = 0.0,
     ) -> None:
-        super().__init__(geometry, base=base, layout=layout, fraction=fraction)
+        super().__init__(geometry, base, layout)
+        if fraction == 1:
+            pair_count(self.name, geometry.head_dim)
+        rotated = round(geometry.head_dim * fraction)
+        if not 0 < fraction <= 1 or rotated < 2 or rotated % 2:
+            raise ConfigError(
+                f"{self.name}: fraction must be in (0, 1] and rotate whole pairs of "
+                f"{geometry.head_dim} channels, got {fraction}"
+            )
+        self.pairs = rotated // 2
         self.scaling = Scaling(
             self.name,
             "yarn",
@@ -65,3 +78,12 @@ class RopeYarn(Rope):
             truncate=truncate,
             attention=attention,
         )
+
+    @property
+    def attention_factor(self) -> float:
+        return self.scaling.attention_factor
+
+    def angles(self, positions: Tensor) -> Tensor:
+        inv_freq = inverse_frequencies(self.pairs, self.base, positions.device)
+        inv_freq = self.scaling.inv_freq(inv_freq, self.base)
+        return positions[..., None].double() * inv_freq
