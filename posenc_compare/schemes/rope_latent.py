@@ -17,26 +17,37 @@ Shared key: a network that projects one key to r has it in every head, and nothi
 replaced. In a network of this package, the projection of the first head serves all.
 """
 
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.rope import Rope
 from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
 from posenc_compare.schemes.shared.rotation import pair_count
+from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaling import Scaling
 
 
 @register("rope_latent", family="rotary", source="Liu et al. 2024, arXiv:2405.04434")
-class RopeLatent(Rope):
+class RopeLatent(ScaledRotation):
     """Rotate the last channels, with one key for all heads. Has no parameters.
 
     Args:
         geometry: `head_dim` channels, of which the last are rotated.
+        base: wavelengths run from 2 pi to nearly 2 pi times this, in positions.
+        layout: which two channels make a pair.
         fraction: share of each head's channels that are rotated, in (0, 1], rounded
             to whole pairs. DeepSeek rotates 64 of 192.
-        **options: of `rope`.
+        scaling: the rule that slows the rotations.
+        factor: of a scaling; this and the options below are those of `rope`.
+        original: positions that were trained; 0 means the geometry's length.
+        alpha: rotations up to which a pair is slowed by the whole factor.
+        beta: rotations from which a pair keeps its frequency; 0 means as published.
+        factors: of longrope, the divisor of each pair.
+        truncate: of yarn, whether the passage between fast and slow pairs begins and
+            ends at whole pairs.
+        attention: of yarn, the factor of cosines and sines; 0 means as published.
     """
 
     facts = Facts(mixes_heads=True)
@@ -45,17 +56,43 @@ class RopeLatent(Rope):
         self,
         geometry: Geometry,
         *,
+        base: float = 10_000.0,
+        layout: Literal["adjacent", "half"] = "adjacent",
         fraction: float = 1 / 3,
-        **options: Any,
+        scaling: Literal[
+            "none",
+            "pi",
+            "ntk",
+            "ntk_dynamic",
+            "ntk_by_parts",
+            "yarn",
+            "llama3",
+            "longrope",
+        ] = "none",
+        factor: float = 0.0,
+        original: int = 0,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        factors: str = "",
+        truncate: bool = True,
+        attention: float = 0.0,
     ) -> None:
+        super().__init__(geometry, base, layout)
         if not 0 < fraction <= 1:
             raise ConfigError(
                 f"{self.name}: fraction must be in (0, 1], got {fraction}"
             )
         pair_count(self.name, geometry.head_dim)
-        pairs = max(1, round(fraction * geometry.head_dim / 2))
-        share = 2 * pairs / geometry.head_dim
-        super().__init__(geometry, fraction=share, **options)
+        self.rotated_dims = 2 * max(1, round(fraction * geometry.head_dim / 2))
+        self.scaling = Scaling.of(
+            self.name,
+            scaling,
+            geometry.length,
+            {"factor": factor, "original": original, "alpha": alpha}
+            | {"beta": beta, "factors": factors}
+            | {"truncate": truncate, "attention": attention},
+        )
+        self.scaling.check_pairs(self.rotated_dims // 2)
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         still, turning = self._parts(q)

@@ -646,6 +646,7 @@ class TestRope(RotaryTests):
     ]
     # Those of its scalings are changed in test_scaling.py.
     unchanged = {"scaling", "factor", "original", "alpha", "beta", "factors"}
+    unchanged |= {"truncate", "attention"}
     changes = [{"base": 9_999.0}, {"layout": "half"}, {"fraction": 0.5}]
     errors = [
         (

@@ -366,6 +366,7 @@ def test_a_subclass_is_read_with_all_that_it_adds() -> None:
 def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
     given: dict[str, Any] = {"factor": 4.0, "original": 128, "alpha": 2.0}
     given |= {"beta": 5.0, "factors": "1/2/3/4/4/4/4/4"}
+    given |= {"truncate": False, "attention": 2.0}
     own = {name: given[name] for name in OPTIONS[rule]}
     make(scaling=rule, **own)
     for name in given.keys() - own.keys():
