@@ -636,14 +636,15 @@ def test_rotary_positions_are_described_as_a_rope_that_gives_the_same_logits(
 
 
 @pytest.mark.parametrize("more", [{"attention_factor": 2.0}, {"truncate": False}])
-def test_a_yarn_of_other_rules_is_described_as_rope_yarn(
+def test_a_yarn_of_other_rules_is_described_with_them(
     more: dict[str, Any],
 ) -> None:
     model = model_of("Qwen3", {**GROUPED, "rope_parameters": {**YARN, **more}})
     (found,) = hf.rotary_of(model.config)
     assert found.variant is not None
-    assert found.variant.name == "rope_yarn"
-    assert found.variant.options.get("truncate", False) == ("truncate" not in more)
+    assert found.variant.name == "rope"
+    assert found.variant.options.get("truncate", True) == ("truncate" not in more)
+    assert ("attention" in found.variant.options) == ("truncate" not in more)
     assert found.off is not None
     assert found.off < 1e-5
 

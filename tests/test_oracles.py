@@ -238,12 +238,12 @@ SCALED = {
     ),
     "yarn of GPT-OSS": (
         {"factor": 8.0, "original_max_position_embeddings": 4096, "truncate": False},
-        {"name": "rope_yarn", "factor": 8.0, "original": 4096},
+        {"scaling": "yarn", "factor": 8.0, "original": 4096, "truncate": False},
     ),
     "yarn of DeepSeek": (
         {"factor": 8.0, "original_max_position_embeddings": 4096}
         | {"mscale": 1.0, "mscale_all_dim": 0.7},
-        {"name": "rope_yarn", "factor": 8.0, "original": 4096, "truncate": True}
+        {"scaling": "yarn", "factor": 8.0, "original": 4096}
         | {"attention": (0.1 * math.log(8) + 1) / (0.07 * math.log(8) + 1)},
     ),
     "longrope": (

@@ -178,3 +178,9 @@ def test_evidence_must_reach_beyond_the_trained_length() -> None:
     for records in (short, []):
         with pytest.raises(ConfigError, match="evidence must be records of retrieval"):
             advice(records)
+
+
+def test_one_rule_is_no_evidence() -> None:
+    longest = [one for one in made() if one.spec.setting["read_length"] == 2048]
+    with pytest.raises(ConfigError, match="must hold two rules or more at 2048 tokens"):
+        advice([one for one in longest if "yarn" in one.label])

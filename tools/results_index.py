@@ -20,7 +20,8 @@ BEGIN, END = "<!-- index: begin -->", "<!-- index: end -->"
 def facts(records: list[Record]) -> list[str]:
     """Return the lines that records tell: how many, when, and by which commits."""
     statuses = Counter(record.status for record in records)
-    seeds = Counter((r.label, r.measured) for r in records)
+    own = {(record.label, record.measured, record.spec.seed) for record in records}
+    seeds = Counter((label, measured) for label, measured, _ in own)
     days = sorted(r.provenance.text("started")[:10] for r in records)
     commits = Counter(r.provenance.text("git_commit")[:7] for r in records)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(statuses.items()))

@@ -10,7 +10,7 @@ import typer
 
 from posenc_compare.cli.config import configured
 from posenc_compare.cli.console import NUMBERS, say, show
-from posenc_compare.cli.options import WORK, Format, Formats, with_options
+from posenc_compare.cli.options import Format, Formats, with_options
 from posenc_compare.cli.run import run_comparison
 
 app = typer.Typer(
@@ -20,10 +20,11 @@ Model = Annotated[
     str,
     typer.Argument(help="Folder, name on the hub, or GGUF file.", show_default=False),
 ]
+EXECUTION = ("device", "workers", "threads", "timeout")  # options of `evaluate`
 
 
 @app.command()
-@with_options(*WORK[:4], "retry", "set", "out", "dry_run")
+@with_options(*EXECUTION, "retry", "set", "out", "dry_run")
 def evaluate(
     model: Model,
     lengths: Annotated[
@@ -63,7 +64,7 @@ def evaluate(
     given = {"dtype": dtype, "corpus": corpus, "test_corpus": test_corpus}
     of_needles = {"fillers": fillers, "needles": needles}
     out, dry_run = options.pop("out"), bool(options.pop("dry_run"))
-    with configured(options, {*WORK[:4], "retry", "checkpoint_every"}) as work:
+    with configured(options, {*EXECUTION, "retry", "checkpoint_every"}) as work:
         if retrieval:
             given |= of_needles
             made = planned.retrieval(model, lengths, rules, given, work, windows)

@@ -11,7 +11,7 @@ import typer
 
 from posenc_compare.registry import add_plugin
 from posenc_compare.settings.presets import default_text
-from posenc_compare.settings.table import TABLE, parse_value
+from posenc_compare.settings.table import TABLE, Work, parse_value
 
 
 class Format(StrEnum):
@@ -105,6 +105,11 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     ),
     "out": (Path, "Output", "Folder for records, tables and plots."),
     "format": (Format, "Output", "Format of stdout."),
+    "track": (
+        str,
+        "Output",
+        "Send new records to a tracker: tensorboard, wandb, mlflow or trackio.",
+    ),
     "dry_run": (bool, "Output", "List the cells without computing them."),
 }
 """Options of commands that are no settings."""
@@ -112,8 +117,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
 Command = TypeVar("Command", bound=Callable[..., Any])
 METAVARS = {int: "<int>", float: "<float>", int | str: "<seeds>", str: "<str>"}
 METAVARS |= {list[str]: "NAME=VALUE", bool: ""}
-COMMON = ("config", "set", "plugins", "out", "format", "dry_run")
-WORK = ("device", "workers", "threads", "timeout", "memory", "retry", "overwrite")
+COMMON = ("config", "set", "plugins", "out", "format", "track", "dry_run")
+WORK = ("device", "workers", "timeout", "memory", "retry", "overwrite")
 WORK += ("reuse", "shard", "engine", "yes")
 
 
@@ -155,7 +160,7 @@ def _annotation(name: str, default: str) -> Any:
         (kind, panel, text), shown = OWN[name], default
     else:
         one, shown = TABLE[name], default or default_text(name)
-        panel = "Execution" if name in WORK else "Comparison"
+        panel = "Execution" if name in Work.__dataclass_fields__ else "Comparison"
         kind, text = one.type, one.metadata["sentence"]
         if kind is not bool:
             parser = functools.partial(parse_value, one)

@@ -88,17 +88,23 @@ def _run(
         chosen: Body = {**defaults, **given}
         out, format = chosen.pop("out", None), str(chosen.pop("format", "table"))
         dry_run = chosen.pop("dry_run", False)
+        track = str(chosen.pop("track", ""))
         if out is not None and not isinstance(out, Path):
             check_text("out", out, "runs/mine")
         check_choice("format", format, tuple(map(str, Format)))
         check_choice("dry_run", dry_run, (True, False))
         comparison = plan_comparison(**chosen)
     out = out or ("" if "grid" in chosen else folder)
-    return run_comparison(comparison, Path(out) if out else None, format, dry_run)
+    place = Path(out) if out else None
+    return run_comparison(comparison, place, format, dry_run, track)
 
 
 def run_comparison(
-    comparison: "Comparison", out: Path | None, format: str, dry_run: bool
+    comparison: "Comparison",
+    out: Path | None,
+    format: str,
+    dry_run: bool,
+    track: str = "",
 ) -> int:
     """Compute what is missing, then show everything that was asked for.
 
@@ -107,9 +113,11 @@ def run_comparison(
         record, else 0.
     """
     from posenc_compare.records.store import Store
+    from posenc_compare.records.trackers import tracker_of
     from posenc_compare.show.scorecard import scorecard
 
     store = Store(out or Path("runs") / comparison.name)
+    tracker = tracker_of(track, store.folder) if track else None
     for line in comparison.remarks:
         say(line)
     if dry_run:
@@ -117,7 +125,7 @@ def run_comparison(
         return 0
     known = _results(comparison, store)
     with progress(lambda new: scorecard([*known, *new])) as listen:
-        stopped_by = comparison.compute(store, listen)
+        stopped_by = comparison.compute(store, listen, tracker)
     if stopped_by and stopped_by != "fail_fast":
         table = scorecard(_results(comparison, store))
         if table and format not in NUMBERS:

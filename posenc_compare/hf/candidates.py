@@ -144,16 +144,11 @@ def _placed(options: dict[str, Any], given: dict[str, Any], one: Rotation) -> Va
         fraction = float(given.get("partial_rotary_factor", 1.0))
         return Variant("p_rope", {**options, "fraction": fraction})
     options["fraction"] = 2 * len(one.pairs) / one.width
-    attention = _attention(given)
-    if first > 0:
-        more = {} if attention is None else {"attention": attention}
-        return Variant("rope_latent", {**options, **more})
-    truncate = given.get("truncate") is not False
-    if options["scaling"] != "yarn" or (truncate and attention is None):
-        return Variant("rope", options)
-    del options["scaling"]
-    more = {} if attention is None else {"attention": attention}
-    return Variant("rope_yarn", {**options, "truncate": truncate, **more})
+    if (attention := _attention(given)) is not None:
+        options["attention"] = attention
+    if options["scaling"] == "yarn" and given.get("truncate") is False:
+        options["truncate"] = False
+    return Variant("rope_latent" if first > 0 else "rope", options)
 
 
 def _attention(given: dict[str, Any]) -> float | None:

@@ -139,7 +139,7 @@ class Cluster:
             self.close()
             raise ConfigError(
                 f"a node of the Ray cluster must have {threads} cores and {gpus:g} "
-                f"GPUs, and none has; smaller `--threads`"
+                f"GPUs, and none has; smaller `threads`"
                 f"{' or `--set gpu_share=0.5`' if gpus else ''} would work"
             )
         self.most = min(work.workers or room, room)

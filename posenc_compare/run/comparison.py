@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,9 @@ from posenc_compare.records.cells import Cell, cell_of, schemes_of, setting_of
 from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.reuse import copy_records, held_by
+from posenc_compare.records.sanitize import one_line
 from posenc_compare.records.store import Store
+from posenc_compare.records.trackers import Tracker, track_record, tracker_of
 from posenc_compare.registry import MEASURES, SCHEMES, add_plugin
 from posenc_compare.run.choices import Settings, settle
 from posenc_compare.run.cluster import check_engine, workers_of
@@ -90,12 +92,15 @@ class Comparison:
         folders = self.work.folders()
         return held_by(self.missing(store), folders) if folders else {}
 
-    def compute(self, store: Store, listen: Listener) -> str:
+    def compute(
+        self, store: Store, listen: Listener, tracker: Tracker | None = None
+    ) -> str:
         """Compute the cells that have no record, in worker processes.
 
         Args:
             store: where records go.
             listen: called with every piece of news.
+            tracker: is sent every new record.
 
         Returns:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
@@ -112,9 +117,13 @@ class Comparison:
             copy_records(held, store)
             own, help = self.missing(store), missing(self.others, store)
             todo = [*shuffled(own.values()), *shuffled(help.values())]
+            listen = tracked(tracker, listen) if tracker else listen
             run = Scheduler(todo, store, pool, self.work, listen)
             for line in self._notes(store, len(held), len(own), len(help)):
-                run.tell(note=line)
+                run.tell(line)
+            for cell in self.cells:
+                if cell.key() not in own:
+                    run.tell_of("reused", cell.record())
             stopped_by = run.run()
         if not missing(every, store):
             store.pack_finished()
@@ -212,6 +221,7 @@ class Arguments(Choices):
     measures: str = field(default="all", kw_only=False)
     out: str | Path | None = None
     plugins: Iterable[str | Path] = ()
+    track: str | Tracker | None = None
     on_event: Listener | None = None
 
 
@@ -222,6 +232,7 @@ def compare(
     *,
     out: str | Path | None = None,
     plugins: Iterable[str | Path] = (),
+    track: str | Tracker | None = None,
     on_event: Listener | None = None,
     **choices: Any,
 ) -> "Results":
@@ -235,6 +246,8 @@ def compare(
         measures: comma-separated names, `untrained`, `trained` or `all`.
         out: folder for records; by default one that is removed with the results.
         plugins: files or modules that register schemes of your own.
+        track: is sent every new record: tensorboard, wandb, mlflow, trackio, or a
+            `Tracker` of your own. TensorBoard writes to `out`.
         on_event: called with an `Event` at every step; `print` shows them. Without
             it, only what was left out is said, as a warning.
         **choices: settings by name, such as steps or workers; see `Choices`.
@@ -254,7 +267,8 @@ def compare(
     folder = Path(out or tempfile.mkdtemp(prefix="posenc-compare-"))
     try:
         store = Store(folder)
-        stopped_by = comparison.compute(store, on_event or _warn)
+        tracker = tracker_of(track, folder) if track else None
+        stopped_by = comparison.compute(store, on_event or _warn, tracker)
         if stopped_by in signal.Signals.__members__:
             signal.raise_signal(signal.Signals[stopped_by])
         results = comparison.results(store)
@@ -265,6 +279,26 @@ def compare(
     if out is None:
         weakref.finalize(results, shutil.rmtree, folder, ignore_errors=True)
     return results
+
+
+def tracked(tracker: Tracker, listen: Listener) -> Listener:
+    """Return a listener that also sends records to a tracker, until that fails once."""
+    works = True
+
+    def both(event: Event) -> None:
+        nonlocal works
+        listen(event)
+        if event.record is None or not works:
+            return
+        try:
+            track_record(tracker, event.record)
+        except Exception as error:  # records must go on
+            works = False
+            note = f"track: must take every record, got {type(error).__name__}: {error}"
+            note += "; records are computed without it"
+            listen(replace(event, kind="note", record=None, note=one_line(note)))
+
+    return both
 
 
 def _warn(event: Event) -> None:

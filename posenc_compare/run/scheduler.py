@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from posenc_compare.errors import StoreError
 from posenc_compare.records.cells import Cell, plugins_of
@@ -35,6 +35,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 STOPPED = "killed: another process asked it to stop"
 
 
+News = Literal["started", "progress", "finished", "failed", "reused", "note"]
+
+
 @dataclass
 class Job:
     """A cell that waits or is computed."""
@@ -55,11 +58,17 @@ class Job:
 class Event:
     """News of a comparison that is computed; printed, it is one line.
 
+    A cell starts in a worker, makes progress, and has a record when it is finished or
+    failed. If its worker is lost it starts again. A cell that has a record already, in
+    this folder or another one, or by another run meanwhile, is reused.
+
     Attributes:
         done: cells that have their record.
         cells: that were missing.
         units: of work done.
         work: units of all cells that were missing.
+        kind: started, progress, finished, failed or reused, of one cell; or note.
+        key: of the record of the cell, if the news is of one.
         what: measure and scheme that were worked on, if any were.
         record: that was just written, if one was.
         note: a line for the user.
@@ -70,6 +79,8 @@ class Event:
     cells: int
     units: int
     work: int
+    kind: News = "note"
+    key: str = ""
     what: str = ""
     record: Record | None = None
     note: str = ""
@@ -118,16 +129,18 @@ class Scheduler:
         self._deadline = float("inf")
         self._looked = time.monotonic()
 
-    def tell(
-        self,
-        what: str = "",
-        record: Record | None = None,
-        note: str = "",
-        refused: bool = False,
-    ) -> None:
-        """Pass on news of the run."""
-        counts = self._done, self._cells, self._units, self._units_of_all
-        self.listen(Event(*counts, what, record, note, refused))
+    def tell(self, note: str, refused: bool = False) -> None:
+        """Pass on a line for the user."""
+        self.listen(Event(*self._counts, note=note, refused=refused))
+
+    def tell_of(self, kind: News, cell: Record, new: Record | None = None) -> None:
+        """Pass on news of a cell, as planned, with its new record."""
+        what = f"{cell.measured} {cell.label}"
+        self.listen(Event(*self._counts, kind, cell.key, what, new))
+
+    @property
+    def _counts(self) -> tuple[int, int, int, int]:
+        return self._done, self._cells, self._units, self._units_of_all
 
     def run(self) -> str:
         """Compute until all is done or the run is asked to stop.
@@ -197,6 +210,7 @@ class Scheduler:
             job.starts += 1
             self.workers[worker] = job
             worker.send(self._request(job))
+            self.tell_of("started", job.blank)
         for worker in idle:
             self._end(worker)
         return bool(self.workers)
@@ -212,6 +226,7 @@ class Scheduler:
             if missing([job.cell], self.store, self.work.statuses()):
                 return job
             self._advance(job, job.cell.setting.work)  # another run has computed it
+            self.tell_of("reused", job.blank)
         return None
 
     def _request(self, job: Job) -> Body:
@@ -249,7 +264,7 @@ class Scheduler:
         more = max(0, done - job.done)
         job.done += more
         self._units += more
-        self.tell(what=f"{job.cell.measured} {job.cell.variant.label}")
+        self.tell_of("progress", job.blank)
 
     def _finish(self, job: Job, end: End) -> None:
         """Publish the record of a cell, or begin it again."""
@@ -297,7 +312,7 @@ class Scheduler:
         self._advance(job, job.cell.setting.work)
         if reason not in self._refused:
             self._refused.add(reason)
-            self.tell(note=reason, refused=True)
+            self.tell(reason, refused=True)
 
     def _look_after(self) -> None:
         """Notice that the folder is gone, or that the time to stop is over."""
@@ -324,8 +339,9 @@ class Scheduler:
         self.store.forget_checkpoints(job.blank.key)
         self._advance(job, job.cell.setting.work)
         self._done += 1
-        self.tell(what=f"{record.measured} {record.label}", record=record)
-        if self.work.fail_fast and record.status in ("failed", "lost"):
+        failed = record.status in ("failed", "lost")
+        self.tell_of("failed" if failed else "finished", job.blank, record)
+        if self.work.fail_fast and failed:
             self.stop("fail_fast", GRACE)
 
     def _fault(self, job: Job, status: str, error: str, end: End) -> Record:

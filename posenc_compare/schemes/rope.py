@@ -13,20 +13,17 @@ arXiv:2309.00071; llama3 is arXiv:2407.21783 and longrope arXiv:2402.13753, as i
 transformers. `shared/scaling.py` has the rules, docs/schemes.md the deviations.
 """
 
-from copy import deepcopy
 from typing import Literal
 
-from torch import Tensor
-
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.scheme import Geometry, Scheme, register
-from posenc_compare.schemes.shared.frequencies import inverse_frequencies
-from posenc_compare.schemes.shared.rotation import Rotation, pair_count
-from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
+from posenc_compare.schemes.scheme import Geometry, register
+from posenc_compare.schemes.shared.rotation import pair_count
+from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaling import Scaling
 
 
 @register("rope", family="rotary", source="Su et al. 2021, arXiv:2104.09864")
-class Rope(Rotation):
+class Rope(ScaledRotation):
     """Rotate queries and keys by their position. Has no parameters.
 
     Args:
@@ -44,6 +41,10 @@ class Rope(Rotation):
         beta: of these, rotations from which a pair keeps its frequency; 0 means as
             published, 32 and for llama3 4.
         factors: of longrope, the divisor of each pair, as `1.0/1.2/4.0`.
+        truncate: of yarn, whether the passage between fast and slow pairs begins and
+            ends at whole pairs, as in the authors' code. GPT-OSS does not round.
+        attention: of yarn, the factor of cosines and sines; 0 means as published.
+            DeepSeek has 1 and multiplies all logits instead.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class Rope(Rotation):
         alpha: float = 1.0,
         beta: float = 0.0,
         factors: str = "",
+        truncate: bool = True,
+        attention: float = 0.0,
     ) -> None:
         super().__init__(geometry, base, layout)
         if fraction == 1 or geometry.head_dim < 2:
@@ -89,31 +92,7 @@ class Rope(Rotation):
             scaling,
             geometry.length,
             {"factor": factor, "original": original, "alpha": alpha}
-            | {"beta": beta, "factors": factors},
+            | {"beta": beta, "factors": factors}
+            | {"truncate": truncate, "attention": attention},
         )
         self.scaling.check_pairs(self.rotated_dims // 2)
-
-    @property
-    def attention_factor(self) -> float:
-        return self.scaling.attention_factor
-
-    def angles(self, positions: Tensor) -> Tensor:
-        pairs = self.rotated_dims // 2
-        inv_freq = inverse_frequencies(pairs, self.base, positions.device)
-        inv_freq = self.scaling.inv_freq(inv_freq, self.base)
-        return positions[..., None].double() * inv_freq
-
-    def schemes_for_length(self, length: int) -> dict[str, Scheme]:
-        if self.scaling.rule != "none" or length <= self.geometry.length:
-            return {}
-        found: dict[str, Scheme] = {}
-        for rule in RULES:
-            if self.rotated_dims == 2 and rule in BY_RANK:
-                continue  # one pair cannot be both fastest and slowest
-            other = deepcopy(self)  # with all that a subclass adds
-            # ntk_dynamic with a factor of 1, as in the paper, is ntk at one length.
-            same = "ntk" if rule == "ntk_dynamic" else rule
-            trained = self.geometry.length
-            other.scaling = Scaling(self.name, same, trained, length / trained)
-            found["longrope (ntk factors)" if rule == "longrope" else rule] = other
-        return found

@@ -17,22 +17,20 @@ Shared key: a network that projects one key to r has it in every head, and nothi
 replaced. In a network of this package, the projection of the first head serves all.
 """
 
-import math
-from copy import deepcopy
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from posenc_compare.errors import ConfigError
-from posenc_compare.schemes.scheme import Call, Facts, Geometry, Scheme, register
-from posenc_compare.schemes.shared.frequencies import inverse_frequencies
-from posenc_compare.schemes.shared.rotation import Rotation, pair_count
-from posenc_compare.schemes.shared.scaling import BY_RANK, RULES, Scaling
+from posenc_compare.schemes.scheme import Call, Facts, Geometry, register
+from posenc_compare.schemes.shared.rotation import pair_count
+from posenc_compare.schemes.shared.scaled import ScaledRotation
+from posenc_compare.schemes.shared.scaling import Scaling
 
 
 @register("rope_latent", family="rotary", source="Liu et al. 2024, arXiv:2405.04434")
-class RopeLatent(Rotation):
+class RopeLatent(ScaledRotation):
     """Rotate the last channels, with one key for all heads. Has no parameters.
 
     Args:
@@ -42,9 +40,14 @@ class RopeLatent(Rotation):
         fraction: share of each head's channels that are rotated, in (0, 1], rounded
             to whole pairs. DeepSeek rotates 64 of 192.
         scaling: the rule that slows the rotations.
-        factor: of a scaling, as of `rope`; `original`, `alpha`, `beta` and `factors`
-            too.
-        attention: factor of cosines and sines; 0 means that of the scaling.
+        factor: of a scaling; this and the options below are those of `rope`.
+        original: positions that were trained; 0 means the geometry's length.
+        alpha: rotations up to which a pair is slowed by the whole factor.
+        beta: rotations from which a pair keeps its frequency; 0 means as published.
+        factors: of longrope, the divisor of each pair.
+        truncate: of yarn, whether the passage between fast and slow pairs begins and
+            ends at whole pairs.
+        attention: of yarn, the factor of cosines and sines; 0 means as published.
     """
 
     facts = Facts(mixes_heads=True)
@@ -71,6 +74,7 @@ class RopeLatent(Rotation):
         alpha: float = 1.0,
         beta: float = 0.0,
         factors: str = "",
+        truncate: bool = True,
         attention: float = 0.0,
     ) -> None:
         super().__init__(geometry, base, layout)
@@ -78,33 +82,17 @@ class RopeLatent(Rotation):
             raise ConfigError(
                 f"{self.name}: fraction must be in (0, 1], got {fraction}"
             )
-        if not 0 <= attention < math.inf:
-            raise ConfigError(
-                f"{self.name}: attention must be at least 0, and 0 is that of the "
-                f"scaling, got {attention}"
-            )
         pair_count(self.name, geometry.head_dim)
-        pairs = max(1, round(fraction * geometry.head_dim / 2))
-        self.rotated_dims = 2 * pairs
+        self.rotated_dims = 2 * max(1, round(fraction * geometry.head_dim / 2))
         self.scaling = Scaling.of(
             self.name,
             scaling,
             geometry.length,
             {"factor": factor, "original": original, "alpha": alpha}
-            | {"beta": beta, "factors": factors},
+            | {"beta": beta, "factors": factors}
+            | {"truncate": truncate, "attention": attention},
         )
-        self.scaling.check_pairs(pairs)
-        self.attention = attention
-
-    @property
-    def attention_factor(self) -> float:
-        return self.attention or self.scaling.attention_factor
-
-    def angles(self, positions: Tensor) -> Tensor:
-        pairs = self.rotated_dims // 2
-        inv_freq = inverse_frequencies(pairs, self.base, positions.device)
-        inv_freq = self.scaling.inv_freq(inv_freq, self.base)
-        return positions[..., None].double() * inv_freq
+        self.scaling.check_pairs(self.rotated_dims // 2)
 
     def query(self, q: Tensor, positions: Tensor, call: Call | None = None) -> Tensor:
         still, turning = self._parts(q)
@@ -119,17 +107,3 @@ class RopeLatent(Rotation):
         """Return the channels that are left alone, and those that are rotated."""
         first = x.shape[-1] - self.rotated_dims
         return x[..., :first], x[..., first:]
-
-    def schemes_for_length(self, length: int) -> dict[str, Scheme]:
-        trained = self.geometry.length
-        if self.scaling.rule != "none" or length <= trained:
-            return {}
-        found: dict[str, Scheme] = {}
-        for rule in RULES:
-            if self.rotated_dims == 2 and rule in BY_RANK:
-                continue  # one pair cannot be both fastest and slowest
-            other = deepcopy(self)
-            same = "ntk" if rule == "ntk_dynamic" else rule
-            other.scaling = Scaling(self.name, same, trained, length / trained)
-            found["longrope (ntk factors)" if rule == "longrope" else rule] = other
-        return found

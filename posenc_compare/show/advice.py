@@ -63,6 +63,16 @@ def advice(records: Sequence[Record]) -> Advice:
             f"trained length, got {len(models)} checkpoints and lengths up to "
             f"{max(lengths, default=0)}; `hf evaluate MODEL --retrieval` makes them"
         )
+    rules = {
+        rule_of(record)
+        for record in chosen
+        if record.spec.setting["read_length"] == max(lengths)
+    }
+    if len(rules) < 2:
+        raise ConfigError(
+            f"evidence must hold two rules or more at {max(lengths)} tokens, got "
+            f"{', '.join(rules)}"
+        )
     beyond, within = max(lengths), max({*lengths} & {*range(max(trained) + 1)} or {0})
     values = {
         "found": _by_seed(chosen, beyond, SHARE),

@@ -154,7 +154,7 @@ def test_rates_given_in_python(value: Any) -> None:
         (["--set", "learning_rate=nan"], "learning_rate must be a number from"),
         (["--set", "learning_rate=x"], "learning_rate must be a number from"),
         (["--seeds", "9-3"], "seeds must be from 1 to 10000, as a number of them or "),
-        (["--threads", "0"], "threads must be a whole number from 1"),
+        (["--set", "threads=0"], "threads must be a whole number from 1"),
         (["--preset", "qiuck"], "got 'qiuck'; did you mean quick?"),
         (["--device", "tpu"], "device must be auto or cpu or cuda, got 'tpu'"),
         (["--format", "jsn"], "'jsn' is not one of 'table', 'json'"),

@@ -92,20 +92,23 @@ def test_a_scheme_that_fails_a_check_is_ranked_and_named(ranked: Any) -> None:
     assert last.startswith("broken: its place may mean nothing: it failed ")
 
 
-def test_a_scheme_that_cannot_be_trained_has_no_place(ranked: Any) -> None:
+def test_a_scheme_that_cannot_be_trained_has_no_place(
+    ranked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "MEASURES", "extrapolation,uniqueness")
     text = DISGUISED.replace("disguised", "raising").replace("Disguised", "Raising")
-    text = text.replace(
-        "        heads =", "        raise RuntimeError('x')\n        heads ="
-    )
-    code, out, _ = ranked(text)
+    text = text.replace("        heads =", "        self.fail()\n        heads =")
+    text += """
+    def fail(self):
+        if self.geometry.length == 32:
+            raise RuntimeError("x")
+"""
+    code, out, err = ranked(text)
     assert code == 1
+    assert "raising extrapolation seed 0: RuntimeError at mine.py:" in err
+    assert "raising uniqueness" not in err  # which has a record
     assert "Scorecard" not in out
     assert "place" not in out
-    both = DISGUISED.replace("disguised", "sound").replace("Disguised", "Sound") + text
-    code, out, _ = ranked(both)
-    assert code == 1
-    assert "sound: place" in out
-    assert "raising: place" not in out
 
 
 def test_a_reference_of_another_text_is_refused() -> None:

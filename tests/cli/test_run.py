@@ -49,7 +49,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, posenc_process):
     (folder / "text.txt").write_bytes(b"All the world's a stage, and all " * 200)
     words = ["run", "--schemes", "all,rope:layout=half", "--plugin", folder / "ramp.py"]
     words += ["--config", folder / "small.toml", "--corpus", folder / "text.txt"]
-    words += ["--out", folder / "out", "--threads", "1"]
+    words += ["--out", folder / "out", "--set", "threads=1"]
     return folder / "out", words, posenc_process(*words)
 
 

@@ -165,17 +165,27 @@ class SchemeTests:
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, values, ids=label)
 
-    def build(self, case: Case, seed: int = 0) -> Any:
+    def build(self, case: Case, seed: int = 0, name: str = "") -> Any:
         """Return the scheme in float64, as it starts."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             sizes: dict[str, Any] = {**self.sizes, **case.sizes}
-            return create(self.name, options=case.options, **sizes).double()
+            scheme = create(name or self.name, options=case.options, **sizes)
+            return scheme.double()
 
-    def make(self, noise: float = 0.0, *, seed: int = 0, **given: Any) -> Any:
-        """Return the scheme of these sizes and options, with noise on parameters."""
-        sizes = {name: given.pop(name) for name in SIZES if name in given}
-        return perturbed(self.build(Case(given, **sizes), seed), noise)
+    def make(
+        self, noise: float = 0.0, *, seed: int = 0, name: str = "", **given: Any
+    ) -> Any:
+        """Return the scheme of these sizes and options, with noise on parameters.
+
+        Args:
+            noise: standard deviation of what is added to parameters.
+            seed: of its draws.
+            name: another scheme of the same sizes.
+            given: sizes and options.
+        """
+        sizes = {size: given.pop(size) for size in SIZES if size in given}
+        return perturbed(self.build(Case(given, **sizes), seed, name), noise)
 
     def drawn(self, **given: Any) -> Any:
         """Return the scheme of these sizes and options, with drawn parameters."""

@@ -115,6 +115,12 @@ class TestCaRope(LogitTests):
         # The parameter was made in float32: f, near 1 / 1000 at the least, is as exact.
         close(got, wanted, 1e-6)
 
+    def test_without_c_all_tokens_start_alike(self) -> None:
+        scheme = self.make(start="half")
+        assert scheme.say.bias is None
+        state = scheme.token_state(inputs()[3])
+        close(state, torch.full_like(state, 1 / (1 + math.log(2))))
+
     def test_a_token_that_says_nothing_has_a_finite_gradient(self) -> None:
         state = torch.zeros(1, LENGTH, HEADS, dtype=torch.float64, requires_grad=True)
         angles = self.drawn().angles(state)

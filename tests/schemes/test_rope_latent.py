@@ -20,20 +20,19 @@ class TestRopeLatent(RotaryTests):
         Case({"fraction": fraction, "base": base, "layout": layout}, head_dim=head_dim)
         for head_dim, fraction in rotated
         for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
-    ] + [Case({"attention": 1.5}, heads=3)]
+    ] + [Case({}, heads=3)]
     unchanged = {"scaling", "factor", "original", "alpha", "beta", "factors"}
+    unchanged |= {"truncate", "attention"}
     changes = [
         ({"fraction": 0.5}, {"base": 9_000.0}),
         ({"fraction": 0.5}, {"layout": "half"}),
         {"fraction": 0.5},
-        {"attention": 2.0},
     ]
     errors = [
         *(
             ({"fraction": share}, rf"fraction must be in \(0, 1\], got {share}")
             for share in (0.0, -0.1, 1.1)
         ),
-        ({"attention": -1.0}, r"attention must be at least 0, .*, got -1\.0"),
         ({"scaling": "yarn"}, "scaling=yarn must have a factor, got none"),
     ]
 
@@ -41,13 +40,12 @@ class TestRopeLatent(RotaryTests):
         width, base = t.q.shape[-1], t.option("base")
         turned = self.rotated.get((width, t.option("fraction")), 2)
         first, places = width - turned, t.positions.tolist()
-        size = (t.option("attention") or 1.0) ** 2
         found = torch.zeros(*t.q.shape[:3], t.k.shape[2], dtype=torch.float64)
         for b, h, i, j in torch.cartesian_prod(*map(torch.arange, found.shape)):
             q, k, shared = t.q[b, h, i], t.k[b, h, j], t.k[b, 0, j]
             offset = places[b][i] - places[b][j]
             factors = [
-                size * cmath.exp(1j * offset * base ** (-2 * m / turned))
+                cmath.exp(1j * offset * base ** (-2 * m / turned))
                 for m in range(turned // 2)
             ]
             parts = (q[first:], shared[first:], factors, t.option("layout"))

@@ -54,13 +54,22 @@ def slow_by_parts(
 
 
 def slow_yarn_index(
-    d: int, base: float, s: float, length: int, alpha: float, beta: float
+    d: int,
+    base: float,
+    s: float,
+    length: int,
+    alpha: float,
+    beta: float,
+    *,
+    truncate: bool = True,
 ) -> list[float]:
     def dim(turns: float) -> float:
         return d * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-    low = max(math.floor(dim(beta)), 0)
-    high = float(min(math.ceil(dim(alpha)), d - 1))
+    low, high = dim(beta), dim(alpha)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), float(min(high, d - 1))
     if low == high:
         high += 0.001
     found = []
@@ -107,6 +116,16 @@ CASES: list[tuple[dict[str, Any], list[float], float]] = [
         slow_yarn_index(16, 5e5, 4, 2048, 1, 32),
         0.1 * math.log(4) + 1,
     ),
+    (
+        {"scaling": "yarn", "truncate": False, "alpha": 2.0, "beta": 8.0},
+        slow_yarn_index(16, 1e4, 4, 64, 2, 8, truncate=False),
+        0.1 * math.log(4) + 1,
+    ),
+    (
+        {"scaling": "yarn", "attention": 1.5},
+        slow_yarn_index(16, 1e4, 4, 64, 1, 32),
+        1.5,
+    ),
     ({"scaling": "llama3"}, slow_llama3(16, 1e4, 4, 64), 1),
     (
         {"scaling": "llama3", "original": 8192, "base": 5e5},
@@ -145,6 +164,8 @@ class TestScaledRope(RotaryTests):
             ({"scaling": "pi"}, {"scaling": "ntk"}),
             ({"scaling": "ntk"}, {"factor": 4.5}),
             ({"scaling": "yarn"}, {"original": 50}),
+            ({"scaling": "yarn"}, {"truncate": False}),
+            ({"scaling": "yarn"}, {"attention": 2.0}),
             ({"scaling": "ntk_by_parts"}, {"alpha": 0.5}),
             ({"scaling": "llama3"}, {"beta": 5.0}),
             ({"scaling": "longrope"}, {"factors": "1/2/3/4/4/4/4/4"}),
@@ -156,6 +177,14 @@ class TestScaledRope(RotaryTests):
             "scaling=yarn must have a factor, got none; factor=4 would work",
         ),
         ({"scaling": "pi", "factor": 0.5}, r"factor must be at least 1, got 0\.5"),
+        (
+            {"scaling": "pi", "factor": 4.0, "truncate": False},
+            "truncate must not be given with scaling=pi, got False; scaling=yarn",
+        ),
+        (
+            {"scaling": "yarn", "factor": 4.0, "attention": -1.0},
+            r"attention must be at least 0, and 0 is as published, got -1\.0",
+        ),
         *(
             (
                 {"scaling": rule, "factor": 4.0, "alpha": alpha},
@@ -337,6 +366,7 @@ def test_a_subclass_is_read_with_all_that_it_adds() -> None:
 def test_an_option_that_a_rule_has_not_is_refused(rule: str) -> None:
     given: dict[str, Any] = {"factor": 4.0, "original": 128, "alpha": 2.0}
     given |= {"beta": 5.0, "factors": "1/2/3/4/4/4/4/4"}
+    given |= {"truncate": False, "attention": 2.0}
     own = {name: given[name] for name in OPTIONS[rule]}
     make(scaling=rule, **own)
     for name in given.keys() - own.keys():

@@ -16,6 +16,7 @@ from torch import Tensor
 from posenc_compare.attention import Mask, Path, attention, attention_logits
 from posenc_compare.errors import ConfigError
 from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes.shared.rotation import rotation_angles
 
 AnyScheme = TypeVar("AnyScheme", bound=Scheme)
 Entry = Callable[[int, int, int, int], float]
@@ -94,6 +95,13 @@ def drawn_codes(scheme: Scheme) -> Tensor:
     x = scheme.embed(zero, ids)
     q = normal(2, 2, 9, scheme.geometry.head_dim)
     return x + scheme.query(q, ids).transpose(1, 2).flatten(2)
+
+
+def speeds(scheme: Scheme) -> Tensor:
+    """Return the angles (pairs,) of the rotation at position 1."""
+    angles = rotation_angles(scheme, torch.tensor([1]))
+    assert angles is not None
+    return angles[0]
 
 
 # --- Slow references -----------------------------------------------------------------

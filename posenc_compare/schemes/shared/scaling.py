@@ -28,11 +28,12 @@ OPTIONS = {  # of `rope`, that each rule has
     "ntk": ("factor",),
     "ntk_dynamic": ("factor",),
     "ntk_by_parts": RAMP,
-    "yarn": RAMP,
+    "yarn": (*RAMP, "truncate", "attention"),
     "llama3": RAMP,
     "longrope": ("factor", "original", "factors"),
 }
 DEFAULTS = {"factor": 0.0, "original": 0, "alpha": 1.0, "beta": 0.0, "factors": ""}
+DEFAULTS |= {"truncate": True, "attention": 0.0}
 RULES = tuple(rule for rule in OPTIONS if rule != "none")
 BY_RANK = ("ntk", "ntk_dynamic", "longrope")  # from the fastest pair to the slowest
 

@@ -21,6 +21,7 @@ from posenc_compare.stats.intervals import half_width, wilson
 
 ENDS = ("mako", 0.0, 1.0)  # colour map of shares, and its ends
 HEIGHT, HIGH = 1.45, 1.8  # inches of a row: of maps, and of points
+LINEAR = 0.01  # bits per byte, up to which an axis is linear; then it is logarithmic
 CHANCE = {"color": MIDDLE, "linestyle": ":", "linewidth": 1.0}
 
 
@@ -70,8 +71,9 @@ def draw_retrieval(records: list[Record]) -> Figure | None:
     order=24,
     measure="retrieval",
     caption="Share of needles found against the bits per byte of the same texts, above "
-    "those of the scaling that has the fewest. 95% intervals are over needles (Wilson) "
-    "and over texts. Bits mislead where a point stands left of a higher one.",
+    "those of the scaling that has the fewest (logarithmic above 0.01). 95% intervals "
+    "are over needles (Wilson) and over texts. Bits mislead where a point stands left "
+    "of a higher one.",
 )
 def draw_retrieval_bits(records: list[Record]) -> Figure | None:
     """Draw a panel for each filler and length, with a point for each rule."""
@@ -89,11 +91,12 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
         _draw_points(axes, own, filler, styles)
         axes.axhline(chance(chosen), **CHANCE)
         axes.set_ylim(0, 1)
+        axes.set_xscale("symlog", linthresh=LINEAR)
         axes.margins(x=0.1)
         axes.tick_params(labelleft=place % len(lengths) == 0)
-        axes.locator_params(axis="x", nbins=4)
+        axes.xaxis.set_major_formatter("{x:g}")
         if place >= len(shown) - len(lengths):
-            axes.set_xlabel("bits per byte above the best")
+            axes.set_xlabel("bits per byte\nabove the best")
     entries = {name: _entry(look) for name, look in styles.items()}
     legend_below(figure, {**entries, "chance": Line2D([], [], **CHANCE)})
     figure.supylabel("share of needles found", fontsize="medium")
@@ -134,6 +137,7 @@ def _draw_points(
             yerr=[[share - low], [high - share]],
             color=look.colour,
             marker=look.marker,
+            markersize=5,
             markeredgecolor="w",
             elinewidth=0.7,
         )

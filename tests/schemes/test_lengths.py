@@ -1,0 +1,608 @@
+"""Rotated pairs beyond the training length against slow formulas."""
+
+import cmath
+import math
+from itertools import count, pairwise, product
+from typing import Any
+
+import pytest
+import torch
+from schemes.reference import Case, Inputs, RotaryTests, SchemeTests
+from schemes.tools import (
+    drawn_codes,
+    normal,
+    seeded,
+    speeds,
+    vectors,
+)
+from torch import Tensor
+
+from posenc_compare.attention import attention, attention_logits
+from posenc_compare.errors import ConfigError
+from posenc_compare.schemes import Geometry, Scheme, create
+from posenc_compare.schemes.dual_chunk import DualChunk
+from posenc_compare.schemes.self_extend import SelfExtend
+from posenc_compare.schemes.string_rope import StringRope
+
+PLACES = torch.tensor([0, 1, 2, 5, 9, 10, 11, 40])
+# Figure 2, with 10 positions of training.
+PAPER: dict[str, Any] = {"chunk": 6, "local": 4, "far": 9}
+
+
+def read_at(i: int, j: int, chunk: int, local: int, far: int) -> int:
+    """Return the distance at which query i reads key j, by equations 2, 5 and 7."""
+    intra = list(range(chunk))
+    successive = [chunk + n if n < local else far for n in range(chunk)]
+    lists = [intra, successive, [far] * chunk]
+    behind = min(i // chunk - j // chunk, 2)
+    return lists[behind][i % chunk] - j % chunk
+
+
+def released(chunk: int, local: int) -> int:
+    """Return where queries of inter-chunk attention stand in the released code."""
+    last_of_chunk = chunk - 1
+    return min(last_of_chunk + chunk, chunk + local)
+
+
+class TestDualChunk(RotaryTests):
+    """Dual chunk attention against the three lists of positions of its paper."""
+
+    name, rotates = "dual_chunk", "rope"
+    causal = True
+    published = {
+        "chunk": (2560, 4096, (40, 80, 320)),
+        "local": (512, 4096, (8, 16, 64)),
+    }
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    places = [PLACES.tolist(), (PLACES + 7).tolist()]
+    cases = [
+        {"chunk": chunk, "local": local, "far": far, "layout": layout, "base": 100.0}
+        for chunk, local, far in (
+            *((6, 4, 9), (6, 4, 0), (4, 1, 0), (5, 2, 20)),
+            *((3, 3, 0), (3, 7, 0), (1, 1, 0)),
+        )
+        for layout in ("adjacent", "half")
+    ]
+    identities = [({"chunk": 48, "local": 3}, {}, "rope")]
+    changes = [
+        (PAPER, {"base": 50.0}),
+        (PAPER, {"layout": "half"}),
+        (PAPER, {"chunk": 5}),
+        (PAPER, {"far": 15}),
+        ({**PAPER, "far": 20}, {"local": 2}),
+    ]
+    errors = [
+        ({"chunk": -1}, "chunk must be at least 0, got -1"),
+        ({"local": -1}, "local must be at least 0, got -1"),
+        ({"chunk": 6, "local": 4, "far": 8}, "far must be 0 or at least 9, .*, got 8"),
+        ({"chunk": 3, "local": 7, "far": 4}, "far must be 0 or at least 5, .*, got 4"),
+        ({"far": -1}, "far must be 0 or at least 47, .*, got -1"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        chunk, local = t.option("chunk"), t.option("local")
+        far = t.option("far") or released(chunk, local)
+        past = read_at(query, key, chunk, local, far)
+        return [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
+
+    def test_the_figure_of_the_paper(self) -> None:
+        rows = [
+            [read_at(i, j, **PAPER) for j in range(i + 1)] for i in (5, 6, 9, 10, 11)
+        ]
+        assert rows[0] == [5, 4, 3, 2, 1, 0]
+        assert rows[1] == [6, 5, 4, 3, 2, 1, 0]
+        assert rows[2] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+        assert rows[3] == [9, 8, 7, 6, 5, 4, 4, 3, 2, 1, 0]
+        assert rows[4] == [9, 8, 7, 6, 5, 4, 5, 4, 3, 2, 1, 0]
+
+    def test_one_chunk_is_rope(self) -> None:
+        q, k, _ = vectors(2, 2, 8, 8)
+        rope = create("rope", model_dim=16, heads=2)
+        scheme = self.make(chunk=41, local=3)
+        for start in (0, 41, -41):
+            places = PLACES + start
+            expected = attention_logits(q, k, scheme=rope, positions=places)
+            got = attention_logits(q, k, scheme=scheme, positions=places)
+            assert torch.equal(got, expected)
+
+    def test_a_key_of_a_later_chunk_is_read_as_rope_reads_it(self) -> None:
+        q, k, _ = vectors(1, 2, 3, 8)
+        places = torch.tensor([13, 2, 0])
+        rope = create("rope", model_dim=16, heads=2)
+        expected = attention_logits(q, k, scheme=rope, positions=places)
+        got = attention_logits(q, k, scheme=self.make(**PAPER), positions=places)
+        assert torch.equal(got, expected)
+
+    @pytest.mark.parametrize("length", [4, 5, 16, 64])
+    def test_no_pair_is_read_beyond_the_training_length(self, length: int) -> None:
+        scheme = DualChunk(Geometry(length=length, head_dim=8))
+        numbers = scheme.chunk, scheme.local, scheme.far
+        pairs = product(range(5 * length), repeat=2)
+        longest = max(read_at(i, j, *numbers) for i, j in pairs if j <= i)
+        assert longest == scheme.far < length
+        assert scheme.schemes_for_length(5 * length) == {}
+
+    def test_the_numbers_of_the_paper_go_one_too_far_as_released(self) -> None:
+        geometry = Geometry(length=64, head_dim=8)
+        assert DualChunk(geometry, chunk=48, local=16).far == 64
+        assert DualChunk(geometry, chunk=48, local=16, far=63).far == 63
+
+    def test_two_chunks_are_rope_where_all_queries_are_local(self) -> None:
+        q, k, _ = vectors(2, 2, 8, 8)
+        places = torch.tensor([0, 1, 3, 5, 6, 8, 10, 11])
+        rope = create("rope", model_dim=16, heads=2)
+        expected = attention_logits(q, k, scheme=rope, positions=places)
+        for local, same in ((6, True), (5, False)):
+            scheme = self.make(chunk=6, local=local, far=20)
+            got = attention_logits(q, k, scheme=scheme, positions=places)
+            assert torch.equal(got, expected) == same
+
+
+# Base, training length, channels of a head, and the ends of the passage.
+CASES: list[tuple[float, int, int, int, int]] = [
+    (5e5, 8192, 128, 18, 35),  # Llama 3
+    (1e6, 32_768, 128, 23, 40),  # Qwen 2.5
+    (1e4, 64, 16, 0, 3),  # no pair with 32 turns
+    (1e4, 2048, 16, 2, 6),
+    (20.0, 4096, 16, 8, 18),  # no pair without; the passage lies beyond all pairs
+    (50.0, 1024, 16, 3, 11),  # ends beyond the last pair
+    (10.0, 700, 16, 4, 15),  # would end at place 17, beyond the code's bound
+]
+every_case = pytest.mark.parametrize(
+    ("base", "length", "head_dim", "first", "last"), CASES
+)
+both_kinds = pytest.mark.parametrize("kind", ["uni", "pro"])
+
+
+def angles_of(scheme: Scheme) -> list[float]:
+    return speeds(scheme).tolist()
+
+
+def slow_speeds(width: int, base: float, trained: int, s: float, kind: str) -> Any:
+    """Divide each frequency by the product of the radices of all faster pairs."""
+
+    def turns(pair: int) -> float:
+        return trained * base ** (-2 * pair / width) / (2 * math.pi)
+
+    low = max((m for m in range(width) if turns(m) >= 32), default=0)
+    high = min(next(m for m in count() if turns(m) <= 1), width - 1)
+    n, found, product = high - low, [], 1.0
+    for m in range(width // 2):
+        found.append(base ** (-2 * m / width) / product)
+        if low <= m < high:
+            share = 1 / n if kind == "uni" else 2 * (1 + m - low) / ((1 + n) * n)
+            product *= s**share
+    return found
+
+
+class TestMrRope(RotaryTests):
+    """MrRoPE against products of radices, one pair at a time."""
+
+    name = "mr_rope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 64}
+    half = Case({"factor": 4.0}, length=8192)
+    cases = [
+        Case({"layout": layout, "kind": kind, "factor": 4.0}, length=length)
+        for length, layout in ((64, "adjacent"), (64, "half"), (2048, "half"))
+        for kind in ("uni", "pro")
+    ]
+    identities = [({"kind": kind}, {}, "rope") for kind in ("uni", "pro")]
+    changes = [
+        ({"factor": 4.0}, change)
+        for change in (
+            {"base": 9e3},
+            {"layout": "half"},
+            {"kind": "uni"},
+            {"factor": 4.5},
+        )
+    ]
+    errors = [
+        ({"factor": 0.5}, r"factor must be at least 1, got 0\.5"),
+        ({"factor": 0.0}, r"factor must be at least 1, got 0\.0"),
+        ({"base": 1.0}, r"base must be greater than 1, got 1\.0"),
+        ({"base": -2.0}, r"base must be greater than 1, got -2\.0"),
+        ({"kind": "new"}, "kind must be uni or pro, got 'new'"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        heat = (1 + 0.1 * math.log(4)) ** 2  # of a query and a key
+        found = slow_speeds(16, 1e4, t.scheme.geometry.length, 4.0, t.option("kind"))
+        return [heat * cmath.exp(1j * (query - key) * speed) for speed in found]
+
+    @both_kinds
+    @pytest.mark.parametrize("factor", [1.7, 16.0])
+    @every_case
+    def test_frequencies_equal_the_slow_reference(
+        self,
+        base: float,
+        length: int,
+        head_dim: int,
+        first: int,
+        last: int,
+        factor: float,
+        kind: str,
+    ) -> None:
+        got = angles_of(
+            self.make(
+                head_dim=head_dim, length=length, base=base, factor=factor, kind=kind
+            )
+        )
+        # At most 17 products and powers, of 2**-53 each, in a number up to 1.
+        expected = slow_speeds(head_dim, base, length, factor, kind)
+        assert got == pytest.approx(expected, rel=1e-14, abs=0)
+
+    @both_kinds
+    @every_case
+    def test_fast_pairs_keep_their_frequency_and_slow_ones_are_divided_by_the_factor(
+        self, base: float, length: int, head_dim: int, first: int, last: int, kind: str
+    ) -> None:
+        sizes: dict[str, Any] = {
+            "head_dim": head_dim,
+            "length": length,
+            "base": base,
+        }
+        plain = angles_of(self.make(name="rope", **sizes))
+        got = angles_of(self.make(kind=kind, factor=3.0, **sizes))
+        assert got[: first + 1] == plain[: first + 1]
+        assert got[last:] == [speed / 3 for speed in plain[last:]]
+        between = list(zip(plain, got, strict=True))[first + 1 : last]
+        assert all(speed / 3 < slowed < speed for speed, slowed in between)
+
+    def test_radices_are_equal_or_grow(self) -> None:
+        plain = angles_of(self.make(head_dim=128, length=8192, name="rope", base=5e5))
+        exponents = {}
+        for kind in ("uni", "pro"):
+            got = angles_of(
+                self.make(head_dim=128, length=8192, base=5e5, kind=kind, factor=2.0)
+            )
+            slowed = [math.log2(a / b) for a, b in zip(plain, got, strict=True)]
+            exponents[kind] = [b - a for a, b in pairwise(slowed[18:36])]
+        assert exponents["uni"] == pytest.approx([1 / 17] * 17, abs=1e-14)
+        steps = [m / (17 * 9) for m in range(1, 18)]  # 1 + 2 + ... + 17 = 17 * 9
+        assert exponents["pro"] == pytest.approx(steps, abs=1e-14)
+
+    @pytest.mark.parametrize("length", [1, 6])
+    def test_without_a_whole_turn_the_fastest_pair_alone_stays(
+        self, length: int
+    ) -> None:
+        first, *others = angles_of(self.make(length=length, factor=4.0))
+        assert first == 1
+        assert others == [speed / 4 for speed in angles_of(self.make(name="rope"))[1:]]
+
+    @both_kinds
+    @pytest.mark.parametrize("layout", ["adjacent", "half"])
+    @pytest.mark.parametrize("length", [1, 64, 4096])
+    def test_a_factor_of_one_is_rope(self, length: int, layout: str, kind: str) -> None:
+        x, positions = normal(1, 2, 4, 16), torch.tensor([1, 50, 4000, 10**6])
+        got = self.make(length=length, layout=layout, kind=kind)
+        rope = self.make(name="rope", layout=layout)
+        assert torch.equal(got.query(x, positions), rope.query(x, positions))
+        assert torch.equal(got.key(x, positions), rope.key(x, positions))
+        assert got.scale(16) == rope.scale(16)
+
+    @both_kinds
+    @pytest.mark.parametrize("length", [65, 80, 96, 127, 128, 160])
+    def test_a_longer_text_is_read_with_its_own_factor(
+        self, length: int, kind: str
+    ) -> None:
+        options = {"base": 5e3, "layout": "half", "kind": kind}
+        scheme = self.make(**options)
+        found = scheme.schemes_for_length(length)
+        assert list(found) == ["mr_rope"]
+        named = self.make(factor=length / 64, **options)
+        x, positions = normal(1, 2, 3, 16), torch.tensor([1, 60, length - 1])
+        got = found["mr_rope"].query(x, positions)
+        assert torch.equal(got, named.query(x, positions))
+        # What was trained stays as it was.
+        assert torch.equal(
+            scheme.query(x, positions), self.make(**options).query(x, positions)
+        )
+        assert not torch.equal(got, scheme.query(x, positions))
+
+    def test_nothing_else_reads_within_training_or_once_scaled(self) -> None:
+        for length in (10, 64):
+            assert self.make().schemes_for_length(length) == {}
+        assert self.make(factor=2.0).schemes_for_length(128) == {}
+
+
+ROWS = torch.arange(7).expand(400, -1)
+
+
+def cuts(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return where each row is cut and how far the rest moved."""
+    moved = ids - torch.arange(ids.shape[1])
+    assert (moved.diff(dim=1) >= 0).all()
+    assert ((moved == 0) | (moved == moved[:, -1:])).all()
+    return (moved == 0).sum(dim=1), moved[:, -1]
+
+
+class TestPose(SchemeTests):
+    """PoSE: the ids it draws, and what training and testing see."""
+
+    name = "pose"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    published = {"target": (16_384, 2048, (512, 1024, 4096))}
+    changes = [{"target": 20}, {"scheme": "nope"}]
+    errors = [({"target": -1}, "target must be at least 1, got -1")]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        return drawn_codes(scheme)
+
+    def test_ids_skip_once_and_stay_below_the_target(self) -> None:
+        ids = self.make(target=20).positions(ROWS, seeded())
+        first, skip = cuts(ids)
+        seen = skip > 0
+        assert set(skip.tolist()) == set(range(14))  # 20 - 7 and less
+        assert set(first[seen].tolist()) == {1, 2, 3, 4}  # (7 + 1) / 2 and less
+        assert ids.max() == 19
+
+    def test_draws_are_uniform(self) -> None:
+        rows = torch.arange(7).expand(6000, -1)
+        first, skip = cuts(self.make(target=20).positions(rows, seeded(1)))
+        moved = first[skip > 0]
+        for drawn, kinds in ((skip, range(14)), (moved, range(1, 5))):
+            counts = torch.tensor([(drawn == kind).sum() for kind in kinds])
+            expected = len(drawn) / len(kinds)
+            # Five standard deviations of a count.
+            assert (counts - expected).abs().max() < 5 * expected**0.5
+
+    def test_a_text_as_long_as_the_target_stays(self) -> None:
+        for target in (7, 3):
+            assert torch.equal(self.make(target=target).positions(ROWS, seeded()), ROWS)
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_short_sequences(self, count: int) -> None:
+        ids = self.make().positions(torch.arange(count), seeded())
+        assert ids.shape == (count,)
+        assert not ids.any()
+
+    def test_tests_and_no_generator_leave_the_ids(self) -> None:
+        scheme = self.make()
+        assert torch.equal(scheme.positions(ROWS), ROWS)
+        scheme.eval()
+        assert torch.equal(scheme.positions(ROWS, seeded()), ROWS)
+
+    def test_target_is_eight_times_the_training_length_as_published(self) -> None:
+        rows = torch.arange(64).expand(400, -1)
+        assert self.make().positions(rows, seeded()).max() > 480
+        assert getattr(self.make(), "target") == 512  # noqa: B009
+        with pytest.raises(
+            ConfigError, match="pose: target must be at least 1, got -1"
+        ):
+            self.make(target=-1)
+
+
+class WindowTests(RotaryTests):
+    """A scheme that reads keys of a window as RoPE does."""
+
+    causal = True
+    published = {"window": (1024, 4096, (16, 32, 128))}
+
+    def test_the_window_is_a_quarter_of_the_length_unless_given(self) -> None:
+        q, positions = normal(1, 2, 40, 8), torch.arange(40)
+        for length, window in ((64, 16), (100, 25), (2, 1)):
+            default, given = self.make(length=length), self.make(window=window)
+            got = attention(q, q, q, scheme=default, positions=positions)
+            named = attention(q, q, q, scheme=given, positions=positions)
+            assert torch.equal(got, named)
+
+
+REROPE_PLACES = [0, 1, 2, 5, 9, 10, 11, 40]
+
+
+class TestRerope(WindowTests):
+    """ReRoPE against complex numbers, one pair of channels at a time."""
+
+    name, rotates = "rerope", "rope"
+    sizes = {"model_dim": 16, "heads": 2, "length": 8}
+    places = [REROPE_PLACES, [place + 7 for place in REROPE_PLACES]]
+    cases = [
+        {"window": window, "leak": leak, **options, "base": 100.0}
+        for window, leak in (
+            (1, 0.0),
+            (3, 0.0),
+            (3, 0.25),
+            (9, 0.5),
+            (50, 0.0),
+            (2, 1.0),
+        )
+        for options in ({"layout": "half"}, {"stretched": True})
+    ]
+    identities = [
+        ({"window": 48}, {}, "rope"),
+        ({"window": 2, "leak": 1.0}, {}, "rope"),
+    ]
+    changes = [
+        {"base": 50.0},
+        {"layout": "half"},
+        {"window": 5},
+        {"leak": 0.1},
+        {"stretched": True},
+    ]
+    errors = [
+        ({"window": -1}, "window must be at least 0, got -1"),
+        ({"leak": 1.5}, "leak must be from 0 to 1, got 1.5"),
+        ({"leak": -0.1}, "leak must be from 0 to 1, got -0.1"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+        (Case({"stretched": True}, length=1), "stretched needs a length of at"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        """exp(i r w) with the distance r held at the window."""
+        past, window, growth = query - key, t.option("window"), 1.0
+        held = past if past < window else window + t.option("leak") * (past - window)
+        if t.option("stretched"):
+            growth = max(1.0, math.log(query + 1) / math.log(8))
+        return [growth * cmath.exp(1j * held * 100.0 ** (-m / 4)) for m in range(4)]
+
+    def test_stretched_queries_know_where_they_stand(self) -> None:
+        assert self.make(length=64).facts.relative
+        assert not self.make(length=64, stretched=True).facts.relative
+        q = normal(1, 2, 3, 8)
+        got = self.make(length=64, stretched=True).query(q, torch.tensor([-7, -1, 0]))
+        assert torch.equal(
+            got, self.make(length=64).query(q, torch.tensor([-7, -1, 0]))
+        )
+
+    def test_far_keys_are_all_equally_far(self) -> None:
+        q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
+        k = normal(1, 2, 1, 8, seed=1).expand(1, 2, 30, 8)
+        rows = attention_logits(
+            q, k, scheme=self.make(length=64, window=4), positions=torch.arange(30)
+        )
+        last = rows[0, :, -1]
+        torch.testing.assert_close(last[:, :26], last[:, :1].expand(-1, 26))
+        assert (last[:, 26:].diff(dim=-1).abs() > 1e-4).all()
+
+
+def read_at_of_self_extend(i: int, j: int, group: int, window: int) -> int:
+    """Return the distance at which query i reads key j."""
+    if i - j < window:
+        return i - j
+    return (i // group + window - window // group) - j // group
+
+
+class TestSelfExtend(WindowTests):
+    """Self-Extend against complex numbers, one pair of channels at a time."""
+
+    name, rotates = "self_extend", "rope"
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    places = [PLACES.tolist(), (PLACES + 7).tolist()]
+    cases = [
+        {"group": group, "window": window, "layout": layout, "base": 100.0}
+        for group, window in ((1, 3), (2, 1), (3, 4), (4, 4), (5, 9), (60, 7), (3, 50))
+        for layout in ("adjacent", "half")
+    ]
+    identities = [
+        ({"window": 48}, {}, "rope"),
+        ({"group": 1, "window": 3}, {}, "rope"),
+        ({"group": 48, "window": 4}, {}, "rerope:window=4"),
+    ]
+    changes = [
+        ({"window": 4}, {"base": 50.0}),
+        ({"window": 4}, {"layout": "half"}),
+        {"window": 5},
+        ({"window": 4}, {"group": 7}),
+    ]
+    errors = [
+        ({"group": 0}, "group must be at least 1, got 0"),
+        ({"window": -1}, "window must be at least 0, got -1"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        past = read_at_of_self_extend(query, key, t.option("group"), t.option("window"))
+        return [cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
+
+    def test_a_longer_text_has_the_smallest_group_that_is_trained(self) -> None:
+        for length, window, text in product((16, 20), (1, 4, 7, 15), (21, 40, 65)):
+            pairs = [(i, j) for i in range(text) for j in range(i + 1)]
+            fit = (
+                group
+                for group in range(1, text + 1)
+                if max(read_at_of_self_extend(i, j, group, window) for i, j in pairs)
+                < length
+            )
+            trained = self.make(length=length, group=1, window=window)
+            found = trained.schemes_for_length(text)
+            reader = found["self_extend"]
+            assert isinstance(reader, SelfExtend)
+            assert found.keys() == {"self_extend"}
+            assert reader.group == next(fit)
+            assert trained.facts.relative
+            assert not reader.facts.relative
+            assert reader.schemes_for_length(text) == {}  # it suffices
+
+    def test_the_example_of_the_readme(self) -> None:
+        trained = self.make(length=4096, group=1)
+        (reader,) = trained.schemes_for_length(15_800).values()
+        assert isinstance(reader, SelfExtend)
+        assert reader.group == 5
+        assert read_at_of_self_extend(15_799, 0, 5, 1024) == 3979
+
+    def test_no_group_where_none_is_needed_or_suffices(self) -> None:
+        assert self.make(group=1).schemes_for_length(64) == {}
+        # All are near.
+        assert self.make(group=7, window=64).schemes_for_length(64) == {}
+        # (64 - 16) * 8 + 16
+        assert self.make(group=8).schemes_for_length(400) == {}
+        assert self.make(group=8).schemes_for_length(401) != {}
+        assert self.make(group=1, window=64).schemes_for_length(100) == {}
+
+
+def read_at_of_string_rope(past: int, shift: int, window: int) -> int:
+    """Return the distance at which a key is read."""
+    return past if past < shift else past - shift + window
+
+
+class TestStringRope(RotaryTests):
+    """STRING against complex numbers, one pair of channels at a time."""
+
+    name, rotates = "string_rope", "rope"
+    causal = True
+    published = {
+        "shift": (43_253, 131_072, (21, 42, 169)),
+        "window": (128, 2048, (4, 8, 32)),
+    }
+    sizes = {"model_dim": 16, "heads": 2, "length": 64}
+    places = [PLACES.tolist(), (PLACES + 7).tolist()]
+    cases = [
+        {"shift": shift, "window": window, **options, "base": 100.0}
+        for shift, window in ((1, 1), (4, 1), (5, 3), (9, 2), (3, 3), (50, 1))
+        for options in ({"layout": "half"}, {"sharpened": True})
+    ]
+    identities = [({"shift": 48}, {}, "rope"), ({"shift": 3, "window": 3}, {}, "rope")]
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "half"},
+        {"shift": 7},
+        ({"shift": 7}, {"window": 2}),
+        {"sharpened": True},
+    ]
+    errors = [
+        ({"shift": -1}, "shift must be at least 0, got -1"),
+        ({"window": -1}, "window must be from 0 to shift=21, got -1"),
+        ({"window": 22}, "window must be from 0 to shift=21, got 22"),
+        ({"shift": 3}, "window must be from 0 to shift=3, got 4"),
+        ({"layout": "pairs"}, "layout must be adjacent or half"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        past = read_at_of_string_rope(
+            query - key, t.option("shift"), t.option("window")
+        )
+        heat = (1 + 0.1 * math.log(2)) ** 2 if t.option("sharpened") else 1.0
+        return [heat * cmath.exp(1j * past * 100.0 ** (-m / 4)) for m in range(4)]
+
+    @pytest.mark.parametrize("length", [16, 30, 64])
+    def test_a_longer_text_has_the_smallest_shift_that_is_trained(
+        self, length: int
+    ) -> None:
+        for window, text in product((1, 3, 5), range(length, 2 * length + 2)):
+            fit = [
+                shift
+                for shift in range(window, length + 1)
+                if max(read_at_of_string_rope(r, shift, window) for r in range(text))
+                < length
+            ]
+            trained = StringRope(
+                Geometry(length=length, head_dim=8), shift=5, window=window
+            )
+            found = trained.schemes_for_length(text)
+            if 5 in fit or not fit:
+                assert found == {}
+                continue
+            assert found.keys() == {"string_rope"}
+            reader = found["string_rope"]
+            assert isinstance(reader, StringRope)
+            assert (reader.shift, reader.window) == (fit[0], window)
+            assert trained.shift == 5
+            assert reader.schemes_for_length(text) == {}
+
+    def test_a_shift_beyond_the_training_length_is_brought_back(self) -> None:
+        trained = self.make(length=64, shift=100, window=4)
+        assert trained.schemes_for_length(64) == {}
+        (reader,) = trained.schemes_for_length(80).values()
+        assert isinstance(reader, StringRope)
+        assert reader.shift == 20

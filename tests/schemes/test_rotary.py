@@ -1,0 +1,1180 @@
+"""Rotated pairs of channels against slow formulas, mostly of complex numbers."""
+
+import cmath
+import math
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+import torch
+from schemes.reference import Case, Inputs, LogitTests, RotaryTests, combine
+from schemes.tools import (
+    CLOSE_POSITIONS,
+    channels_of_pair,
+    check_rotation_keeps_close_positions_apart,
+    close,
+    close_positions,
+    dot,
+    normal,
+    on_paths,
+    pair_by_pair,
+    seeded,
+    speeds,
+    vectors,
+)
+from scipy.linalg import expm
+from torch import Tensor
+
+from posenc_compare.attention import Mask, Session, attention, attention_logits
+from posenc_compare.errors import ConfigError, UndefinedPositionError
+from posenc_compare.schemes import Scheme, create
+from posenc_compare.schemes.fope import identity
+from posenc_compare.schemes.scheme import Geometry
+from posenc_compare.schemes.shared.rotation import rotation_angles
+from posenc_compare.train.decoder import Decoder
+from posenc_compare.variants import labelled
+
+KINDS, SIDES = ["ld", "ap"], ["height", "width"]
+
+
+def ids(batch: int = 2, length: int = 5, axes: int = 2, most: int = 30) -> Tensor:
+    return torch.randint(-5, most, (batch, length, axes), generator=seeded(7))
+
+
+def slow_turn(
+    scheme: Any, head: int, x: Tensor, place: Tensor, sides: list[int]
+) -> Tensor:
+    """Turn one vector, block by block."""
+    row, column = (place[axis].item() / sides[axis] for axis in (0, 1))
+    turned = []
+    for block, part in enumerate(x.split(scheme.block)):
+        matrix = scheme.matrix[head, block]
+        if scheme.speeds is None:
+            at = column if block % 2 else row
+        else:
+            down, across = scheme.speeds[:, block].tolist()
+            at = row * down + column * across
+        turn = expm(at * (matrix - matrix.T).numpy())
+        turned.append(torch.from_numpy(turn) @ part)
+    return torch.cat(turned)
+
+
+class TestComRope(LogitTests):
+    """ComRoPE against the exponential of one matrix at a time."""
+
+    name = "com_rope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 25}
+    places = ids().tolist()
+    cases = [
+        {},
+        {"block": 4, "height": 3, "width": 9},
+        {"block": 2},
+        {"kind": "ap"},
+        {"kind": "ap", "block": 4, "height": 1, "width": 9},
+        {"kind": "ap", "block": 2},
+    ]
+    gradients = [
+        Case({"kind": kind, "block": block}, head_dim=8)
+        for kind in KINDS
+        for block in (2, 4)
+    ]
+    identities = [({"kind": kind}, {"matrix": 0}, "nope") for kind in KINDS]
+    changes = [{"kind": "ap"}, {"block": 4}, {"height": 6}, {"width": 6}]
+    errors = [
+        *(
+            (
+                {"block": block},
+                f"block must be at least 2 and divide head_dim, got {block} and 16",
+            )
+            for block in (0, 1, -2, 3, 32)
+        ),
+        (
+            {"kind": "ap", "block": 16},
+            "block must divide half of head_dim, got 16 and 16",
+        ),
+        *(({name: -1}, f"{name} must be at least 1, got -1") for name in SIDES),
+    ]
+
+    def trained(self, case: Case) -> Any:
+        return self.build(case).requires_grad_(False)
+
+    def logits(self, t: Inputs) -> Tensor:
+        sides = [t.option(name) or 5 for name in SIDES]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query = slow_turn(t.scheme, h, t.q[b, h, i], t.positions[b, i], sides)
+            key = slow_turn(t.scheme, h, t.k[b, h, j], t.positions[b, j], sides)
+            return (query @ key).item() / math.sqrt(16)
+
+        return pair_by_pair(t.q, logit)
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        for kind in KINDS:
+            scheme = self.make(kind=kind).requires_grad_(False)
+            places = close_positions(scheme)
+            check_rotation_keeps_close_positions_apart(scheme.query, places)
+
+    def test_a_block_may_be_the_whole_head(self) -> None:
+        assert self.make(kind="ld", block=16).block == 16
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_generators_commute_and_those_of_lie_re_do_not(self, kind: str) -> None:
+        def commutator(scheme: Any) -> float:
+            row, column = scheme.generators()
+            return (row @ column - column @ row).abs().max().item()
+
+        assert commutator(self.make(kind=kind)) < 1e-12
+        assert commutator(self.make(name="lie_re")) > 1
+
+    def test_axial_blocks_of_two_are_axial_rope(self) -> None:
+        x, scheme = normal(2, 2, 5, 16), self.make(kind="ap", block=2)
+        axial = self.make(name="rope_2d", first="h")
+        half = torch.arange(4)
+        with torch.no_grad():
+            # Blocks take turns; the pairs of the row come first in rope_2d.
+            scheme.matrix.zero_()
+            scheme.matrix[:, :, 1, 0] = (
+                5 * 100.0 ** -(torch.arange(8) // 2 / 4).double()
+            )
+            order = torch.stack([half, half + 4], dim=-1).flatten()
+            dealt = x.unflatten(-1, (8, 2))[..., order, :].flatten(-2)
+            got = scheme.query(dealt, ids())
+            expected = axial.query(x, ids()).unflatten(-1, (8, 2))[..., order, :]
+        close(got, expected.flatten(-2))
+
+    def test_dependent_blocks_of_two_are_mixed_rope(self) -> None:
+        x, scheme = normal(2, 2, 5, 16), self.make(block=2)
+        mixed = self.make(name="rope_2d", kind="mixed")
+        with torch.no_grad():
+            speed = scheme.matrix[..., 1, 0] - scheme.matrix[..., 0, 1]
+            assert scheme.speeds is not None
+            mixed.frequencies.copy_(scheme.speeds[:, None] * speed / 5)
+            close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
+            close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
+
+    def test_lie_re_at_the_same_generators_is_the_same(self) -> None:
+        x, scheme = normal(2, 2, 5, 16), self.make().requires_grad_(False)
+        lie = self.make(name="lie_re", height=6, width=6)
+        row, column = torch.triu_indices(8, 8, 1)
+        with torch.no_grad():
+            lie.entries.copy_(scheme.generators()[..., row, column])
+            close(lie.query(x, ids()), scheme.query(x, ids()), 1e-12)
+
+
+PLACES = [0, 1, 5, 40, 300, 901]
+
+
+class TestFope(RotaryTests):
+    """FoPE against sums of cosines and sines, one pair at a time."""
+
+    name = "fope"
+    sizes = {"model_dim": 32, "heads": 2, "length": 512}
+    noise, atol = 0.5, 1e-11
+    cases = [
+        Case({"floor": floor, "pad": pad, **options}, length=length)
+        for pad, floor in product(("paper", "official"), (True, False))
+        for length, options in (
+            (512, {}),
+            (100_000, {}),  # more frequencies than outputs
+            (20, {"layout": "adjacent", "base": 100.0}),
+        )
+    ]
+    gradients = [{"learned": True}]
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "adjacent"},
+        {"gain": 0.4},
+        {"floor": False},
+        {"pad": "official"},
+    ]
+    unchanged = {"learned"}
+    errors = [
+        *(
+            (
+                Case(length=length, head_dim=head_dim),
+                "length must be at least 7 and head_dim 4 to leave one pair above the "
+                f"floor, got {length} and {head_dim}",
+            )
+            for head_dim, length in ((16, 6), (2, 512))
+        ),
+        ({"gain": -0.1}, r"gain must be 0 or more, got -0\.1"),
+    ]
+
+    def turned(self, t: Inputs, x: Tensor, head: int, place: int) -> list[float]:
+        """Return the channels of a query or key by sums of cosines and sines."""
+        row, width, scheme = x.tolist(), len(x), t.scheme
+        speeds = [t.option("base") ** (-2 * m / width) for m in range(width // 2)]
+        outputs = width // 2
+        if t.option("floor"):
+            least = 2 * math.pi / scheme.geometry.length
+            speeds = [speed for speed in speeds if speed >= least]
+            outputs = min(len(speeds), width // 4)
+        out = [0.0] * width
+        for m in range(width // 2):
+            c, s = 1.0, 1.0 if t.option("pad") == "official" else 0.0
+            if m < outputs:
+                cosines, sines = scheme.cosines[head, :, m], scheme.sines[head, :, m]
+                c = dot((math.cos(place * w) for w in speeds), cosines.tolist())
+                s = dot((math.sin(place * w) for w in speeds), sines.tolist())
+            one, other = channels_of_pair(m, width, t.option("layout"))
+            out[one] = row[one] * c - row[other] * s
+            out[other] = row[other] * c + row[one] * s
+        return out
+
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query = self.turned(t, t.q[b, h, i], h, places[b][i])
+            key = self.turned(t, t.k[b, h, j], h, places[b][j])
+            return dot(query, key) / math.sqrt(16)
+
+        return pair_by_pair(t.q, logit)
+
+    @pytest.mark.parametrize("layout", ["adjacent", "half"])
+    def test_identities_without_a_floor_are_rope(self, layout: str) -> None:
+        x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
+        scheme = self.make(layout=layout, gain=0.0, floor=False)
+        assert torch.equal(scheme.sines, torch.eye(8).double().expand(2, 8, 8))
+        rope = self.make(name="rope", layout=layout)
+        close(scheme.query(x, positions), rope.query(x, positions), 1e-14)
+
+    def test_identities_with_a_floor_are_hope(self) -> None:
+        x, positions = normal(1, 2, 6, 16), torch.tensor(PLACES)
+        hope = self.make(name="hope", layout="half")  # keeps 4 pairs of 8
+        close(self.make(gain=0.0).key(x, positions), hope.key(x, positions), 1e-14)
+
+    def test_shapes_at_the_published_setting(self) -> None:
+        # head_dim 64, length 512: 16 of 32 frequencies make a full turn, 16 are read.
+        assert self.make(head_dim=64).cosines.shape == (2, 16, 16)
+        # At length 2**20 all do; a quarter of the channels is still the most.
+        assert self.make(head_dim=64, length=2**20).sines.shape == (2, 32, 16)
+        whole = self.make(head_dim=64, length=2**20, floor=False)
+        assert whole.sines.shape == (2, 32, 32)
+
+    def test_a_step_of_the_identity_is_rounded_up(self) -> None:
+        assert identity(3, 3).tolist() == torch.eye(3).tolist()
+        read = identity(5, 3).T.tolist()  # every second input, the third beyond none
+        assert read == [[1, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]]
+        assert identity(4, 3).T.tolist() == [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+
+    def test_noise_is_as_large_as_the_released_code_draws_it(self) -> None:
+        scheme = self.make(head_dim=256, length=2**30, gain=0.6)
+        heads, inputs, outputs = scheme.sines.shape
+        noise = torch.stack([scheme.sines, scheme.cosines]) - identity(inputs, outputs)
+        # xavier_normal_ takes a table of three axes for a convolution.
+        std = 0.6 * math.sqrt(2 / (outputs * (inputs + heads)))
+        assert noise.std().item() == pytest.approx(std, rel=0.02)
+        assert (noise[0] - noise[1]).abs().max() > std  # drawn apart
+
+
+class TestHope(RotaryTests):
+    """HoPE against complex numbers, one pair at a time."""
+
+    name = "hope"
+    sizes = {"model_dim": 32, "heads": 2}
+    cases = [
+        {"length": length, "base": base, "layout": layout}
+        for length in (7, 62, 63, 512, 10**6)
+        for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
+    ]
+    identities = [
+        ({}, {}, "p_rope:fraction=0.5"),  # 4 of 8 pairs have a period of at most 512
+        ({"length": 10**6}, {}, "rope"),
+    ]
+    changes = [{"base": 9_000.0}, {"layout": "half"}, {"length": 100}]
+    errors = [
+        (case, f"length must be at least 7, got {got}")
+        for case, got in (({"length": 6}, 6), ({"length": -1}, -1), (Case(length=6), 6))
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        base, length = t.option("base"), t.option("length")
+        periods = [2 * math.pi * base ** (2 * m / 16) for m in range(8)]
+        turns = [(query - key) / p if p <= length else 0.0 for p in periods]
+        return [cmath.exp(2j * math.pi * turn) for turn in turns]
+
+
+# Generators times positions have norms up to 1000 in the slow test. The exponential is
+# known to 1000 * 2 ** -52 then, and a logit sums some.
+ROUNDING = 1e-11
+
+
+def slow_turn_of_lie_re(
+    scheme: Any, head: int, x: Tensor, place: Tensor, steps: list[int]
+) -> Tensor:
+    """Turn one vector, block by block."""
+    size, shared = scheme.block, len(scheme.entries[0]) == 1
+    turned = []
+    for block, part in enumerate(x.split(size)):
+        matrix = torch.zeros(size, size, dtype=torch.float64)
+        for axis in (0, 1):
+            entries = scheme.entries[axis, 0 if shared else head, block].tolist()
+            at = place[axis].item() / steps[axis]
+            pairs = combinations(range(size), 2)
+            for (i, j), entry in zip(pairs, entries, strict=True):
+                matrix[i, j] += at * entry
+                matrix[j, i] -= at * entry
+        turned.append(torch.from_numpy(expm(matrix.numpy())) @ part)
+    return torch.cat(turned)
+
+
+class TestLieRe(LogitTests):
+    """LieRE against the exponential of one matrix at a time."""
+
+    name = "lie_re"
+    sizes = {"model_dim": 16, "heads": 2, "length": 25}
+    places = ids().tolist()
+    atol = ROUNDING
+    cases = [
+        {},
+        Case({"block": 3}, head_dim=6),
+        {"block": 4, "by": "layer"},
+        {"block": 2, "height": 3, "width": 11},
+        Case({"block": 0, "height": 1, "width": 2}, head_dim=5),
+    ]
+    gradients = [{}, {"by": "layer", "block": 2}]
+    identities = [({}, {"entries": 0}, "nope")]
+    changes = [{"block": 4}, {"by": "layer"}, {"height": 6}, {"width": 6}]
+    errors = [
+        *(
+            (
+                {"block": block},
+                f"block must be at least 2 and divide head_dim, got {block} and 8",
+            )
+            for block in (1, -2, 3, 16)
+        ),
+        *(({name: -1}, f"{name} must be at least 1, got -1") for name in SIDES),
+    ]
+
+    def trained(self, case: Case) -> Any:
+        return self.build(case).requires_grad_(False)
+
+    def logits(self, t: Inputs) -> Tensor:
+        # Rows and columns are divided by the side less one, which is 5 by default.
+        steps = [max((t.option(name) or 5) - 1, 1) for name in SIDES]
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query = slow_turn_of_lie_re(
+                t.scheme, h, t.q[b, h, i], t.positions[b, i], steps
+            )
+            key = slow_turn_of_lie_re(
+                t.scheme, h, t.k[b, h, j], t.positions[b, j], steps
+            )
+            return (query @ key).item() / math.sqrt(t.q.shape[-1])
+
+        return pair_by_pair(t.q, logit)
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        for block in (2, 8):
+            scheme = self.make(head_dim=16, block=block).requires_grad_(False)
+            places = close_positions(scheme)
+            check_rotation_keeps_close_positions_apart(scheme.query, places)
+
+    def test_blocks_of_two_are_mixed_rope(self) -> None:
+        x = normal(2, 2, 5, 16)
+        scheme = self.make(head_dim=16, block=2, height=3, width=6)
+        mixed = self.make(name="rope_2d", head_dim=16, kind="mixed")
+        with torch.no_grad():
+            # An entry above the diagonal turns the pair clockwise.
+            span = torch.tensor([2, 5])[:, None, None]
+            mixed.frequencies.copy_(-scheme.entries[..., 0] / span)
+            close(scheme.query(x, ids()), mixed.query(x, ids()), 1e-12)
+            close(scheme.key(x, ids()), mixed.key(x, ids()), 1e-12)
+
+    def test_blocks_of_two_turn_far_without_rounding(self) -> None:
+        # Half a million rotations: the squarings of matrix_exp would be off by 1e-10.
+        scheme = self.make(head_dim=4, block=2, height=2, width=2).requires_grad_(False)
+        scheme.entries.fill_(math.pi)
+        turns = scheme.turns(torch.tensor([[1_000_000, 0], [0, 1_000_001]]))
+        unit = torch.eye(2).double().expand_as(turns[:, 0])
+        # An angle of 3e6 is known to half a unit in its last place.
+        close(turns[:, 0], unit, 4e-10)
+        close(turns[:, 1], -unit, 4e-10)
+
+    @pytest.mark.parametrize(
+        ("length", "side"), [(1, 1), (2, 2), (24, 5), (25, 5), (26, 6)]
+    )
+    def test_an_image_is_the_smallest_square_that_holds_the_length(
+        self, length: int, side: int
+    ) -> None:
+        scheme = create("lie_re", length=length, model_dim=16, heads=2)
+        assert scheme.span == (max(1, side - 1), max(1, side - 1))
+
+    def test_turns_without_a_gradient_are_made_once_for_queries_and_keys(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        scheme, x, made = self.make(), normal(2, 2, 5, 8), []
+        inside = scheme.turns
+        monkeypatch.setattr(scheme, "turns", lambda p: made.append(p) or inside(p))
+        session = Session(scheme, ids(), mask=Mask(causal=False))
+        with torch.no_grad():
+            session.attend(0, x, x, x)
+        assert len(made) == 1
+        # With a gradient, they are made where they are used.
+        session.attend(0, x, x, x).sum().backward()
+        assert len(made) == 3
+        assert scheme.entries.grad is not None
+        assert scheme.entries.grad.abs().min() > 0
+
+
+def slow_axes(pairs: int, order: str, counts: tuple[int, ...]) -> list[int]:
+    if order == "sections":
+        edges = (counts[0], counts[0] + counts[1])
+        return [sum(m >= edge for edge in edges) for m in range(pairs)]
+    axes = [0] * pairs  # as the released code overwrites them
+    for axis in (1, 2):
+        for m in range(axis, 3 * counts[axis], 3):
+            axes[m] = axis
+    return axes
+
+
+class TestMRope(RotaryTests):
+    """M-RoPE against complex numbers, one pair at a time."""
+
+    name = "m_rope"
+    sizes = {"model_dim": 32, "heads": 2}
+    places = ids(axes=3, most=300).tolist()
+    atol = 1e-11
+    cases = [
+        {"order": "sections", "layout": "adjacent"},
+        {"order": "interleaved"},
+        {"order": "sections", "sections": "1/2/5", "base": 100.0},
+        {"order": "interleaved", "sections": "4/3/1"},
+        Case({"order": "interleaved", "layout": "adjacent"}, head_dim=6),
+        Case({"order": "sections"}, head_dim=128),
+        Case({"order": "interleaved"}, head_dim=128),
+    ]
+    # Pairs of each axis where no option gives them.
+    counts = {
+        ("sections", 8): (2, 3, 3),
+        ("interleaved", 8): (4, 2, 2),
+        ("interleaved", 3): (1, 1, 1),
+        ("sections", 64): (16, 24, 24),
+        ("interleaved", 64): (24, 20, 20),
+    }
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "adjacent"},
+        {"order": "interleaved"},
+        {"sections": "4/2/2"},
+    ]
+    errors = [
+        *(
+            (
+                {"sections": sections, "order": order},
+                "sections must be time / height / width, 1 or more each, "
+                f"8 in all and in reach of the order {order}, got {got}",
+            )
+            for sections, order, got in (
+                ("2/3/4", "sections", "2 / 3 / 4"),
+                ("2/6", "sections", "2 / 6"),
+                ("2/2/2/2", "sections", "2 / 2 / 2 / 2"),
+                ("0/4/4", "sections", "0 / 4 / 4"),
+                ("2/x/6", "sections", "2 / 0 / 6"),
+                # Interleaved has every third pair for each, so at most 3 of 8.
+                ("2/3/3", "interleaved", "2 / 3 / 3"),
+            )
+        ),
+        (Case(head_dim=4), r"head_dim must be at least 6, .* 4$"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        width, order = t.q.shape[-1], t.option("order")
+        counts = self.counts[order, width // 2] if width != 16 else None
+        if given := t.option("sections"):
+            counts = tuple(map(int, given.split("/")))
+        counts = counts or self.counts[order, 8]
+        axes = slow_axes(width // 2, order, counts)
+        return [
+            cmath.exp(1j * (query[a] - key[a]) * t.option("base") ** (-2 * m / width))
+            for m, a in enumerate(axes)
+        ]
+
+    @pytest.mark.parametrize("order", ["sections", "interleaved"])
+    @pytest.mark.parametrize("layout", ["adjacent", "half"])
+    def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
+        x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])
+        text = positions[:, None].expand(5, 3)
+        rope = self.make(name="rope", layout=layout)
+        scheme = self.make(order=order, layout=layout)
+        assert torch.equal(scheme.query(x, text), rope.query(x, positions))
+        assert torch.equal(scheme.key(x, text), rope.key(x, positions))
+
+
+class TestPRope(RotaryTests):
+    """p-RoPE against complex numbers, one pair at a time."""
+
+    name = "p_rope"
+    # How many pairs are kept, by head size and fraction.
+    kept = {(16, 0.75): 6, (16, 0.7): 5, (16, 0.25): 2, (6, 0.5): 1, (2, 1.0): 1}
+    cases = [
+        Case({"fraction": fraction, "base": base, "layout": layout}, head_dim=head_dim)
+        for head_dim, fraction in kept
+        for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
+    ]
+    identities = [({"fraction": 1.0}, {}, "rope"), ({"fraction": 0.0}, {}, "nope")]
+    changes = [{"base": 9_000.0}, {"layout": "half"}, {"fraction": 0.5}]
+    errors = [
+        ({"fraction": fraction}, rf"fraction must be in \[0, 1\], got {fraction}")
+        for fraction in (-0.1, 1.1)
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        width = t.q.shape[-1]
+        kept = self.kept[width, t.option("fraction")]
+        speeds = [t.option("base") ** (-2 * m / width) for m in range(width // 2)]
+        angles = [(query - key) * speed for speed in speeds[:kept]]
+        return [cmath.exp(1j * a) for a in angles] + [1] * (len(speeds) - kept)
+
+    def test_is_not_partial_rope(self) -> None:
+        x, positions = normal(1, 2, 3, 16), torch.tensor([1, 10, 100])
+        kept = self.make(head_dim=16, fraction=0.5).query(x, positions)
+        partial = self.make(head_dim=16, name="rope", fraction=0.5).query(x, positions)
+        # The same channels turn in this layout, by other angles.
+        assert torch.equal(kept[..., 8:], partial[..., 8:])
+        assert (kept - partial).abs().max() > 0.1
+
+
+def slow(
+    q: list[float], k: list[float], ahead: int, phase: list[float], base: float
+) -> float:
+    total = 0.0
+    for c, (a, b, turn) in enumerate(zip(q, k, phase, strict=True)):
+        held = min(0.0, max(-2 * math.pi, turn))
+        angle = ahead * base ** (-c / len(q)) + held
+        total += math.log1p(math.exp(a)) * math.log1p(math.exp(b)) * math.cos(angle)
+    return total / math.sqrt(len(q))
+
+
+class TestPope(LogitTests):
+    """PoPE against the sum over channels, one cosine at a time."""
+
+    name = "pope"
+    sizes = {"model_dim": 16, "heads": 2}
+    places = [[3, 0, 7, 100, 4096, 8], [0, 1, 2, 3, 50, 7]]
+    atol = 1e-11
+    cases = [{}, {"base": 100.0}]
+    changes = [{"base": 9_000.0}, {"start": "uniform"}]
+    half = None
+
+    def trained(self, case: Case) -> Any:
+        scheme = self.build(case).requires_grad_(False)
+        scheme.phase.copy_(-3 + 4 * normal(*scheme.phase.shape, seed=5))
+        assert (scheme.phase > 0).any()  # some are beyond both ends of the range
+        assert (scheme.phase < -2 * math.pi).any()
+        return scheme
+
+    def logits(self, t: Inputs) -> Tensor:
+        places = t.positions.tolist()
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            query, key = t.q[b, h, i].tolist(), t.k[b, h, j].tolist()
+            phase, ahead = t.scheme.phase[h, 0].tolist(), places[b][j] - places[b][i]
+            return slow(query, key, ahead, phase, t.option("base"))
+
+        return pair_by_pair(t.q, logit)
+
+    def test_phases_at_zero_can_still_move(self) -> None:
+        scheme, q = self.make(), normal(1, 2, 6, 8)
+        attention(
+            q, q, q, scheme=scheme, positions=torch.arange(6)
+        ).square().sum().backward()
+        assert scheme.phase.grad is not None
+        assert (scheme.phase.grad != 0).all()
+
+    def test_close_positions_in_bfloat16(self) -> None:
+        q = normal(1, 2, 1, 8).bfloat16().expand(1, 2, 2, 8)
+        scheme = self.trained(Case()).bfloat16()
+        for places in ([15_950, 15_962], [15_950, 15_966]):
+            ids = torch.tensor(places)
+            got = attention_logits(q, q, scheme=scheme, positions=ids)[0, :, 1, 0]
+            for h in range(2):
+                row = q[0, h, 0].tolist()
+                phase = scheme.phase[h, 0].tolist()
+                expected = slow(row, row, places[0] - places[1], phase, 10_000.0)
+                # The phase is clamped in bfloat16, to -2 pi rounded.
+                assert got[h].item() == pytest.approx(expected, abs=0.02)
+
+    def test_the_fused_kernel_serves_it_with_channels_of_zeros_for_values(self) -> None:
+        q, k, v = (x.float() for x in vectors(2, 2, 40, 8))
+        scheme, positions = self.trained(Case()).float(), torch.arange(40)
+        given = {"scheme": scheme, "positions": positions}
+        got, expected = (
+            attention(q, k, v, **given, path=path) for path in ("fused", "plain")
+        )
+        assert got.shape == v.shape
+        close(got.double(), expected.double(), 1e-6)
+
+    def test_the_sign_of_a_channel_is_no_angle(self) -> None:
+        # Equal content at all places: without phases, the nearest key is the best.
+        q = normal(1, 2, 1, 8).expand(1, 2, 30, 8)
+        rows = attention_logits(q, q, scheme=self.make(), positions=torch.arange(30))
+        assert (rows[0, :, -1].argmax(dim=-1) == 29).all()
+
+
+def slow_turn_of_rope(
+    row: list[float], position: int, base: float, layout: str, turned: int
+) -> list[float]:
+    """(a + ib) * (cos + i sin), the angle being position * base**(-2m / turned)."""
+    out = list(row)
+    for pair in range(turned // 2):
+        left, right = channels_of_pair(pair, turned, layout)
+        angle = position * math.pow(base, -2 * pair / turned)
+        number = complex(row[left], row[right]) * cmath.exp(1j * angle)
+        out[left], out[right] = number.real, number.imag
+    return out
+
+
+def slow_of_rope(x: Tensor, positions: list[int], *rule: Any) -> Tensor:
+    out = x.clone()
+    for b, h, i in product(*map(range, x.shape[:3])):
+        turned = slow_turn_of_rope(x[b, h, i].tolist(), positions[i], *rule)
+        out[b, h, i] = torch.tensor(turned, dtype=torch.float64)
+    return out
+
+
+class TestRope(RotaryTests):
+    """RoPE against complex numbers, one pair at a time."""
+
+    name = "rope"
+    cases = [
+        Case({"fraction": fraction, "base": base, "layout": layout}, head_dim=head_dim)
+        for head_dim, fraction in ((8, 1.0), (8, 0.5), (2, 1.0))
+        for base, layout in ((1e4, "adjacent"), (5e5, "half"), (100.0, "half"))
+    ]
+    # Those of its scalings are changed in test_scaling.py.
+    unchanged = {"scaling", "factor", "original", "alpha", "beta", "factors"}
+    unchanged |= {"truncate", "attention"}
+    changes = [{"base": 9_999.0}, {"layout": "half"}, {"fraction": 0.5}]
+    errors = [
+        (
+            Case({"fraction": 0.25}, head_dim=12),
+            r"fraction \* head_dim must be even, got 3",
+        ),
+        *(
+            (
+                {"fraction": fraction},
+                rf"fraction must be in \(0, 1\] and rotate at least one pair of 8 "
+                rf"channels, got {fraction}",
+            )
+            for fraction in (0.0, -0.5, 1.5, 0.1)
+        ),
+        *(
+            ({"base": base}, f"base must be greater than 0, got {base}")
+            for base in (0.0, -10_000.0)
+        ),
+        ({"layout": "pairs"}, "layout must be adjacent or half, got 'pairs'"),
+    ]
+
+    def logits(self, t: Inputs) -> Tensor:
+        turned = int(t.option("fraction") * t.q.shape[-1])
+        rule = t.option("base"), t.option("layout"), turned
+        places = t.positions.tolist()
+        q, k = (
+            torch.cat([slow_of_rope(x[b : b + 1], places[b], *rule) for b in range(2)])
+            for x in (t.q, t.k)
+        )
+        return q @ k.mT / math.sqrt(t.q.shape[-1])
+
+    def test_half_is_adjacent_after_a_fixed_permutation_of_channels(self) -> None:
+        x, positions = normal(2, 2, 7, 8), torch.arange(7) * 13
+        order = [0, 2, 4, 6, 1, 3, 5, 7]  # firsts of all pairs, then seconds
+        adjacent = self.make(layout="adjacent").query(x, positions)
+        half = self.make(layout="half").query(x[..., order], positions)
+        close(half, adjacent[..., order], 1e-15)
+        assert not torch.allclose(
+            self.make(layout="half").query(x, positions), adjacent
+        )
+
+    def test_angles_are_those_of_the_rotation(self) -> None:
+        positions = torch.tensor([0, 3, 77])
+        scheme = self.make(head_dim=8, fraction=0.5, base=100.0)
+        angles = rotation_angles(scheme, positions)
+        assert angles is not None
+        expected = [[float(p), p / 10.0] for p in (0, 3, 77)]
+        close(angles, torch.tensor(expected, dtype=torch.float64))
+
+    def test_bfloat16_is_rounded_once(self) -> None:
+        positions = [15962, 15966, 15968]  # the first two collide in bfloat16
+        row = normal(1, 2, 1, 16).bfloat16()
+        x = row.expand(1, 2, 3, 16)
+        expected = slow_of_rope(x.double(), positions, 1e4, "adjacent", 16)
+        for door in (self.make(head_dim=16).query, self.make(head_dim=16).key):
+            got = door(x, torch.tensor(positions))
+            assert got.dtype == torch.bfloat16
+            # One rounding of the result (2**-8 of it), and float32's of the rotation:
+            # cos, sin, two products and a sum, each 2**-24 of at most the pair's norm.
+            size = expected.unflatten(-1, (8, 2)).norm(dim=-1, keepdim=True)
+            size = size.expand(1, 2, 3, 8, 2).flatten(-2)
+            bound = 2.0**-8 * expected.abs() + 6 * 2.0**-24 * size
+            assert ((got.double() - expected).abs() <= bound).all()
+            assert got[0, 0].unique(dim=0).shape[0] == 3
+
+    def test_float32_error_does_not_grow_with_the_position(self) -> None:
+        x = normal(1, 2, 2, 16).float()
+        positions = [10**6, 10**6 + 1]
+        got = self.make(head_dim=16).query(x, torch.tensor(positions))
+        expected = slow_of_rope(x.double(), positions, 1e4, "adjacent", 16)
+        # Angles in float32 would be wrong by 1e6 * 2**-24 = 0.06 radians.
+        close(got.double(), expected, 2e-6)
+
+    @pytest.mark.parametrize("layout", ["adjacent", "half"])
+    def test_partial_turns_the_first_channels_as_a_smaller_head_would(
+        self, layout: str
+    ) -> None:
+        x, positions = normal(1, 2, 6, 16), torch.arange(6) * 50
+        part = self.make(head_dim=16, fraction=0.25, layout=layout).query(x, positions)
+        small = self.make(head_dim=4, layout=layout).query(x[..., :4], positions)
+        assert torch.equal(part[..., :4], small)
+        assert torch.equal(part[..., 4:], x[..., 4:])
+
+
+class TestRope2d(RotaryTests):
+    """2-D RoPE, axial and mixed, against complex numbers, one pair at a time."""
+
+    name = "rope_2d"
+    sizes = {"model_dim": 32, "heads": 2}
+    places = ids().tolist()
+    noise = 0.3
+    cases = [
+        Case(rule, head_dim=head_dim)
+        for head_dim in (4, 16)
+        for rule in (
+            {},
+            {"first": "h"},
+            {"base": 7.0, "layout": "half"},
+            {"kind": "mixed"},
+            {"kind": "mixed", "layout": "half", "base": 50.0},
+        )
+    ]
+    gradients = [Case({"kind": "mixed"}, head_dim=4)]
+    changes = [
+        {"kind": "mixed"},
+        {"base": 99.0},
+        {"first": "h"},
+        {"layout": "half"},
+        ({"kind": "mixed"}, {"base": 11.0}),
+        ({"kind": "mixed"}, {"layout": "half"}),
+    ]
+    errors = [
+        (Case(head_dim=6), "head_dim must be a multiple of 4, got 6"),
+        ({"kind": "mixed", "base": -1.0}, r"base must be greater than 0, got -1\.0"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: Any, key: Any) -> list[complex]:
+        row, column = (a - b for a, b in zip(query, key, strict=True))
+        quarter, angles = t.q.shape[-1] // 4, []
+        if t.option("kind") == "mixed":
+            down, across = t.scheme.frequencies[:, h].tolist()
+            both = zip(down, across, strict=True)
+            angles = [row * one + column * other for one, other in both]
+        else:
+            base = t.option("base") or 100.0
+            speeds = [base ** (-m / quarter) for m in range(quarter)]
+            first, second = (row, column) if t.option("first") == "h" else (column, row)
+            angles = [place * s for place in (first, second) for s in speeds]
+        return [cmath.exp(1j * angle) for angle in angles]
+
+    def test_axial_is_rope_of_half_a_head_for_each_axis(self) -> None:
+        x, places = normal(2, 2, 5, 16), ids()
+        rope = create("rope", options={"base": 100.0}, model_dim=16, heads=2)
+        by_column = rope.query(x[..., :8], places[..., 1])
+        by_row = rope.query(x[..., 8:], places[..., 0])
+        got = self.make(base=100.0).query(x, places)
+        close(got, torch.cat([by_column, by_row], -1), 1e-14)
+        swapped = self.make(first="h").query(x, places.flip(-1))
+        assert torch.equal(swapped, got)
+
+    def test_mixed_starts_as_axial_in_a_direction_of_each_head(self) -> None:
+        scheme = self.make(head_dim=32, heads=64, kind="mixed")
+        rows, columns = scheme.frequencies.detach()
+        speeds = torch.tensor([10.0 ** (-m / 8) for m in range(8)] * 2).double()
+        close(torch.hypot(rows, columns), speeds.expand(64, 16), 1e-6)
+        angle = torch.atan2(rows, columns) % (2 * math.pi)
+        ahead = (angle - angle[:, :1] + 1) % (2 * math.pi) - 1
+        quarter_turn = torch.tensor([0.0] * 8 + [math.pi / 2] * 8).double()
+        close(ahead, quarter_turn.expand(64, 16), 1e-5)
+        assert angle[:, 0].sort().values.diff().max() < 1
+
+    def test_mixed_with_straight_directions_is_axial(self) -> None:
+        x, places = normal(2, 2, 5, 16), ids()
+        scheme = self.make(kind="mixed", base=100.0)
+        size = torch.tensor([100.0 ** (-m / 4) for m in range(4)])
+        none = torch.zeros(4)
+        with torch.no_grad():
+            scheme.frequencies[0] = torch.cat([none, size])  # row
+            scheme.frequencies[1] = torch.cat([size, none])  # column
+            got = scheme.query(x, places)
+        close(got, self.make().query(x, places), 1e-5)
+
+
+def slow_speeds(width: int, base: float, clipped: int, clip: str) -> list[float]:
+    """A half cosine over the slowest pairs, as the square of a quarter of one."""
+    found = []
+    for m in range(width // 2):
+        speed, place = base ** (-2 * m / width), m - (width // 2 - clipped)
+        if place >= 0 and clip == "hard":
+            speed = 0.0
+        elif place > 0:
+            speed *= math.cos(math.pi / 2 * place / (clipped - 1)) ** 2
+        found.append(speed)
+    return found
+
+
+class TestRopeClipped(RotaryTests):
+    """Clipped RoPE against complex numbers, one pair at a time."""
+
+    name = "rope_clipped"
+    # How many pairs are clipped, by head size and share.
+    clipped = {(16, 0.05): 0, (16, 0.75): 6, (16, 0.7): 6, (16, 0.3): 2}
+    clipped |= {(6, 1.0): 3, (2, 1.0): 1}
+    cases = [
+        Case(
+            {"share": share, "clip": clip, "base": base, "layout": layout},
+            head_dim=head_dim,
+        )
+        for head_dim, share in clipped
+        for clip in ("soft", "hard")
+        for base, layout in ((10_000.0, "adjacent"), (100.0, "half"))
+    ]
+    identities = [
+        ({"share": 0.0}, {}, "rope"),
+        ({"share": 0.25, "clip": "hard"}, {}, "p_rope:fraction=0.75"),
+    ]
+    changes = [{"base": 9_000.0}, {"layout": "half"}, {"share": 0.5}, {"clip": "hard"}]
+    errors = [
+        *(
+            ({"share": share}, rf"share must be in \[0, 1\], got {share}")
+            for share in (-0.1, 1.1)
+        ),
+        ({"clip": "firm"}, "clip must be soft or hard, got 'firm'"),
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        width = t.q.shape[-1]
+        clipped = self.clipped[width, t.option("share")]
+        found = slow_speeds(width, t.option("base"), clipped, t.option("clip"))
+        return [cmath.exp(1j * (query - key) * speed) for speed in found]
+
+    def test_default_clips_twenty_of_64_pairs_as_released(self) -> None:
+        got = speeds(self.make(head_dim=128))
+        taper = got / speeds(self.make(head_dim=128, name="rope"))
+        # 44 and the first of 20
+        assert torch.equal(taper[:45], torch.ones(45).double())
+        assert (taper[44:].diff() < 0).all()
+        assert got[63] == 0
+        # A half cosine is odd about its middle, where it is 1/2.
+        close(taper[44:] + taper[44:].flip(0), torch.ones(20).double(), 1e-15)
+        named = self.make(head_dim=128, share=20 / 64, clip="soft")
+        assert torch.equal(got, speeds(named))
+
+
+HEADS, WIDTH, LENGTH = 3, 8, 8
+
+
+class TestRopeLearned(RotaryTests):
+    """Trained frequencies against complex numbers, one pair at a time."""
+
+    name = "rope_learned"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
+    noise, atol = 0.3, 1e-11
+    cases = combine(
+        by=("layer", "head"), temperature=(False, True), layout=("adjacent", "half")
+    )
+    gradients = combine(by=("layer", "head"), temperature=(True,))
+    starts_as = [({"by": by, "temperature": True}, "rope") for by in ("layer", "head")]
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "half"},
+        {"by": "head"},
+        {"temperature": True},
+    ]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        logs, warmth = t.scheme.frequency.expand(HEADS, -1), 0.0
+        if t.option("temperature"):
+            warmth = t.scheme.temperature[h].item()
+        speeds = [math.exp(log) for log in logs[h].tolist()]
+        return [math.exp(warmth) * cmath.exp(1j * (query - key) * s) for s in speeds]
+
+    def test_bfloat16_keeps_close_positions_apart(self) -> None:
+        scheme = self.build(Case()).requires_grad_(False)
+        check_rotation_keeps_close_positions_apart(scheme.query, CLOSE_POSITIONS)
+
+    def test_an_odd_head_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="head_dim must be even, got 7"):
+            create("rope_learned", model_dim=7, heads=1)
+
+
+def complex_product(q: Tensor, k: Tensor, distance: int, layout: str) -> complex:
+    total = 0j
+    for pair in range(WIDTH // 2):
+        two = channels_of_pair(pair, WIDTH, layout)
+        one, other = complex(*q[two].tolist()), complex(*k[two].tolist())
+        turn = cmath.exp(1j * distance * 10_000 ** (-2 * pair / WIDTH))
+        total += one * other.conjugate() * turn
+    return total / math.sqrt(WIDTH)
+
+
+class TestRopePp(RotaryTests):
+    """RoPE++ against real and imaginary parts of complex products."""
+
+    name = "rope_pp"
+    sizes = {"head_dim": WIDTH, "heads": 2}
+    cases = [
+        Case({"layout": layout}, heads=heads)
+        for layout in ("adjacent", "half")
+        for heads in (1, 2, 4, 5)
+    ]
+    changes = [{"base": 9_000.0}, {"layout": "half"}]
+
+    def logits(self, t: Inputs) -> Tensor:
+        places, heads = t.positions.tolist(), t.q.shape[1]
+        real = (heads + 1) // 2
+
+        def logit(b: int, h: int, i: int, j: int) -> float:
+            read, distance = h % real, places[b][i] - places[b][j]
+            both = t.q[b, read, i], t.k[b, read, j]
+            z = complex_product(*both, distance, t.option("layout"))
+            return z.real if h < real else z.imag
+
+        return pair_by_pair(t.q, logit)
+
+    def test_keys_that_serve_groups_are_those_of_their_queries(self) -> None:
+        q, k, v = vectors(1, 4, 6, WIDTH)
+        few = k[:, ::2], v[:, ::2]
+        many = (x.repeat_interleave(2, dim=1) for x in few)
+        call = {"scheme": self.make(heads=4), "positions": torch.arange(6)}
+        got, expected = (on_paths(q, *kv, **call) for kv in (few, many))
+        for read, wanted in zip(got, expected, strict=True):
+            close(read, wanted, 1e-13)
+
+
+WAVES = [6, 20, 63, 199, 628, 1987, 6283, 19_869]  # 2 pi 10**(m / 2), rounded
+
+
+class TestRopeResonance(RotaryTests):
+    """Resonance RoPE against complex numbers, one pair at a time."""
+
+    name = "rope_resonance"
+    cases = [
+        Case({"base": base, "layout": layout}, head_dim=head_dim)
+        for head_dim in (16, 6, 2)
+        for base, layout in (
+            (1e4, "adjacent"),
+            (1e4, "half"),
+            (100.0, "half"),
+            (3.0, "adjacent"),
+        )
+    ]
+    changes = [{"base": 9_000.0}, {"layout": "half"}]
+    errors = [({"base": 0.0}, r"base must be greater than 0, got 0\.0")]
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        """Hands that have gone the rest of the distance, of a whole wavelength."""
+        found, width = [], t.q.shape[-1]
+        for m in range(width // 2):
+            exact = 2 * math.pi * t.option("base") ** (2 * m / width)
+            below = math.floor(exact)
+            wave = below if exact - below < 0.5 else below + 1
+            found.append(cmath.exp(2j * math.pi * ((query - key) % wave) / wave))
+        return found
+
+    def test_wavelengths_are_whole_numbers_near_those_of_rope(self) -> None:
+        got = 2 * math.pi / speeds(self.make(head_dim=16))
+        # A quotient and its inverse: two roundings of 2**-53.
+        torch.testing.assert_close(
+            got, torch.tensor(WAVES).double(), rtol=2 * 2.0**-53, atol=0
+        )
+        rope = 2 * math.pi / speeds(self.make(head_dim=16, name="rope"))
+        assert (got - rope).abs().max() <= 0.5
+
+    def test_wavelengths_are_at_least_one(self) -> None:
+        x = normal(1, 2, 3, 8)
+        # Of 6.28, 1.99, 0.63 and 0.2 positions.
+        scheme = self.make(head_dim=8, base=0.01)
+        close(
+            2 * math.pi / speeds(scheme), torch.tensor([6.0, 2, 1, 1]).double(), 1e-15
+        )
+        got = scheme.query(x, torch.tensor([1, 10, 100]))
+        close(got[..., 4:], x[..., 4:])  # whole turns
+        assert (got - x)[..., :2].abs().max() > 0.1
+
+    @pytest.mark.parametrize("pair", range(5))
+    def test_a_pair_repeats_after_its_wavelength(self, pair: int) -> None:
+        x = normal(1, 1, 1, 16).expand(1, 1, 9, 16)
+        here = torch.arange(9)
+        there = here + WAVES[pair]
+        got, rope = self.make(head_dim=16), self.make(head_dim=16, name="rope")
+        two = slice(2 * pair, 2 * pair + 2)
+        again, before = got.query(x, there)[..., two], got.query(x, here)[..., two]
+        # Half an ulp of an angle below 2 pi 1024 / 6 is 1e-13.
+        close(again, before, 1e-12)
+        drift = rope.query(x, there)[..., two] - rope.query(x, here)[..., two]
+        assert drift.abs().max() > 1e-4
+
+
+RUN = torch.arange(LENGTH)
+
+
+class TestSink(LogitTests):
+    """Sinks against a softmax over one key more, whose value is zero."""
+
+    name = "sink"
+    sizes = {"model_dim": HEADS * WIDTH, "heads": HEADS}
+    cases = [{"scheme": inside} for inside in ("rope", "alibi", "nope")]
+    gradients = [{}]
+    identities = [
+        ({"scheme": name}, {"logit": -1e4}, name) for name in ("rope", "alibi")
+    ]
+    changes = [{"start": 1.0}, {"scheme": "alibi"}]
+    errors = [
+        (
+            {"scheme": "stick_breaking"},
+            "the scheme inside must leave the softmax, got stick_breaking",
+        ),
+        ({"scheme": "alibi_2d"}, "^.*positions of 2 axes, got 1"),
+    ]
+    half = None
+
+    def logits(self, t: Inputs) -> Tensor:
+        within = create(t.option("scheme"), model_dim=HEADS * WIDTH, heads=HEADS)
+        mask = Mask(causal=False)
+        return attention_logits(
+            t.q, t.k, scheme=within, positions=t.positions, mask=mask
+        )
+
+    def read(self, t: Inputs, logits: Tensor) -> Tensor:
+        out = torch.zeros_like(t.v)
+        for b, h, i in product(*map(range, out.shape[:3])):
+            shares = [math.exp(z) for z in logits[b, h, i].tolist()]
+            total = math.fsum(shares) + math.exp(t.scheme.logit[h].item())
+            for share, value in zip(shares, t.v[b, h], strict=True):
+                out[b, h, i] += share / total * value
+        return out
+
+    def test_few_keys_weigh_less_than_many(self) -> None:
+        zero = torch.zeros(1, HEADS, LENGTH, WIDTH).double()
+        one = torch.ones_like(zero)
+        got = attention(zero, zero, one, scheme=self.make(scheme="nope"), positions=RUN)
+        shares = [n / (n + 1) for n in range(1, 9)]
+        close(got[0, 0, :, 0], torch.tensor(shares, dtype=torch.float64), 1e-15)
+
+    def test_every_layer_has_sinks_of_its_own(self) -> None:
+        geometry = Geometry(model_dim=HEADS * WIDTH, heads=HEADS)
+        model = Decoder(labelled("sink"), 4, geometry, seed=0)
+        sinks = [x for name, x in model.named_parameters() if name.endswith("logit")]
+        assert [len(x) for x in sinks] == [HEADS] * 4
+
+
+XPOS_PLACES = [0, 1, 5, 40, 300, 301, 900]
+
+
+def logits(scheme: Scheme, places: list[int]) -> Tensor:
+    q, k = normal(1, 2, len(places), 16), normal(1, 2, len(places), 16, seed=1)
+    return attention_logits(q, k, scheme=scheme, positions=torch.tensor(places))
+
+
+class TestXpos(RotaryTests):
+    """xPos against complex numbers and powers, one pair at a time."""
+
+    name = "xpos"
+    causal = True
+    published = {"scale_base": (512, 1024, (32, 64, 256))}
+    sizes = {"model_dim": 32, "heads": 2}
+    places = [XPOS_PLACES, [3, 4, 5, 9, 50, 51, 52]]
+    atol = 1e-11
+    cases = [
+        {"scale_base": 512.0},
+        {"layout": "half", "base": 100.0, "scale_base": 100.0},
+        {"gamma": 0.1, "scale_base": 300.0, "centre": 17},
+    ]
+    changes = [
+        {"base": 9_000.0},
+        {"layout": "half"},
+        {"gamma": 0.5},
+        {"scale_base": 500.0},
+        {"centre": 0},
+    ]
+    errors = [
+        ({"gamma": 0.0}, r"gamma and scale_base must be above 0, got 0\.0 and 256"),
+        (
+            {"scale_base": -1.0},
+            r"gamma and scale_base must be above 0, got 0\.4 and -1\.0",
+        ),
+        ({"centre": -2}, "centre must be at least -1, got -2"),
+    ]
+
+    def output(self, scheme: Scheme) -> Tensor:
+        return scheme.query(normal(1, 2, 3, 16), torch.tensor([5, 50, 400]))
+
+    def factors(self, t: Inputs, h: int, query: int, key: int) -> list[complex]:
+        distance, gamma, found = query - key, t.option("gamma"), []
+        for m in range(8):
+            turn = cmath.exp(1j * distance * t.option("base") ** (-2 * m / 16))
+            zeta = (2 * m / 16 + gamma) / (1 + gamma)
+            found.append(turn * zeta ** (distance / t.option("scale_base")))
+        return found
+
+    def test_the_centre_cancels_and_is_half_the_length(self) -> None:
+        x, positions = normal(1, 2, 3, 16), torch.tensor([256, 300, 0])
+        assert torch.equal(
+            self.make().query(x, positions), self.make(centre=256).query(x, positions)
+        )
+        middle, first = (logits(self.make(centre=c), XPOS_PLACES) for c in (-1, 0))
+        close(middle, first, 1e-11)
+        rope = self.make(name="rope")
+        torch.testing.assert_close(
+            self.make().key(x, positions)[:, :, 0],
+            rope.key(x, positions)[:, :, 0],
+            rtol=1e-15,
+            atol=0,
+        )
+
+    @pytest.mark.parametrize(
+        ("dtype", "reach"),
+        # log(largest / 256) * 512 / log(1.4 / 0.4)
+        [(torch.float16, 2266), (torch.float32, 33_994), (torch.bfloat16, 33_992)],
+    )
+    def test_positions_out_of_range_are_refused(
+        self, dtype: torch.dtype, reach: int
+    ) -> None:
+        x = normal(1, 2, 1, 16).to(dtype)
+        scheme = self.make(centre=0, scale_base=512.0)
+        assert scheme.key(x, torch.tensor([reach])).isfinite().all()
+        assert scheme.query(x, torch.tensor([-reach])).isfinite().all()
+        with pytest.raises(
+            UndefinedPositionError,
+            match=f"xpos: positions must be from -{reach} to {reach}, got {reach + 1}; "
+            f"centre={reach + 1} would work",
+        ):
+            scheme.query(x, torch.tensor([reach + 1]))
+        far = self.make(centre=10**6, scale_base=512.0)
+        low = 10**6 - reach
+        with pytest.raises(
+            UndefinedPositionError,
+            match=f"xpos: positions must be from {low} to {10**6 + reach}, got 0$",
+        ):
+            far.query(x.expand(1, 2, 2, 16), torch.tensor([0, 2 * reach + 2]))
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    def test_what_overflows_in_the_future_is_never_seen(
+        self, dtype: torch.dtype
+    ) -> None:
+        q, k, v = (normal(2, 2, 128, 16, seed=seed).to(dtype) for seed in range(3))
+        q.requires_grad_()
+        scheme = self.make(scale_base=1.0, centre=64)
+        places, segments = torch.arange(128), torch.zeros(2, 128, dtype=torch.long)
+        wide = [x.detach().double() for x in (q, k, v)]
+        expected = attention(
+            *wide, scheme=scheme, positions=places, mask=Mask(segments=segments)
+        )
+        got = attention(
+            q, k, v, scheme=scheme, positions=places, mask=Mask(segments=segments)
+        )
+        close(got.double(), expected, 16 * torch.finfo(dtype).eps)
+        got.sum().backward()
+        assert q.grad is not None
+        assert q.grad.isfinite().all()
