@@ -65,8 +65,8 @@ NOTED = {
     "granite_swa": ("rope:layout=half", "sinks"),
     "falcon": ("rope:layout=half", "logits not compared"),
     "gpt_oss": (
-        "rope:base=150000.0;factor=32.0;layout=half;original=4096;scaling=yarn"
-        ";truncate=false",
+        "rope:base=150000.0;beta=32.0;factor=32.0;layout=half;original=4096"
+        ";scaling=yarn;truncate=false",
         "sinks",
     ),
     "gemma4_text": ("rope:layout=half", "heads of one size in all layers"),
@@ -75,8 +75,8 @@ NOTED = {
     "hunyuan_v1_dense": ("rope:layout=half", "by weights after the rotation"),
     "dory": ("rope:layout=half", "by weights after the rotation"),
     "ministral3": (
-        "rope:attention=1.0;base=1000000.0;factor=16.0;layout=half;original=16384"
-        ";scaling=yarn",
+        "rope:attention=1.0;base=1000000.0;beta=32.0;factor=16.0;layout=half"
+        ";original=16384;scaling=yarn",
         "scales queries by their position",
     ),
     "mamba": ("nope", "has no attention"),

@@ -160,8 +160,9 @@ def _attention(given: dict[str, Any]) -> float | None:
     grown = 0.1 * math.log(given["factor"])
     if found is None and own and every:
         found = (own * grown + 1) / (every * grown + 1)
-    usual = found is None or math.isclose(found, grown + 1, rel_tol=EXACT)
-    return None if usual else float(found)
+    if found is None or math.isclose(found, grown + 1, rel_tol=EXACT):
+        return None
+    return float(found)
 
 
 def _numbers(given: Any) -> Iterator[float]:

@@ -70,7 +70,7 @@ def test_the_first_channels_stay_and_the_last_are_those_of_a_smaller_head() -> N
 def test_scalings_are_those_of_rope_with_another_attention_factor() -> None:
     scaled = {"scaling": "yarn", "factor": 8.0, "original": 16}
     ours = make(fraction=1.0, attention=1.0, **scaled)
-    rope = create("rope", options=scaled, model_dim=24, heads=2)
+    rope: Any = create("rope", options=scaled, model_dim=24, heads=2)
     places = torch.arange(50)
     assert torch.equal(ours.angles(places), rope.angles(places))
     assert (ours.attention_factor, make(**scaled).attention_factor) == (
