@@ -667,7 +667,7 @@ def check_positions(scheme: str, positions: Tensor, limit: int) -> None:
     if torch.compiler.is_compiling():
         inside = ((positions >= 0) & (positions < limit)).all()
         message = f"{scheme}: positions must be from 0 to {limit - 1}"
-        torch._assert_async(inside, message)
+        torch._assert_async(inside, message)  # pyright: ignore[reportPrivateImportUsage]
     elif positions.numel():
         low, high = torch.stack(positions.aminmax()).tolist()
         if low < 0 or high >= limit:

@@ -159,7 +159,7 @@ class TestCape(DrawnIdTests, EmbedTests):
     def test_equals_the_slow_reference(
         self, shift: float, own: float, scaling: float, centred: bool, layout: str
     ) -> None:
-        ranges = {"global_shift": shift, "local_shift": own}
+        ranges: dict[str, Any] = {"global_shift": shift, "local_shift": own}
         ranges |= {"scaling": scaling, "centred": centred}
         scheme = self.make(base=500.0, layout=layout, **ranges)
         ids = scheme.positions(torch.tensor(ROWS), seeded(3))

@@ -290,8 +290,8 @@ class TestMix(SchemeTests):
         ({"by": "rows"}, "by must be layers or heads"),
     ]
 
-    def build(self, case: Case) -> Scheme:
-        return build("mix", **case.options)
+    def build(self, case: Case, seed: int = 0, name: str = "mix") -> Scheme:
+        return build(name, **case.options)
 
     def output(self, scheme: Scheme) -> Tensor:
         q, positions = normal(1, 4, 9, 8), torch.arange(9) * 5
