@@ -18,13 +18,9 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError, StoreError  # noqa: E402
-from posenc_compare.hf.convert import (  # noqa: E402
-    NOTE,
-    _is_moved,
-    _parts_of,
-    convert,
-)
+from posenc_compare.hf.convert import _is_moved, _parts_of, convert  # noqa: E402
 from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
+from posenc_compare.hf.places import CONVERTED  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
 SIZE: dict[str, Any] = {
@@ -178,9 +174,21 @@ def test_shards_types_and_other_files_stay(tmp_path: Path) -> None:
             assert torch.equal(tensor, after[name]) == (name not in found)
             assert torch.equal(tensor.sort(0)[0], after[name].sort(0)[0])
     stated = json.loads((copy / "config.json").read_bytes())
-    assert stated.pop(NOTE) == "adjacent"
+    assert stated.pop(CONVERTED) == "adjacent"
     assert stated == json.loads((own / "config.json").read_bytes())
     assert not (copy / "linked.md").is_symlink()
+
+
+@pytest.mark.parametrize("command", ["check", "evaluate"])
+def test_a_converted_copy_is_not_read_with_the_other_pairs(
+    posenc: Any, tmp_path: Path, command: str
+) -> None:
+    model_of("Llama", GROUPED).save_pretrained(tmp_path / "own")
+    convert(tmp_path / "own", "adjacent", tmp_path / "copy")
+    done = posenc("hf", command, tmp_path / "copy")
+    assert done.returncode == 2
+    assert "must have queries and keys for half pairs" in done.stderr
+    assert "`hf convert MODEL --layout half` converts them back" in done.stderr
 
 
 def test_names_without_the_base_model_are_found(tmp_path: Path) -> None:
@@ -225,7 +233,11 @@ FIRST = "model.layers.0.self_attn.q_proj.weight"
             "half",
             "layout must be other than that of llama, got half; a",
         ),
-        (lambda f: config(f, **{NOTE: "adjacent"}), "adjacent", "got adjacent; half w"),
+        (
+            lambda f: config(f, **{CONVERTED: "adjacent"}),
+            "adjacent",
+            "got adjacent; half w",
+        ),
         (lambda f: None, "halves", "layout must be adjacent or half, got 'halves'"),
         (lambda f: weights(f, FIRST), "adjacent", f"got 3, without {FIRST}"),
         (

@@ -34,26 +34,30 @@ def evaluate(
         str, typer.Option(help="Comma-separated scalings of `rope`, or `all`.")
     ] = "all",
     windows: Annotated[
-        int, typer.Option(help="Windows of the longest length; each counts as a seed.")
+        int, typer.Option(help="Windows of the longest length; each is a seed.")
     ] = 1,
     retrieval: Annotated[
-        bool, typer.Option("--retrieval", help="Ask for facts that the texts state.")
+        bool, typer.Option("--retrieval", help="Measure retrieval of facts.")
     ] = False,
     fillers: Annotated[
-        str, typer.Option(help="Of --retrieval: of text, source, noise; by comma.")
+        str, typer.Option(help="With --retrieval: text, source or noise, by comma.")
     ] = "text,noise",
     needles: Annotated[
-        int, typer.Option(help="Of --retrieval: facts of a kind at each depth.")
+        int, typer.Option(help="With --retrieval: facts of each kind at each depth.")
     ] = 1,
-    corpus: Annotated[str, typer.Option(help="File or folder of text.")] = "stdlib",
+    corpus: Annotated[
+        str, typer.Option(help="File or folder of text; its held-out part is read.")
+    ] = "stdlib",
     test_corpus: Annotated[
-        str, typer.Option(help="File or folder to evaluate on; default: the corpus.")
+        str, typer.Option(help="File or folder to read instead.")
     ] = "",
-    dtype: Annotated[str, typer.Option(help="Precision of the weights.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(help="Data type of weights: float32 or bfloat16.")
+    ] = "float32",
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Evaluate a checkpoint by length, under every scaling of its positions.
+    """Evaluate a checkpoint by length, under every scaling of `rope`.
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
@@ -186,11 +190,12 @@ def check(
     ] = 0,
     format: Formats = Format.table,
 ) -> int:
-    """Check how a model handles positions, as it is.
+    """Check whether an unmodified model handles positions correctly.
 
     Random tokens are evaluated in several ways that must give the same outputs: with a
     cache, padded, packed, alone. Rotations are compared with the configuration and with
-    transformers. `bound` is the largest difference that rounding explains.
+    the library transformers. The column `bound` is the largest difference that rounding
+    can explain.
     """
     from dataclasses import astuple
 

@@ -9,6 +9,7 @@ applied.remove()
 
 from posenc_compare.hf.apply import Applied, apply
 from posenc_compare.hf.check import Finding, check
+from posenc_compare.hf.convert import convert
 from posenc_compare.hf.describe import describe
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.places import UnsupportedModelError
@@ -26,6 +27,7 @@ __all__ = [
     "UnsupportedModelError",
     "apply",
     "check",
+    "convert",
     "describe",
     "from_scratch",
     "load",

@@ -10,6 +10,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import AutoModel, AutoModelForCausalLM
 
 from posenc_compare.errors import ConfigError, PosencError
+from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
     READINGS,
     NotApplicableError,
@@ -155,6 +156,7 @@ def load(place: Path, config: Any) -> Any:
     Raises:
         ConfigError: if transformers cannot load it, or it lacks weights.
     """
+    check_converted(config)
     stated = (config.architectures or [""])[0]
     own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
     kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)

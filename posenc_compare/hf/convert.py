@@ -25,14 +25,13 @@ from torch import Tensor
 from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
-from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
 from posenc_compare.hf.planned import configuration_in
 from posenc_compare.hf.rotary import config_length, length_limits
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
 
-NOTE = "posenc_compare_rope_layout"  # in config.json, if transformers has the other
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 OTHERS = ("*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack")  # also of weights
 # The names of modules of queries and keys.
@@ -129,7 +128,7 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
     shards = _shards(folder)
     config = configuration_in(folder)
     own, parts, names = _parts(config)
-    if getattr(config, NOTE, own) == to:
+    if getattr(config, CONVERTED, own) == to:
         raise ConfigError(
             f"layout must be other than that of {folder.name}, got {to}; "
             f"{_other(to)} would work"
@@ -358,7 +357,7 @@ def _overwrite(path: Path, parts: Mapping[str, Part], to: Layout) -> None:
 def _note(path: Path, layout: Layout | None) -> None:
     """State a layout in a configuration; None if transformers has that layout."""
     stated = json.loads(path.read_bytes())
-    stated.pop(NOTE, None)
+    stated.pop(CONVERTED, None)
     if layout:
-        stated[NOTE] = layout
+        stated[CONVERTED] = layout
     path.write_text(json.dumps(stated, indent=2, ensure_ascii=False) + "\n", "utf-8")

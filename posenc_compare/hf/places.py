@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,6 +14,9 @@ from posenc_compare.errors import ConfigError
 ROTARY = "position_embeddings"  # what attention is given: cosines and sines
 INSIDE = ("get_base_model()", "module", "_orig_mod")  # of what wraps a model
 WOULD_WORK = "Llama, Qwen, Mistral, Gemma, GPT-NeoX and OLMo would work"
+
+
+CONVERTED = "posenc_compare_rope_layout"  # in config.json of a converted checkpoint
 
 
 class UnsupportedModelError(ConfigError):
@@ -145,3 +149,19 @@ def _asks(kind: type[nn.Module]) -> bool:
     """Return whether attention of a kind looks up the interface."""
     code = inspect.unwrap(kind.forward).__code__
     return "ALL_ATTENTION_FUNCTIONS" in code.co_names
+
+
+def check_converted(config: Any) -> None:
+    """Refuse weights for other rotary pairs than those that transformers rotates.
+
+    Raises:
+        UnsupportedModelError: if `hf convert` made them.
+    """
+    layout = getattr(config, CONVERTED, "")
+    if layout:
+        own = "adjacent" if layout == "half" else "half"
+        raise UnsupportedModelError(
+            f"model must have queries and keys for {own} pairs, as transformers "
+            f"rotates them, got {layout} ones; `hf convert MODEL --layout {own}` "
+            f"converts them back"
+        )

@@ -15,7 +15,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from posenc_compare.errors import ConfigError
 from posenc_compare.hf.candidates import RULES
 from posenc_compare.hf.files import sha256_of
-from posenc_compare.hf.places import UnsupportedModelError
+from posenc_compare.hf.places import UnsupportedModelError, check_converted
 from posenc_compare.hf.retrieval import filler_of
 from posenc_compare.hf.rotary import Rotary, rotary_of
 from posenc_compare.hf.rules import rules_for, variants_for
@@ -128,6 +128,7 @@ class _Plan:
         check_whole("windows", windows, 1, 1 << 16)
         self.place = local_place(model, READ)
         config, kinds = rotary_in(self.place)
+        check_converted(config)
         self.rotary = one_rope(kinds)
         self.trained = self.rotary.length
         self.geometry = geometry_of(config.get_text_config(), self.trained)
