@@ -32,8 +32,8 @@ def check(
     lengths: Annotated[
         Literal["scaled", "published"],
         typer.Option(
-            help="Default lengths of schemes: scaled to the training length, or as "
-            "published."
+            help="Lengths in the options of schemes, such as windows: scaled to the "
+            "training length, or as published."
         ),
     ] = "scaled",
     format: Formats = Format.table,

@@ -57,11 +57,12 @@ def evaluate(
     format: Formats = Format.table,
     **options: Any,
 ) -> int:
-    """Evaluate a checkpoint by length, under every scaling of `rope`.
+    """Evaluate a checkpoint by length, under scalings of `rope`.
 
     Without --retrieval: bits per byte of the same tokens at every length. With it: the
     share of facts found in a text, by length and depth, and bits per byte of that text.
-    A fact is found if its value is generated among those of its kind in the text.
+    A fact is found if the model, restricted to the values of that kind in the text,
+    generates the right one.
     """
     from posenc_compare.hf import planned
 
@@ -145,9 +146,10 @@ def describe(model: Model, format: Formats = Format.table) -> int:
     """Describe the positions of a model, measured on a small random copy.
 
     Kinds: rotary; table = vectors that are added to tokens; bias = of logits; none.
-    Slow pairs do not complete a rotation within the length. Attention factor = of
-    cosines and sines; softmax factor = of logits beside 1/sqrt(head_dim). Off by =
-    largest error of the scheme, relative; logits off by = the same of logits.
+    A slow pair does not complete a rotation within the trained length. The attention
+    factor multiplies cosines and sines, the softmax factor all logits. `off by` is the
+    largest relative difference between model and scheme; `logits off by` is that of
+    their logits.
     """
     from posenc_compare.hf.describe import describe as described
     from posenc_compare.hf.planned import DESCRIBED, configuration_in, local_place
@@ -190,7 +192,7 @@ def check(
     ] = 0,
     format: Formats = Format.table,
 ) -> int:
-    """Check whether an unmodified model handles positions correctly.
+    """Check whether a model handles positions correctly.
 
     Random tokens are evaluated in several ways that must give the same outputs: with a
     cache, padded, packed, alone. Rotations are compared with the configuration and with
@@ -226,7 +228,12 @@ def check(
 
 @app.command()
 def convert(
-    model: Model,
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Folder with safetensors, or name on the hub.", show_default=False
+        ),
+    ],
     layout: Annotated[
         str, typer.Option(help="Layout of rotary pairs in the copy: half or adjacent.")
     ],

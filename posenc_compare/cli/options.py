@@ -89,8 +89,8 @@ OWN: dict[str, tuple[Any, str, str]] = {  # type, panel and help
     "measures": (
         str,
         "Comparison",
-        "Comma-separated measures (see `posenc-compare list`), or `trained`, "
-        "`untrained` or `all`.",
+        "Comma-separated measures, or `trained`, `untrained` or `all`; `inside`, "
+        "`precision` and `attention_cost` only by name.",
     ),
     "config": (
         Path,

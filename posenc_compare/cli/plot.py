@@ -29,8 +29,8 @@ def plot(
     size: Annotated[
         str,
         typer.Option(
-            help="Width of the figure in a paper, `column` or `page`; omits the line "
-            "of settings."
+            help="Figure width for a paper, `column` or `page`; omits the line of "
+            "settings."
         ),
     ] = "",
     style: Annotated[

@@ -14,7 +14,7 @@ from posenc_compare.settings.table import Work
 Names = Annotated[
     str,
     typer.Argument(
-        help="Comma-separated published rankings, or `orders` for all of them; "
+        help="Comma-separated published rankings, or the word `orders` for all; "
         "default: the published numbers that need no training."
     ),
 ]

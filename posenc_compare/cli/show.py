@@ -80,8 +80,8 @@ def show_(
     """Print or draw the code of each position or distance.
 
     A scheme that adds to tokens has a code for each position: the vector that it adds.
-    All other schemes have a code for each distance. It shows what the scheme makes of a
-    key of ones, and the bias of each head.
+    All other schemes have a code for each distance: a key of ones as the scheme
+    transforms it, and the bias of each head.
     """
     if out is not None and format not in IMAGES:
         raise ConfigError(

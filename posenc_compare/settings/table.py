@@ -220,7 +220,7 @@ class Choices(Work, Network):
         "language", "`language` (text) or tasks to train on, or `all`."
     )
     seeds: int | str = setting(
-        3, "Number of paired seeds (3), a range (100-109) or a list (5,7,9)."
+        3, "Number of paired seeds, such as 3; or a range, 100-109; or a list, 5,7,9."
     )
     positions: int = setting(
         512, "Number of positions for training-free measures.", low=2, high=1 << 20
