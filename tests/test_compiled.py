@@ -67,6 +67,10 @@ def fresh_compiler() -> Iterator[None]:
     logging.disable()  # torch writes traces while anyone listens
     yield
     logging.disable(logging.NOTSET)
+    # An error inside a graph leaves autocast entered, and its cache of weights stale.
+    for _ in range(torch.autocast_increment_nesting()):
+        torch.autocast_decrement_nesting()
+    torch.clear_autocast_cache()
 
 
 @pytest.mark.parametrize("name", sorted(set(built_in()) - set(BREAKS)))

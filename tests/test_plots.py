@@ -43,8 +43,9 @@ from posenc_compare.show.plots.place import Change, draw_place
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import FAINT, FIRST, LABEL, looks, safe
 
-# These need many schemes, or many rates: `test_predictions.py`, `test_sensitivity.py`.
-OTHERS = {"prediction", "sensitivity"}
+# These need many schemes, many rates or other records: `test_predictions.py`,
+# `test_sensitivity.py`, `test_retrieval.py`.
+OTHERS = {"prediction", "sensitivity", "retrieval", "retrieval_bits"}
 NAMES = [entry.name for entry in in_order() if entry.name not in OTHERS]
 TRAINED = ("extrapolation", "inside")
 HOSTILE = [

@@ -249,7 +249,7 @@ def place_table(records: Iterable[Record], own: str) -> Table:
         for k, one in compared[ends[1]].items()
         if curves[own][ends[1]].values and curves[k][ends[1]].values and not one.n
     }
-    ranked = sorted(curves.keys() - apart, key=score)
+    ranked = sorted(sorted(curves.keys() - apart), key=score)
     at = ranked.index(own)
     placed = any(not math.isnan(lead(k, ends[1])) for k in ranked if k != own)
     rows: list[list[str | Cell]] = []
