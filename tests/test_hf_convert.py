@@ -179,16 +179,23 @@ def test_shards_types_and_other_files_stay(tmp_path: Path) -> None:
     assert not (copy / "linked.md").is_symlink()
 
 
-@pytest.mark.parametrize("command", ["check", "evaluate"])
 def test_a_converted_copy_is_not_read_with_the_other_pairs(
-    posenc: Any, tmp_path: Path, command: str
+    posenc: Any, tmp_path: Path
 ) -> None:
-    model_of("Llama", GROUPED).save_pretrained(tmp_path / "own")
-    convert(tmp_path / "own", "adjacent", tmp_path / "copy")
-    done = posenc("hf", command, tmp_path / "copy")
-    assert done.returncode == 2
-    assert "must have queries and keys for half pairs" in done.stderr
-    assert "`hf convert MODEL --layout half` converts them back" in done.stderr
+    own, copy = tmp_path / "own", tmp_path / "copy"
+    model_of("Llama", GROUPED).save_pretrained(own)
+    done = posenc("hf", "convert", own, "--layout", "adjacent", "--out", copy)
+    assert (done.returncode, "reads this copy wrongly" in done.stderr) == (0, True)
+    for words in (("check",), ("evaluate",), ("recommend", "--length", "4096")):
+        done = posenc("hf", *words, copy)
+        assert done.returncode == 2
+        assert "must have queries and keys for half pairs" in done.stderr
+        assert "`hf convert MODEL --layout half` converts them back" in done.stderr
+    model = transformers.LlamaForCausalLM.from_pretrained(copy)
+    with pytest.raises(ConfigError, match="must have queries and keys for half pairs"):
+        hf.check(model)
+    (row,) = hf.describe(model.config)
+    assert row.note.startswith("weights are for adjacent pairs")
 
 
 def test_names_without_the_base_model_are_found(tmp_path: Path) -> None:

@@ -347,6 +347,8 @@ def test_the_command_recommends_with_evidence(
     found = json.loads(done.stdout)
     assert found["verdict"].startswith("no difference seen between ")
     assert found["factor"] == 4
+    assert found["rule"] is None  # nothing to copy where nothing differs
+    assert found["rope_parameters"] is None
     assert {row["rule"] for row in found["rules"]} == {"as trained", "pi"}
     assert found["reasons"][0] == "found: 2 seeds, 6 are needed"
     done = posenc("hf", "recommend", place, *given)

@@ -101,19 +101,23 @@ def recommend(
     may not transfer to another.
     """
     from posenc_compare.hf.recommend import target
+    from posenc_compare.hf.rules import AS_TRAINED
     from posenc_compare.records.load import load_records
     from posenc_compare.show.advice import advice
 
     aim = target(model, length)
     found = advice(load_records(evidence or shipped(), lambda line: None))
-    rule = found.rules[0]
+    rule = found.rules[0] if len(found.rules) == 1 else ""
+    if aim.factor == 1:
+        rule = AS_TRAINED
     choice: dict[str, Any] = {
-        "rule": rule if aim.factor > 1 else "as trained",
+        "rule": rule or None,
         "verdict": found.verdict if aim.factor > 1 else "within the trained length",
         "factor": aim.factor,
         "base": aim.base,
-        "scheme": aim.variant(rule).label,
-        "rope_parameters": aim.rope_parameters(rule),
+        "scheme": aim.variant(rule).label if rule else None,
+        "rope_parameters": aim.rope_parameters(rule) if rule else None,
+        "max_position_embeddings": max(length, aim.geometry.length),
     }
     if format == Format.json:
         evidence_of = {"about": found.about, "reasons": found.reasons}
@@ -245,10 +249,12 @@ def convert(
     """Copy a checkpoint, with queries and keys for the other layout of rotary pairs.
 
     `half` rotates channel i with channel i + rotated / 2, as Llama in transformers.
-    `adjacent` rotates the channels (0, 1), (2, 3), ..., as llama.cpp and Meta's Llama.
+    `adjacent` rotates the channels (0, 1), (2, 3), ..., as Meta's Llama. transformers
+    goes on rotating the pairs of the original, so it reads the copy wrongly.
     """
     from posenc_compare.hf.convert import convert as converted
-    from posenc_compare.hf.planned import READ, local_place
+    from posenc_compare.hf.places import CONVERTED
+    from posenc_compare.hf.planned import READ, configuration_in, local_place
 
     place = local_place(model, READ)
     copy = Path(out or f"{Path(model).resolve().name}-{layout}")
@@ -261,4 +267,10 @@ def convert(
     ]
     head = ["module", "layers", "tensors", "channels of a head", "rotated"]
     show(f"{copy}: reordered for {layout} pairs", head, body, format)
+    own = configuration_in(copy)
+    if getattr(own, CONVERTED, ""):
+        say(
+            f"transformers reads this copy wrongly until "
+            f'`hf.apply(model, "rope:layout={layout}")` with the base of the model'
+        )
     return 0

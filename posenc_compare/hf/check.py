@@ -67,7 +67,7 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
 
     Raises:
         ConfigError: if the model has no such configuration, has a scheme of this
-            package, or the tokens are too few.
+            package, is a copy of `hf convert`, or the tokens are too few.
     """
     config: Any = getattr(model, "config", None)
     if not (isinstance(model, torch.nn.Module) and hasattr(config, "get_text_config")):
@@ -75,6 +75,7 @@ def check(model: Any, tokens: int = 0, *, causal: bool | None = None) -> list[Fi
             f"model must be a module with a configuration of transformers, got "
             f"{type(model).__name__}"
         )
+    check_converted(config)
     if hasattr(model, "posenc_compare_applied"):
         raise ConfigError("model must be without a scheme, got one that has one")
     if getattr(config, "is_encoder_decoder", False) or hasattr(
@@ -156,7 +157,6 @@ def load(place: Path, config: Any) -> Any:
     Raises:
         ConfigError: if transformers cannot load it, or it lacks weights.
     """
-    check_converted(config)
     stated = (config.architectures or [""])[0]
     own = getattr(transformers, stated, None) if stated.endswith(HEADS) else None
     kind: Any = own or (AutoModelForCausalLM if type(config) in CAUSAL else AutoModel)

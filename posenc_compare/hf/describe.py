@@ -18,7 +18,11 @@ from transformers import AutoModel, AutoModelForCausalLM, PreTrainedConfig
 from posenc_compare.hf.biases import biases_in
 from posenc_compare.hf.described import Described
 from posenc_compare.hf.measure import SCALED, UNMET, layers_of
-from posenc_compare.hf.places import NoAttentionError, UnsupportedModelError
+from posenc_compare.hf.places import (
+    CONVERTED,
+    NoAttentionError,
+    UnsupportedModelError,
+)
 from posenc_compare.hf.readings import apart, mixes, outputs
 from posenc_compare.hf.rotary import Rotary, rotary_in
 from posenc_compare.hf.tables import tables_in
@@ -57,6 +61,9 @@ def describe(config: PreTrainedConfig) -> list[Described]:
                 raise
             found = [Described("all", "other", note=str(error).partition("; ")[0])]
         rows += [replace(one, part=part) for one in found]
+    if layout := getattr(config, CONVERTED, ""):
+        note = f"weights are for {layout} pairs, converted by `hf convert`"
+        rows = [replace(one, note=f"{note}; {one.note}".strip("; ")) for one in rows]
     return rows
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from posenc_compare.errors import ConfigError
+from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.planned import DESCRIBED, local_place, one_rope, rotary_in
 from posenc_compare.hf.rules import AS_TRAINED, variants_for
 from posenc_compare.hf.sizes import geometry_of
@@ -75,6 +76,7 @@ def target(model: str, length: int) -> Target:
     """
     check_whole("length", length, 1, 1 << 24)
     config, kinds = rotary_in(local_place(model, DESCRIBED))
+    check_converted(config)
     rotary = one_rope(kinds)
     own = rotary.variant
     assert own is not None

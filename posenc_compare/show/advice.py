@@ -14,7 +14,14 @@ import numpy as np
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
-from posenc_compare.show.retrieval import BITS, SHARE, rule_of, scores, usable
+from posenc_compare.show.retrieval import (
+    BITS,
+    SHARE,
+    chance,
+    rule_of,
+    scores,
+    usable,
+)
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.order import order
 from posenc_compare.stats.pairs import FEWEST
@@ -61,7 +68,8 @@ def advice(records: Sequence[Record]) -> Advice:
         raise ConfigError(
             f"evidence must be records of retrieval of one checkpoint, also beyond its "
             f"trained length, got {len(models)} checkpoints and lengths up to "
-            f"{max(lengths, default=0)}; `hf evaluate MODEL --retrieval` makes them"
+            f"{max(lengths, default=0)}; `--evidence DIR` with records of `hf evaluate "
+            f"MODEL --retrieval --lengths 2048,16384` would work"
         )
     rules = {
         rule_of(record)
@@ -99,8 +107,9 @@ def advice(records: Sequence[Record]) -> Advice:
         rows.append(row)
     seeds = len({record.spec.seed for record in chosen})
     about = (
-        f"{models.pop()}, trained at {trained.pop()} tokens; found and bits beyond at "
-        f"{beyond}, bits within at {within} tokens; {seeds} texts of each filler"
+        f"{models.pop()}, trained at {max(trained)} tokens; found and bits beyond at "
+        f"{beyond}, bits within at {within} tokens; factor {beyond / max(trained):g}; "
+        f"{seeds} texts of each filler; chance {chance(chosen):.2f}"
     )
     return Advice(tuple(left), tuple(reasons), tuple(rows), about)
 
