@@ -34,7 +34,7 @@ viewcode_line_numbers = True
 nitpicky = True
 # Types of other packages, whose documentation is not fetched; names of types alone.
 nitpick_ignore_regex = [
-    ("py:class", r"Array|Json|Tensor|posenc_compare\..*\.(S|T|Test)"),
+    ("py:class", r"Array|Json|Tensor|posenc_compare\..*\.(S|T|Test|Scaling)"),
     ("py:.*", r"(torch|numpy|np|pandas|pd|matplotlib|collections|pathlib|typing)\b.*"),
 ]
 

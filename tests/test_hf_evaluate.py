@@ -265,13 +265,13 @@ def test_it_is_said_why_nothing_is_read_under_a_rule(
         evaluation(other, {**given, "rules": "pi"}, {})
 
 
-def test_a_rope_that_is_none_here_is_not_read(
+def test_an_attention_factor_of_yarn_is_read(
     place: Path, corpus: str, tmp_path: Path
 ) -> None:
     given = {"lengths": "16,32", "corpus": corpus}
     other = changed(place, tmp_path / "hot", **scaled(attention_factor=2.0))
-    with pytest.raises(ConfigError, match=r"must have one kind .* got yarn \(all\)"):
-        evaluation(str(other), given, {})
+    (cell,) = evaluation(str(other), given, {}).cells
+    assert cell.variant.options["attention"] == 2.0
 
 
 def test_frequencies_that_are_built_otherwise_are_not_read(
