@@ -1,6 +1,6 @@
 """Retrieval: does a checkpoint find facts in a text of a length, and at which depth?
 
-A text is read once, and each question behind it on the keys of the cache. A needle is
+The model reads a text once, and then each question with the cached keys. A needle is
 found if its value is generated, greedily and from the values of its kind in the text.
 A model that knows only which values occur finds one of `DEPTHS * needles`: chance.
 Bits per byte are of the same pass over the text, needles included.
