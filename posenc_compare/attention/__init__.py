@@ -110,9 +110,10 @@ def attention_with_lse(
 ) -> tuple[Tensor, Tensor]:
     """Return what `attention` does, and the log-sum-exp of the logits of each query.
 
-    `merge` makes attention to all keys of attention to parts of them. Args are those of
-    `attention`. On every path, the log-sum-exp costs one more product of queries and
-    keys, written out for 512 queries at a time. Both results have gradients.
+    `merge` combines outputs over parts of the keys into that over all keys. Args are
+    those of `attention`. On every path, the log-sum-exp costs one more product of
+    queries and keys, written out for 512 queries at a time. Both results have
+    gradients.
 
     Returns:
         `(batch, heads, query, value_dim)` in the dtype of `v`, and

@@ -97,8 +97,8 @@ def recommend(
     """Recommend a scaling for a longer text, with the evidence.
 
     Rules are compared by needles found beyond the trained length, then by bits per byte
-    there, then by bits within it. The evidence is of one checkpoint and one factor, and
-    may not transfer to another.
+    beyond it, then within it. The evidence comes from one checkpoint and one factor,
+    and may not transfer.
     """
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
@@ -250,7 +250,7 @@ def convert(
 
     `half` rotates channel i with channel i + rotated / 2, as Llama in transformers.
     `adjacent` rotates the channels (0, 1), (2, 3), ..., as Meta's Llama. transformers
-    goes on rotating the pairs of the original, so it reads the copy wrongly.
+    still rotates the original pairs, so its logits for the copy are wrong.
     """
     from posenc_compare.hf.convert import convert as converted
     from posenc_compare.hf.places import CONVERTED

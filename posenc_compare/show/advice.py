@@ -1,8 +1,8 @@
 """Which rule extends a checkpoint, as far as records of retrieval say.
 
 Rules are compared by three scores, one after the other: needles found beyond the
-trained length, bits per byte there, and bits within the trained length. A score parts
-rules only where the test of all pairs does (`stats.order`).
+trained length, bits per byte there, and bits within the trained length. A score
+separates two rules only if the test of all pairs shows a difference (`stats.order`).
 """
 
 from collections import defaultdict
