@@ -1,5 +1,6 @@
 """What is shown of records of retrieval: tables, plots, and which rule to take."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,60 @@ def test_one_rule_is_no_evidence() -> None:
     longest = [one for one in made() if one.spec.setting["read_length"] == 2048]
     with pytest.raises(ConfigError, match="must hold two rules or more at 2048 tokens"):
         advice([one for one in longest if "yarn" in one.label])
+
+
+def with_factor(one: Record, factor: float) -> Record:
+    options = {**one.spec.scheme.options, "factor": factor}
+    scheme = replace(one.spec.scheme, options=options)
+    return replace(one, spec=replace(one.spec, scheme=scheme))
+
+
+def test_rules_of_several_factors_are_apart() -> None:
+    wide = [with_factor(record("yarn", 1024, seed, 2, 2.0), 8.0) for seed in range(6)]
+    found = scores([*made(), *wide])
+    assert found["yarn, factor 2", 1024].share == pytest.approx(25 / 30)
+    assert found["yarn, factor 8", 1024].share == pytest.approx(2 / 30)
+    one, other = advice([*made(), *wide]), advice([*wide, *made()])
+    assert one.rules == other.rules == ("yarn, factor 2",)
+    within = {row["rule"]: row["bits within"] for row in one.rows}
+    assert within["yarn, factor 2"] == pytest.approx(1.45)
+    assert within == {row["rule"]: row["bits within"] for row in other.rows}
+
+
+def test_a_rule_with_few_seeds_is_not_behind() -> None:
+    few = [record("ntk", 2048, seed, 30, 1.0) for seed in range(2)]
+    found = advice([*made(yarn=20), *few])
+    assert found.rules == ("ntk", "yarn")
+    assert found.reasons[0] == (
+        "found: yarn before the others; with fewer than 6 seeds: ntk"
+    )
+
+
+def without_bits(records: list[Record], rules: tuple[str, ...]) -> list[Record]:
+    """Return records whose bits of these rules are not finite."""
+    return [
+        replace(
+            one,
+            rows=tuple(
+                replace(row, value=None)
+                if any(rule in one.label for rule in rules)
+                and row.quantity.endswith("bits_per_byte")
+                else row
+                for row in one.rows
+            ),
+        )
+        for one in records
+    ]
+
+
+def test_bits_that_are_missing_are_no_bits() -> None:
+    found = scores(without_bits(made(), ("pi",)))
+    assert np.isnan(found["pi", 2048].mean_bits("text"))
+    (table,) = retrieval_tables(without_bits(made(), ("pi",)))
+    assert not [line for line in table.lines if ": pi has" in line]
+
+
+def test_without_bits_more_than_one_rule_is_left() -> None:
+    every = ("as trained", "pi", "yarn")
+    found = advice(without_bits(made(pi=25), every))
+    assert found.reasons[1] == "bits beyond: recorded for 0 of 2 rules"

@@ -107,7 +107,7 @@ def recommend(
 
     aim = target(model, length)
     found = advice(load_records(evidence or shipped(), lambda line: None))
-    rule = found.rules[0] if len(found.rules) == 1 else ""
+    rule = found.rules[0].partition(", factor")[0] if len(found.rules) == 1 else ""
     if aim.factor == 1:
         rule = AS_TRAINED
     choice: dict[str, Any] = {

@@ -194,19 +194,19 @@ def _bias(logits: Tensor) -> Bias | None:
 
 def _described(bias: Bias, config: Any, *, by_content: bool) -> Described:
     """Return the description of a bias, with the scheme that has the same."""
-    heads, _, count = bias.values.shape
-    measured: dict[str, float | int | str | None] = {"heads": heads, "keys": count}
+    measured: dict[str, float | int | str | None] = {"keys": bias.values.shape[2]}
     if by_content:
         return Described("all", "bias", measured, note=CONTENT)
     if not bias.by_offset:
         why = "a bias by positions that is no function of their offset"
         return Described("all", "bias", measured, note=why)
     both = not bool(bias.future[:, 1:].isnan().all())
-    slope = float(-bias.past[0, 1])
     off, times = _alibi(bias.past)
-    if off <= EXACT:
-        measured |= {"slope of head 0": slope, "times": times}
+    if off <= EXACT and abs(times - 1) <= EXACT:
         return Described("all", "bias", measured, Variant("alibi"), off)
+    if off <= EXACT:
+        why = f"the bias of alibi times {times:.4g}, which no scheme here has"
+        return Described("all", "bias", {**measured, "times": times}, note=why)
     for variant in _buckets(config, both=both):
         if _same_in_buckets(variant, bias, both=both):
             return Described("all", "bias", {**measured, **variant.options}, variant)

@@ -274,7 +274,7 @@ def _shards(folder: Path) -> list[Path]:
     """
     index, names = folder / INDEX, [WEIGHTS]
     try:
-        if index.is_file():
+        if index.is_file() and not (folder / WEIGHTS).is_file():
             names = sorted({*json.loads(index.read_bytes())["weight_map"].values()})
         found = [folder / Path(name).name for name in names]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

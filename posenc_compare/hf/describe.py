@@ -50,6 +50,11 @@ def describe(config: PreTrainedConfig) -> list[Described]:
     Raises:
         UnsupportedModelError: if no small model can be built.
     """
+    with torch.random.fork_rng(devices=[]):  # models are drawn
+        return _rows(config)
+
+
+def _rows(config: PreTrainedConfig) -> list[Described]:
     rows: list[Described] = []
     for part, own, kind in _parts(config):
         try:

@@ -58,6 +58,8 @@ class Target:
         found: dict[str, Any] = {"rope_type": TYPES[rule], "rope_theta": base}
         if rule != AS_TRAINED:
             found["factor"] = self.factor
+        if (share := float(self.own.options.get("fraction", 1.0))) < 1:
+            found["partial_rotary_factor"] = share
         if rule in ("yarn", "llama3"):
             found["original_max_position_embeddings"] = self.geometry.length
         return found | (LLAMA3 if rule == "llama3" else {})

@@ -6,7 +6,7 @@ separates two rules only if the test of all pairs shows a difference (`stats.ord
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from posenc_compare.records.record import Record
 from posenc_compare.show.retrieval import (
     BITS,
     SHARE,
+    by_rule,
     chance,
-    rule_of,
     scores,
     usable,
 )
@@ -71,10 +71,11 @@ def advice(records: Sequence[Record]) -> Advice:
             f"{max(lengths, default=0)}; `--evidence DIR` with records of `hf evaluate "
             f"MODEL --retrieval --lengths 2048,16384` would work"
         )
+    by_name = by_rule(chosen)
     rules = {
-        rule_of(record)
-        for record in chosen
-        if record.spec.setting["read_length"] == max(lengths)
+        rule
+        for rule, own in by_name.items()
+        if any(one.spec.setting["read_length"] == max(lengths) for one in own)
     }
     if len(rules) < 2:
         raise ConfigError(
@@ -83,9 +84,9 @@ def advice(records: Sequence[Record]) -> Advice:
         )
     beyond, within = max(lengths), max({*lengths} & {*range(max(trained) + 1)} or {0})
     values = {
-        "found": _by_seed(chosen, beyond, SHARE),
-        "bits beyond": _by_seed(chosen, beyond, BITS),
-        "bits within": _by_seed(chosen, within, BITS),
+        "found": _by_seed(by_name, beyond, SHARE),
+        "bits beyond": _by_seed(by_name, beyond, BITS),
+        "bits within": _by_seed(by_name, within, BITS),
     }
     left = sorted(values["found"], key=lambda r: -np.nanmean(values["found"][r]))
     reasons = []
@@ -115,19 +116,19 @@ def advice(records: Sequence[Record]) -> Advice:
 
 
 def _by_seed(
-    records: Sequence[Record], length: int, quantity: str
+    records: Mapping[str, Sequence[Record]], length: int, quantity: str
 ) -> dict[str, list[float]]:
     """Return the mean of a quantity over fillers by rule, for each seed."""
-    seeds = sorted({record.spec.seed for record in records})
+    seeds = sorted({one.spec.seed for own in records.values() for one in own})
     found: dict[str, list[float]] = defaultdict(lambda: [np.nan] * len(seeds))
-    for record in records:
-        if record.spec.setting["read_length"] != length:
-            continue
-        own = [r.value for r in record.rows if r.quantity.endswith(quantity)]
-        known = [value for value in own if value is not None]
-        if known:
-            place = seeds.index(record.spec.seed)
-            found[rule_of(record)][place] = float(np.mean(known))
+    for rule, of_rule in records.items():
+        for record in of_rule:
+            if record.spec.setting["read_length"] != length:
+                continue
+            own = [r.value for r in record.rows if r.quantity.endswith(quantity)]
+            known = [value for value in own if value is not None]
+            if known:
+                found[rule][seeds.index(record.spec.seed)] = float(np.mean(known))
     return {**found}
 
 
@@ -135,15 +136,21 @@ def _best(
     name: str, rules: list[str], values: dict[str, list[float]]
 ) -> tuple[list[str], str]:
     """Return the rules that a score leaves, and what it says of them."""
+    if len(rules) == 1:
+        return rules, f"{name}: one rule is left"
     known = [rule for rule in rules if rule in values]
     if len(known) < 2:
-        return rules, f"{name}: one rule is left"
+        return rules, f"{name}: recorded for {len(known)} of {len(rules)} rules"
     sign = -1 if name == "found" else 1
     ranked = order([[sign * value for value in values[rule]] for rule in known])
     if not ranked.groups:
         return rules, f"{name}: {ranked.seeds} seeds, {FEWEST} are needed"
+    few = {known[place] for place in ranked.left_out} | {*rules} - {*known}
+    untested = [rule for rule in rules if rule in few]
+    more = f"; with fewer than {FEWEST} seeds: {', '.join(untested)}" if few else ""
     if len(ranked.groups) == 1:
-        return rules, f"{name}: no difference seen"
+        return rules, f"{name}: no difference seen{more}"
     best = {known[place] for place in ranked.groups[0]}
-    left = [rule for rule in rules if rule in best]
-    return left, f"{name}: {', '.join(left)} before the others"
+    ahead = [rule for rule in rules if rule in best]
+    left = [rule for rule in rules if rule in best | few]  # no test excludes these
+    return left, f"{name}: {', '.join(ahead)} before the others{more}"

@@ -56,18 +56,32 @@ def usable(records: Iterable[Record]) -> list[Record]:
     return [r for r in records if r.measure == "retrieval" and r.status == "ok"]
 
 
+def by_rule(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return the usable records of every rule; of several factors, each by itself."""
+    found: dict[str, dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in usable(records):
+        factor = float(record.spec.scheme.options.get("factor", 1.0))
+        found[rule_of(record)][factor].append(record)
+    return {
+        f"{rule}, factor {factor:g}" if len(factors) > 1 else rule: own
+        for rule, factors in found.items()
+        for factor, own in sorted(factors.items())
+    }
+
+
 def scores(records: Iterable[Record]) -> dict[tuple[str, int], Score]:
     """Return the score of every rule and length, by both, in their order."""
     found: dict[tuple[str, int], Score] = defaultdict(Score)
-    for record in usable(records):
-        length = int(str(record.spec.setting["read_length"]))
-        score = found[rule_of(record), length]
-        values = {row.quantity: row.value or 0.0 for row in record.rows}
-        score.asked += values[NEEDLES]
-        score.found += values[SHARE] * values[NEEDLES]
-        for name, value in values.items():
-            if name.endswith(BITS):
-                score.bits[name.removesuffix(BITS)].append(value)
+    for rule, own in by_rule(records).items():
+        for record in own:
+            score = found[rule, int(str(record.spec.setting["read_length"]))]
+            values = {row.quantity: row.value for row in record.rows}
+            asked = values[NEEDLES] or 0.0
+            score.asked += asked
+            score.found += (values[SHARE] or 0.0) * asked
+            for name, value in values.items():
+                if name.endswith(BITS) and value is not None:
+                    score.bits[name.removesuffix(BITS)].append(value)
     rules = sorted({rule for rule, _ in found}, key=lambda r: (r != AS_TRAINED, r))
     return {
         (rule, length): found[rule, length]

@@ -1,6 +1,6 @@
 """Retrieval of a checkpoint: by depth and length, and against bits per byte."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
 from posenc_compare.show.plots.panels import legend_below, new_panels, note_setting
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks_in_turn, safe
-from posenc_compare.show.retrieval import BITS, chance, rule_of, scores, usable
+from posenc_compare.show.retrieval import BITS, by_rule, chance, scores, usable
 from posenc_compare.show.setting import short_setting
 from posenc_compare.stats.intervals import half_width, wilson
 
@@ -43,7 +43,7 @@ def draw_retrieval(records: list[Record]) -> Figure | None:
     figure, panels = new_panels([safe(name) for name in names], 3, HEIGHT)
     depths = [f"{100 * (2 * part + 1) // (2 * DEPTHS)} %" for part in range(DEPTHS)]
     for name, axes in zip(names, panels, strict=True):
-        own = [record for record in chosen if rule_of(record) == name]
+        own = by_rule(chosen)[name]
         shares = np.stack([_by_depth(own, length) for length in lengths], axis=1)
         draw_heat(
             axes,
@@ -87,7 +87,10 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
     titles = [f"{filler}, {length} tokens" for filler, length in shown]
     figure, panels = new_panels(titles, len(lengths), HIGH, share=False)
     for place, ((filler, length), axes) in enumerate(zip(shown, panels, strict=True)):
-        own = [record for record in chosen if _length(record) == length]
+        own = {
+            rule: [record for record in some if _length(record) == length]
+            for rule, some in by_rule(chosen).items()
+        }
         _draw_points(axes, own, filler, styles)
         axes.axhline(chance(chosen), **CHANCE)
         axes.set_ylim(0, 1)
@@ -105,29 +108,35 @@ def draw_retrieval_bits(records: list[Record]) -> Figure | None:
 
 
 def _draw_points(
-    axes: Axes, records: Sequence[Record], filler: str, styles: dict[str, Look]
+    axes: Axes,
+    records: Mapping[str, Sequence[Record]],
+    filler: str,
+    styles: dict[str, Look],
 ) -> None:
-    """Draw the point of every rule, of records of one length."""
+    """Draw the point of every rule, from its records of one length."""
     bits = pd.DataFrame(
         {
-            (rule_of(record), record.spec.seed): row.value
-            for record in records
+            (rule, record.spec.seed): row.value
+            for rule, own in records.items()
+            for record in own
             for row in record.rows
-            if row.quantity == filler + BITS
+            if row.quantity == filler + BITS and row.value is not None
         }.items(),
         columns=["at", "bits"],
     )
+    if bits.empty:
+        return
     bits[["rule", "seed"]] = bits["at"].tolist()
     by_seed = bits.pivot_table(index="seed", columns="rule", values="bits")
     above = by_seed.sub(by_seed[by_seed.mean().idxmin()], axis=0)
     for name, look in styles.items():
-        own = [record for record in records if rule_of(record) == name]
+        own = records.get(name, [])
+        if name not in above:
+            continue
         found, asked = (
             sum(_counts(record, counts, filler).sum() for record in own)
             for counts in ("found", "asked")
         )
-        if not own:
-            continue
         low, high = wilson(found, asked)
         share, width = found / asked, half_width(above[name])
         axes.errorbar(
