@@ -198,6 +198,17 @@ def test_a_converted_copy_is_not_read_with_the_other_pairs(
     assert row.note.startswith("weights are for adjacent pairs")
 
 
+def test_an_index_beside_whole_weights_is_not_read(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    model_of("Llama", GROUPED).save_pretrained(own)
+    save_file({FIRST: torch.zeros(48, 48)}, own / "old.safetensors")
+    index = json.dumps({"weight_map": {FIRST: "old.safetensors"}})
+    (own / "model.safetensors.index.json").write_text(index)
+    convert(own, "adjacent", tmp_path / "copy")
+    copied = load_file(tmp_path / "copy" / "model.safetensors")
+    assert copied[FIRST].abs().sum() > 0
+
+
 def test_names_without_the_base_model_are_found(tmp_path: Path) -> None:
     model_of("Llama", GROUPED).model.save_pretrained(tmp_path / "own")
     found = convert(tmp_path / "own", "adjacent", tmp_path / "copy")
@@ -227,6 +238,11 @@ def outside(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "more" / "other.safetensors")
     index = {"weight_map": {FIRST: "more/other.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def index_alone(folder: Path, text: str) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(text)
 
 
 FIRST = "model.layers.0.self_attn.q_proj.weight"
@@ -278,7 +294,7 @@ FIRST = "model.layers.0.self_attn.q_proj.weight"
             "'llama': model.safetensors is not there",
         ),
         (
-            lambda f: (f / "model.safetensors.index.json").write_text("[]"),
+            lambda f: index_alone(f, "[]"),
             "adjacent",
             "index.json: must name files of tensors, got",
         ),

@@ -96,8 +96,8 @@ OTHERS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "xglm": ("table", ["sinusoidal:layout=t2t"], {"first position": 2}),
     "marian": ("table", ["sinusoidal:layout=concatenated"] * 2, {"rows": 1024}),
     "ctrl": ("table", ["sinusoidal:layout=concatenated"], {"rows": 256}),
-    "bloom": ("bias", ["alibi"], {"times": 1.0}),
-    "mpt": ("bias", ["alibi"], {"times": 1.0}),
+    "bloom": ("bias", ["alibi"], {}),
+    "mpt": ("bias", ["alibi"], {}),
     "cpmant": (
         "bias",
         ["t5_bias:bidirectional=true;buckets=512;max_distance=2048"],
@@ -182,8 +182,17 @@ def test_what_has_no_rotary_positions_has_one_reason(kind: str) -> None:
 
 def test_alibi_of_falcon_is_scaled_with_its_logits() -> None:
     (found,) = hf.describe(config_of("falcon", alibi=True))
-    assert (found.kind, found.label) == ("bias", "alibi")
+    assert (found.kind, found.label, found.off) == ("bias", "n/a", None)
     assert found.measured["times"] == pytest.approx(16**-0.5, rel=1e-4)
+    assert found.note.startswith("the bias of alibi times 0.25")
+
+
+@pytest.mark.parametrize("kind", ["bloom", "t5"])
+def test_no_size_of_the_small_copy_is_stated_as_the_model_s(kind: str) -> None:
+    state = torch.get_rng_state()
+    for row in hf.describe(default_of(kind)):
+        assert "heads" not in row.measured
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_parts_of_a_model_have_rows_of_their_own() -> None:
