@@ -13,6 +13,7 @@ transformers = pytest.importorskip("transformers", minversion="5.20")
 
 from support.checkpoints import save_llama  # noqa: E402
 
+from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError, CorpusError  # noqa: E402
 from posenc_compare.hf import planned  # noqa: E402
 from posenc_compare.hf.apply import apply  # noqa: E402
@@ -319,6 +320,29 @@ def test_rope_parameters_rotate_as_the_scheme(place: Path, rule: str) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
     assert scheme.attention_factor == pytest.approx(factor)
     assert aim.rope_parameters("ntk_by_parts") is None
+
+
+def test_rope_parameters_keep_a_stated_fraction(tmp_path: Path) -> None:
+    stated = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}
+    config = transformers.PhiConfig(
+        hidden_size=64,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=TRAINED,
+        rope_parameters=stated,
+    )
+    config.save_pretrained(tmp_path / "own")
+    aim = target(str(tmp_path / "own"), 4 * TRAINED)
+    config.rope_parameters = aim.rope_parameters("pi")
+    config.save_pretrained(tmp_path / "longer")
+    own, longer = (
+        hf.describe(transformers.AutoConfig.from_pretrained(tmp_path / name))[0]
+        for name in ("own", "longer")
+    )
+    assert own.variant is not None
+    assert longer.variant is not None
+    assert own.variant.options["fraction"] == longer.variant.options["fraction"] == 0.25
 
 
 def test_no_rule_is_for_a_length_within_the_trained_one(place: Path) -> None:
