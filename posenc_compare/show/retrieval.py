@@ -60,7 +60,7 @@ def by_rule(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Return the usable records of every rule; of several factors, each by itself."""
     found: dict[str, dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in usable(records):
-        factor = float(record.spec.scheme.options.get("factor", 1.0))
+        factor = float(str(record.spec.scheme.options.get("factor", 1.0)))
         found[rule_of(record)][factor].append(record)
     return {
         f"{rule}, factor {factor:g}" if len(factors) > 1 else rule: own
