@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 PLOTS = """
 import sys
 from posenc_compare.show.plots.plot import register_plot
@@ -24,6 +26,8 @@ def exits(records):
 @register_plot("raises", caption="Raises.")
 def raises(records):
     "Raise."
+    import matplotlib.pyplot as plt
+    plt.figure()
     raise ValueError("boom")
 """
 MEASURE = ["measure", "--schemes=nope", "--measures=smoothness", "--set=positions=8"]
@@ -46,3 +50,4 @@ def test_a_plot_that_fails_costs_itself_alone(posenc, tmp_path: Path) -> None:
     ]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["draws.svg"]
     assert "1 at 7.5" in (tmp_path / "out" / "draws.svg").read_text()
+    assert plt.get_fignums() == []

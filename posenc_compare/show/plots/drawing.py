@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Container, Sequence
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
@@ -121,6 +123,7 @@ def draw(
         endings: formats.
         dpi: resolution of PNG.
     """
+    before = plt.get_fignums()
     try:
         figure = PLOTS.get(name)(records)
         if figure is None:
@@ -128,3 +131,6 @@ def draw(
         return {f"{name}.{e}": render(figure, e, dpi) for e in endings}, ""
     except (Exception, SystemExit) as error:  # odd arrays fail in many ways
         return {}, f"{type(error).__name__}: {error}"
+    finally:  # a plot of a plugin may have opened figures of pyplot
+        for number in set(plt.get_fignums()) - set(before):
+            plt.close(number)
