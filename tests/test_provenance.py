@@ -102,18 +102,16 @@ class Loose(Scheme):
 
 
 def test_operations_that_may_differ_are_refused_where_asked(tmp_path: Path) -> None:
+    """And a worker that trains nothing is spared the compiler of torch."""
     (tmp_path / "loose.py").write_text(LOOSE)
+    (tmp_path / "curious.py").write_text(CURIOUS)
+    sizes: dict[str, Any] = {"positions": 16, "seeds": 1}
+    sizes["plugins"] = [tmp_path / "loose.py", tmp_path / "curious.py"]
     found = {}
     for asked in (False, True):
-        results = compare(
-            "loose,rope",
-            "smoothness",
-            positions=16,
-            seeds=1,
-            plugins=[tmp_path / "loose.py"],
-            deterministic=asked,
-            out=tmp_path / f"run-{asked}",
-        )
+        out = tmp_path / f"run-{asked}"
+        schemes = "loose,rope" if asked else "loose,curious"
+        results = compare(schemes, "smoothness", deterministic=asked, out=out, **sizes)
         for record in results.records:
             facts = record.provenance.facts
             assert facts["deterministic_algorithms"] is asked
@@ -127,23 +125,8 @@ def test_operations_that_may_differ_are_refused_where_asked(tmp_path: Path) -> N
     ]
 
 
-def test_a_worker_that_trains_nothing_is_spared_the_compiler_of_torch(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "curious.py").write_text(CURIOUS)
-    results = compare(
-        "curious",
-        "smoothness",
-        positions=16,
-        seeds=1,
-        plugins=[tmp_path / "curious.py"],
-        out=tmp_path / "run",
-    )
-    assert [record.error for record in results.records] == [""]
-
-
 def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(
-    tmp_path: Path,
+    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     asked: dict[str, Any] = {"positions": 16, "seeds": 1, "out": tmp_path / "run"}
@@ -153,19 +136,14 @@ def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(
     line = "1 computed before without deterministic=true; `--overwrite` computes them"
     assert len([note for note in said if note.startswith(line)]) == 1
     said.clear()
-    compare("rope", "smoothness", deterministic=True, overwrite=True, **asked)
+    asked |= {"deterministic": True, "overwrite": True}
+    (record,) = compare("rope", "smoothness", **asked).records
     assert not [note for note in said if "deterministic=true" in note]
-
-
-def test_a_record_is_computed_again_as_strictly_as_before(
-    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = {"positions": 16, "seeds": 1, "deterministic": True}
-    (record,) = compare("rope", "smoothness", out=tmp_path / "run", **given).records
-    asked: list[Work] = []
+    # `rerun` is as strict.
+    works: list[Work] = []
     own = comparison.recompute
     monkeypatch.setattr(
-        comparison, "recompute", lambda *given: asked.append(given[-1]) or own(*given)
+        comparison, "recompute", lambda *given: works.append(given[-1]) or own(*given)
     )
     assert posenc("rerun", record.key, tmp_path / "run").returncode == 0
-    assert asked[0].deterministic
+    assert works[0].deterministic
