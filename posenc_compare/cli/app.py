@@ -19,7 +19,6 @@ from posenc_compare.cli.check import check
 from posenc_compare.cli.console import say
 from posenc_compare.cli.describe import describe
 from posenc_compare.cli.diff import diff
-from posenc_compare.cli.env import env
 from posenc_compare.cli.hf import app as hf
 from posenc_compare.cli.list import list_
 from posenc_compare.cli.plot import plot
@@ -167,7 +166,6 @@ for command in (
     show_,
     check,
     reproduce,
-    env,
 ):
     app.command(command.__name__.strip("_"))(command)
 app.add_typer(hf, name="hf")

@@ -341,7 +341,6 @@ def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
         ["measure", "--schemes=nope", "--measures=smoothness", "--out=../out"],
         ["status", "."],
         ["table", "."],
-        ["env"],
     ]
     for words in commands:
         done = subprocess.run(
