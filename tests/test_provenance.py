@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from posenc_compare.records.cells import Cell
-from posenc_compare.run import comparison
 from posenc_compare.run import provenance as module
 from posenc_compare.run.comparison import compare
 from posenc_compare.run.provenance import provenance
 from posenc_compare.schemes import Variant
 from posenc_compare.settings.probe import ProbeSetting
-from posenc_compare.settings.table import Work
 
 pytestmark = pytest.mark.usefixtures("forgetful")
 CELL = Cell(Variant("nope"), "smoothness", ProbeSetting(), 1)
@@ -155,17 +153,3 @@ def test_a_run_says_which_records_are_of_runs_that_were_not_deterministic(
     said.clear()
     compare("rope", "smoothness", deterministic=True, overwrite=True, **asked)
     assert not [note for note in said if "deterministic=true" in note]
-
-
-def test_a_record_is_computed_again_as_strictly_as_before(
-    posenc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = {"positions": 16, "seeds": 1, "deterministic": True}
-    (record,) = compare("rope", "smoothness", out=tmp_path / "run", **given).records
-    asked: list[Work] = []
-    own = comparison.recompute
-    monkeypatch.setattr(
-        comparison, "recompute", lambda *given: asked.append(given[-1]) or own(*given)
-    )
-    assert posenc("rerun", record.key, tmp_path / "run").returncode == 0
-    assert asked[0].deterministic

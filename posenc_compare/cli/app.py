@@ -26,7 +26,6 @@ from posenc_compare.cli.rank import rank
 from posenc_compare.cli.recommend import recommend
 from posenc_compare.cli.report import report
 from posenc_compare.cli.reproduce import reproduce
-from posenc_compare.cli.rerun import rerun
 from posenc_compare.cli.run import cost, measure, run
 from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
@@ -159,7 +158,6 @@ for command in (
     plot,
     report,
     status,
-    rerun,
     diff,
     list_,
     describe,

@@ -582,19 +582,6 @@ def test_folders_that_cannot_be_compared(posenc, tmp_path: Path, records: Path) 
     assert "must be a folder" in line
 
 
-def test_a_key_must_name_one_record(posenc, records: Path, tmp_path: Path) -> None:
-    first = min(path.name for path in (records / "cells").iterdir())[0]
-    for key in ("zz", "", *HOSTILE):
-        line = refused(posenc("rerun", key, records))
-        assert "must hold one record whose key begins with" in line
-    digits = [path.name[0] for path in (records / "cells").iterdir()]
-    twice = next(digit for digit in digits if digits.count(digit) > 1)
-    assert f"and holds {digits.count(twice)};" in refused(
-        posenc("rerun", twice, records)
-    )
-    assert "must hold records" in refused(posenc("rerun", first, tmp_path))
-
-
 def test_folders_that_cannot_take_records(posenc, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "other").mkdir()

@@ -332,11 +332,10 @@ NAMES = ("resource", "torch", "json", "numpy", "posenc_compare", "einops", "sele
 def test_nothing_of_the_current_folder_runs(tmp_path: Path, root: Path) -> None:
     folder, sentinel = tmp_path / "untrusted", tmp_path / "sentinel"
     Store(folder).create()
-    key = Store(folder).write(compute(CELL, Progress()).to_json())
+    Store(folder).write(compute(CELL, Progress()).to_json())
     for name in NAMES:
         (folder / f"{name}.py").write_text(TRAP.format(sentinel=str(sentinel)))
     commands = [
-        ["rerun", key, "."],
         ["check", "nope", "--format", "json"],
         ["measure", "--schemes=nope", "--measures=smoothness", "--out=../out"],
         ["status", "."],
@@ -490,21 +489,6 @@ def test_every_command_says_that_records_are_damaged(
     done = posenc(command, *folders)
     assert done.returncode == 0
     assert "1 records left out, which are damaged" in done.stderr
-
-
-# --- M7: rerun ---------------------------------------------------------------------
-
-
-def test_rerun_has_a_limit_of_time(tmp_path: Path, posenc) -> None:
-    store = Store(tmp_path / "run")
-    store.create()
-    body = compute(CELL, Progress()).to_json()
-    body["spec"]["measure"]["name"] = "uniqueness"
-    body["spec"]["setting"] |= {"positions": 1 << 16}
-    key = store.write(body)
-    done = posenc("rerun", key, store.folder, "--timeout", "0.3")
-    assert done.returncode == 1
-    assert "timeout: no progress in 0.3 s" in done.stdout + done.stderr
 
 
 # --- M1, M8: signals and a folder that goes ----------------------------------------
