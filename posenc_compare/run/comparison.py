@@ -137,18 +137,6 @@ class Comparison:
         if help:
             count += f", and {help} of other shards to help with"
         yield f"{count}, records in {store.folder}"
-        if self.work.deterministic and (loose := self._loose(store)):
-            again = "`--overwrite`" + (" without `--reuse`" if self.work.reuse else "")
-            yield (
-                f"{loose} computed before without deterministic=true; "
-                f"{again} computes them again"
-            )
-
-    def _loose(self, store: Store) -> int:
-        """Return how many records are of runs that let torch take any operation."""
-        kept = self.keys - self.missing(store).keys()
-        bodies = filter(None, map(store.read, kept))
-        return sum(not b["provenance"].get("deterministic_algorithms") for b in bodies)
 
     def results(
         self, store: Store, warn: Warn = warnings.warn, *, arrays: bool = True

@@ -25,8 +25,6 @@ KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
 }
-# cuBLAS adds in one order with a workspace of its own; torch asks for this to be said.
-SAME_SUMS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 SERVE = "from posenc_compare.run.worker import main; main()"
 
 
@@ -66,7 +64,6 @@ class Worker:
 
     def __init__(self, work: Work, path: list[str]) -> None:
         self.connection, theirs = Pipe()
-        same_sums = SAME_SUMS if work.deterministic else {}
         with theirs:
             self.process = subprocess.Popen(
                 python(SERVE, str(theirs.fileno())),
@@ -75,7 +72,7 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env=KEEP_MEMORY | same_sums | os.environ,
+                env=KEEP_MEMORY | os.environ,
             )
         assert self.process.stdout is not None
         self.output = self.process.stdout

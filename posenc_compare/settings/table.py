@@ -150,9 +150,6 @@ class Work:
     )
     overwrite: bool = setting(False, "Recompute all cells.")
     fail_fast: bool = setting(False, "Stop at the first failed cell.")
-    deterministic: bool = setting(
-        False, "Fail on GPU operations without a deterministic algorithm."
-    )
     reuse: str = setting(
         "", "Folders of other runs to copy records from.", example="runs/quick"
     )
