@@ -133,20 +133,14 @@ def option_types(name: str) -> dict[str, Known]:
 
 @functools.cache
 def _options_of(scheme: Any) -> dict[str, Known]:
-    """Read the constructor of a class; one with `**options` takes its parent's, too."""
-    options: dict[str, Known] = {}
-    for parent in scheme.__mro__:
-        if (constructor := vars(parent).get("__init__")) is None:
-            continue
-        types = _types_of(scheme.name, constructor)
-        taken = inspect.signature(constructor).parameters.values()
-        for option in taken:
-            if option.kind is option.KEYWORD_ONLY:
-                found = _option(scheme.name, option, types.get(option.name))
-                options.setdefault(option.name, found)
-        if not any(option.kind is option.VAR_KEYWORD for option in taken):
-            break
-    return options
+    """Read the constructor of a class."""
+    constructor = scheme.__init__
+    types = _types_of(scheme.name, constructor)
+    return {
+        option.name: _option(scheme.name, option, types.get(option.name))
+        for option in inspect.signature(constructor).parameters.values()
+        if option.kind is option.KEYWORD_ONLY
+    }
 
 
 def _types_of(name: str, constructor: Any) -> dict[str, Any]:
