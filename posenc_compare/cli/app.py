@@ -7,6 +7,7 @@ What is asked for goes to stdout, everything else to stderr. Exit codes: 0 all d
 write or stdout that cannot be used, 130 interrupted.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -29,13 +30,13 @@ from posenc_compare.cli.reproduce import reproduce
 from posenc_compare.cli.run import cost, measure, run
 from posenc_compare.cli.show import show_
 from posenc_compare.cli.status import status
-from posenc_compare.cli.streams import open_streams
 from posenc_compare.cli.table import table
 from posenc_compare.errors import ConfigError, PosencError, StoreError
 from posenc_compare.settings.table import TABLE
 from posenc_compare.validate import hint, near
 
 SYNONYMS: dict[str, str] = {"compare": "run", "train": "run", "benchmark": "cost"}
+CLOSED = "stdout: must take what is printed"
 FORMATS = {"latex": "tex", "markdown": "md", "text": "table"}
 
 
@@ -79,9 +80,20 @@ UsageError: Any = typer.BadParameter.__base__
 def main() -> None:
     """Run the command line; what is wrong with it becomes one line and an exit code."""
     words = sys.argv[1:] or ["--help"]
-    code = _code(open_streams) or _code(lambda: app(words, standalone_mode=False))
-    printed = _code(lambda: sys.stdout.flush())
-    sys.exit(code or printed)
+    if sys.stdout is None:
+        sys.exit(_refuse("stdout: must be open; `> /dev/null` would work", 3))
+    streams: list[Any] = [s for s in (sys.__stdout__, sys.__stderr__) if s]
+    for stream in streams:  # which write as an escape what their encoding lacks
+        stream.reconfigure(errors="backslashreplace")
+    code = _code(lambda: app(words, standalone_mode=False))
+    try:
+        print(end="", flush=True)
+    except OSError as error:
+        # Python writes what is left as it ends: that goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        ended = isinstance(error, BrokenPipeError)  # the reader has seen enough
+        code = code or (1 if ended else _refuse(f"{CLOSED}, got {error}", 3))
+    sys.exit(code)
 
 
 def _code(act: Callable[[], int | None]) -> int:
@@ -98,7 +110,7 @@ def _code(act: Callable[[], int | None]) -> int:
         name = str(error.name).partition(".")[0]
         return _refuse(f"{name} must be installed, and is not; `pip install {name}`", 2)
     except OSError as error:  # of a folder or a stream that nobody looked at before
-        return _refuse(str(error), 3)
+        return _refuse(str(error) if error.filename else f"{CLOSED}, got {error}", 3)
 
 
 def _refuse(reason: str, code: int) -> int:
