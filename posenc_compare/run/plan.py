@@ -58,7 +58,13 @@ def plan(
         )
     resolved = {setting: setting.resolve(load_corpus) for setting in used}
     return [
-        here(Cell(variant, name, replace(resolved[setting], seed=seed), threads))
+        Cell(
+            variant,
+            name,
+            replace(resolved[setting], seed=seed),
+            threads,
+            graphics_of(setting),
+        )
         for seed in settings.seeds
         for name, setting, seeds in parts
         if seed in seeds
@@ -72,19 +78,8 @@ def graphics_of(setting: Setting) -> str:
     Raises:
         ConfigError: if it is, and there is none.
     """
-    if resolve_device(setting.device, on_gpu=True) == "cpu":
-        return ""
-    found = graphics()
-    return found.name if found else ""
-
-
-def here(cell: Cell) -> Cell:
-    """Return the same cell, to be computed on this machine.
-
-    Raises:
-        ConfigError: if the machine lacks the cell's device.
-    """
-    return replace(cell, graphics=graphics_of(cell.setting))
+    place = resolve_device(setting.device, on_gpu=True)
+    return "" if place == "cpu" else graphics()
 
 
 def axes_of(variant: Variant) -> int:
@@ -137,15 +132,14 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
 
 
 def shuffled(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells seed by seed, the small ones of a seed first.
+    """Return the cells seed by seed, the quick kinds of a seed first.
 
     The rest of the order is this run's own: runs that share a folder then seldom
     compute the same cell at the same time.
     """
 
-    def place(cell: Cell) -> tuple[int, int, int, int]:
+    def place(cell: Cell) -> tuple[int, int, int]:
         setting = cell.setting
-        order = place_of(setting.kind)
-        return setting.seed, order, setting.memory, secrets.randbits(64)
+        return setting.seed, place_of(setting.kind), secrets.randbits(64)
 
     return sorted(cells, key=place)

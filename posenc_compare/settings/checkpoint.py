@@ -94,11 +94,6 @@ class Checkpoint:
         return len(self.test_lengths)
 
     @property
-    def memory(self) -> int:
-        """Return a lower bound of the bytes of one cell: the tokens of a window."""
-        return 4 * self.test_lengths[-1]
-
-    @property
     def places(self) -> tuple[str, str, str]:
         """Return where this machine finds its texts, and the checkpoint."""
         return self.corpus, self.test_corpus, self.place

@@ -69,11 +69,6 @@ class ProbeSetting:
         """Return whether a scheme has as many axes as the grid, or one of a text."""
         return axes == len(self.sides)
 
-    @property
-    def memory(self) -> int:
-        """Return a lower bound of the bytes of one measure: two copies of the codes."""
-        return 2 * 8 * self.positions * self.width
-
     def spec(self) -> dict[str, Scalar]:
         """Return the fields for a cell's key; `grid` is omitted for a sequence."""
         spec = {"kind": self.kind, **asdict(self)}

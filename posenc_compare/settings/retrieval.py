@@ -96,11 +96,6 @@ class Retrieval:
         return len(self.read_fillers)
 
     @property
-    def memory(self) -> int:
-        """Return a lower bound of the bytes of one cell: the tokens of a text."""
-        return 4 * self.read_length
-
-    @property
     def places(self) -> tuple[str, str, str]:
         """Return where this machine finds its texts, and the checkpoint."""
         return self.corpus, self.test_corpus, self.place

@@ -1,7 +1,6 @@
 """What all settings of cells have in common, whatever their kind.
 
-A measure declares the kind of its setting. A setting knows a lower bound of its
-memory, so that a cell which cannot fit is refused before anything is computed.
+A measure declares the kind of its setting.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +46,6 @@ class Setting(Protocol):
         places: where this machine finds its texts, as `load_corpus` takes them.
         reads_corpus: whether its cells read the corpus.
         work: units of progress that one cell counts for.
-        memory: bytes that one cell needs at the least.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -75,9 +73,6 @@ class Setting(Protocol):
 
     @property
     def work(self) -> int: ...
-
-    @property
-    def memory(self) -> int: ...
 
     def takes(self, axes: int) -> bool:
         """Return whether it has positions for a scheme of so many axes."""

@@ -65,20 +65,6 @@ class Training(Network):
         return round(self.drop * self.steps)
 
     @property
-    def memory(self) -> int:
-        """Return a lower bound of the bytes of training and testing.
-
-        It counts weights, gradients and AdamW's two moments. For a step it adds the
-        saved activations of each layer and the logits, or for a test one layer and the
-        logits, if these are more. Convolutions are not counted.
-        """
-        tokens = TASKS.entry(self.task).facts["vocabulary"]
-        weights = self.layers * 12 * self.width**2 + tokens * self.width
-        step = self.batch * self.length * (self.layers * 10 * self.width + 2 * tokens)
-        longest = self.length * self.longest * (6 * self.width + 2 * tokens)
-        return 4 * (4 * weights + max(step, longest))
-
-    @property
     def reads_corpus(self) -> bool:
         """Return whether the task reads the corpus."""
         return TASKS.entry(self.task).facts.get("corpus", False)
