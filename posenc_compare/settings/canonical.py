@@ -1,4 +1,4 @@
-"""Canonical JSON: equal values have equal text, in records, manifests and answers."""
+"""Canonical JSON: equal values have equal text, in records and answers."""
 
 import hashlib
 import json

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,12 +176,9 @@ def gone_within(pids: list[int], seconds: float) -> bool:
 def checkpointed(folder: Path) -> dict[str, int]:
     """Return the last step that is safe, of every training under way."""
     steps = {}
-    for path in (folder / "ckpt").glob("*/manifest.json"):
-        try:
-            kept = json.loads(path.read_text())["body"]["checkpoints"]
-        except (OSError, ValueError):
-            continue
-        steps[path.parent.name] = kept[0]["step"]
+    for path in (folder / "ckpt").glob("*/checkpoint"):
+        with suppress(OSError):
+            steps[path.parent.name] = int.from_bytes(path.read_bytes()[32:40])
     return steps
 
 
