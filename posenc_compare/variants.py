@@ -111,23 +111,14 @@ class Variant:
 
 
 def labelled(label: str) -> Variant:
-    """Return the variant of a label.
-
-    Raises:
-        ConfigError: if a name or an option is unknown, or a value has the wrong type.
-    """
+    """Return the variant of a label."""
     check_text("name of a scheme", label, "rope")
     name, _, written = label.strip().partition(":")
     return Variant(SCHEMES.entry(name).name, _read_options(name, written))
 
 
 def option_types(name: str) -> dict[str, Known]:
-    """Return type and default of every option of a scheme.
-
-    Raises:
-        ConfigError: if there is no such scheme.
-        PluginError: if an option has no such type or no default.
-    """
+    """Return type and default of every option of a scheme."""
     return _options_of(SCHEMES.get(name))
 
 
@@ -225,12 +216,7 @@ def parse_variants(text: str) -> list[Variant]:
 
 
 def _selected(pattern: str) -> list[str]:
-    """Return the schemes that a name, family or glob stands for.
-
-    Raises:
-        ConfigError: if there is none; a choice of an option, such as yarn, is pointed
-            out.
-    """
+    """Return the schemes that a name, family or glob stands for."""
     try:
         return SCHEMES.select(pattern)
     except ConfigError as error:
@@ -243,11 +229,7 @@ def _selected(pattern: str) -> list[str]:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Return the parts of a text between signs that stand in no brackets.
-
-    Raises:
-        ConfigError: if the brackets do not match, or are too deep.
-    """
+    """Return the parts of a text between signs that stand in no brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")

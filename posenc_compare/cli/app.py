@@ -44,11 +44,7 @@ class Commands(TyperGroup):
     """Commands that an interruption ends in one line, also while they import."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is asked for.
-
-        Raises:
-            ConfigError: if there is none; the nearest is suggested.
-        """
+        """Return the command that is asked for."""
         if not args[0].startswith("-") and args[0] not in self.commands:
             meant = hint(SYNONYMS.get(args[0], args[0]), self.commands)
             raise ConfigError(f"unknown command {args[0][:40]!r}{meant}")

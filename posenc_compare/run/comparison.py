@@ -81,12 +81,7 @@ class Comparison:
         return missing(self.cells, store, self.work.statuses())
 
     def held(self, store: Store) -> dict[str, Store]:
-        """Return by key who holds a record that a run would copy.
-
-        Raises:
-            ConfigError: if a folder to copy from holds no records.
-            StoreError: if one cannot be read.
-        """
+        """Return by key who holds a record that a run would copy."""
         folders = self.work.folders()
         return held_by(self.missing(store), folders) if folders else {}
 
@@ -95,18 +90,8 @@ class Comparison:
     ) -> str:
         """Compute the cells that have no record, in worker processes.
 
-        Args:
-            store: where records go.
-            listen: called with every piece of news.
-            tracker: is sent every new record.
-
         Returns:
             What stopped it: the name of a signal, `fail_fast`, or nothing.
-
-        Raises:
-            ConfigError: if a folder to copy records from holds none, or a cluster
-                cannot be used.
-            StoreError: if a folder cannot be used.
         """
         held = self.held(store)
         every = (*self.cells, *self.others)
@@ -163,9 +148,6 @@ def plan_comparison(
     """Return the comparison that was asked for.
 
     The arguments are those of `compare`.
-
-    Raises:
-        ConfigError: if a name or a value cannot be used, or a cell does not fit.
     """
     for name in choices.keys() - TABLE.keys():
         raise ConfigError(f"unknown setting {name!r}{hint(name, TABLE)}", field=name)

@@ -31,9 +31,6 @@ def resolve_device(name: str, *, on_gpu: bool) -> str:
     Args:
         name: what was asked for.
         on_gpu: whether `auto` is a GPU if there is one, as for settings of that kind.
-
-    Raises:
-        ConfigError: if the name is unknown, or CUDA is asked for and not there.
     """
     check_choice("device", name, DEVICES)
     if name == "cuda" and not graphics():

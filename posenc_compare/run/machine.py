@@ -14,9 +14,6 @@ def fitted(work: Work, cells: list[Cell]) -> Work:
     """Return how to compute those cells: with workers and memory of this machine.
 
     A cluster has its own.
-
-    Raises:
-        ConfigError: if memory is limited for cells on a GPU.
     """
     on_cpu = all(cell.setting.device == "cpu" for cell in cells)
     if work.memory and not on_cpu:

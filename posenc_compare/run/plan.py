@@ -35,10 +35,6 @@ def plan(
         settings: of the measures, and seeds, the same for every variant.
         threads: of the machine, for each cell.
         many: cells that are not more than wanted.
-
-    Raises:
-        ConfigError: if a measure is unknown, the corpus is missing or too small, or
-            the cells are more than `many`.
     """
     used = settings.used_by(measures)
     fitting = {s: [v for v in variants if s.takes(axes_of(v))] for s in used}
@@ -73,11 +69,7 @@ def plan(
 
 
 def graphics_of(setting: Setting) -> str:
-    """Return the name of the GPU of this machine, if a setting is for one.
-
-    Raises:
-        ConfigError: if it is, and there is none.
-    """
+    """Return the name of the GPU of this machine, if a setting is for one."""
     place = resolve_device(setting.device, on_gpu=True)
     return "" if place == "cpu" else graphics()
 
@@ -95,13 +87,7 @@ def place_of(kind: str) -> int:
 def missing(
     cells: Iterable[Cell], store: Store, retry: Iterable[str] = ()
 ) -> dict[str, Cell]:
-    """Return by key, each once, the cells that have no intact record.
-
-    Args:
-        cells: what is wanted.
-        store: what is there.
-        retry: statuses of records that count as missing.
-    """
+    """Return by key, each once, the cells that have no intact record."""
     return {
         key: cell
         for key, cell in {cell.key(): cell for cell in cells}.items()
@@ -116,9 +102,6 @@ def in_shard(cells: list[Cell], shard: str) -> list[Cell]:
         cells: all of them.
         shard: `I/N`, the I-th of N; which cells it holds depends on their keys alone.
             A run begins with these.
-
-    Raises:
-        ConfigError: if `shard` does not read so.
     """
     check_text("shard", shard, "1/4")
     match = SHARD.fullmatch(shard)

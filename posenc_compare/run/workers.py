@@ -48,19 +48,7 @@ class End:
 
 
 class Worker:
-    """A process that computes one cell at a time, in a process group of its own.
-
-    Args:
-        work: how it computes.
-        path: to import from.
-
-    Attributes:
-        connection: to the process.
-        output: what it prints.
-
-    Raises:
-        OSError: if no process can be started.
-    """
+    """A process that computes one cell at a time, in a process group of its own."""
 
     def __init__(self, work: Work, path: list[str]) -> None:
         self.connection, theirs = Pipe()
@@ -171,11 +159,7 @@ class Pool:
         self._workers: list[Worker] = []
 
     def start(self) -> Worker:
-        """Return a new worker.
-
-        Raises:
-            OSError: if no process can be started.
-        """
+        """Return a new worker."""
         self._workers.append(worker := Worker(*self._begin))
         return worker
 

@@ -81,11 +81,7 @@ class Checkpoint:
 
     @property
     def test_lengths(self) -> list[int]:
-        """Return the lengths of windows in tokens, the shortest first.
-
-        Raises:
-            ConfigError: if one is no number.
-        """
+        """Return the lengths of windows in tokens, the shortest first."""
         return lengths_of(self.lengths)
 
     @property
@@ -108,11 +104,7 @@ class Checkpoint:
         return {n: v for n, v in spec.items() if n not in PLACES}
 
     def resolve(self, load: Callable[..., Text]) -> Self:
-        """Return the setting with the hash of its corpus, which must be large enough.
-
-        Raises:
-            CorpusError: if the corpus is missing or too small.
-        """
+        """Return the setting with the hash of its corpus, if that is large enough."""
         text = load(self.corpus, self.test_corpus)
         size = BYTES * self.test_lengths[-1]
         text.windows(self.split, size, size * (self.seed + 1))
@@ -130,11 +122,7 @@ PLACES = ("place", "corpus", "test_corpus")
 
 
 def lengths_of(lengths: str) -> list[int]:
-    """Return lengths that stand by comma, in tokens, the shortest first.
-
-    Raises:
-        ConfigError: if one is no number.
-    """
+    """Return lengths that stand by comma, in tokens, the shortest first."""
     check_text("lengths", lengths, "1024,2048")
     parts = [part.strip() for part in lengths.split(",")]
     if not all(part.isdecimal() and len(part) < 9 for part in parts):

@@ -86,11 +86,7 @@ class ProbeSetting:
 
 
 def sides_of(grid: str) -> tuple[int, ...]:
-    """Return the two or three sizes of a grid such as `16x16`.
-
-    Raises:
-        ConfigError: if the text has another form, or the grid is too small or large.
-    """
+    """Return the two or three sizes of a grid such as `16x16`."""
     fits = isinstance(grid, str) and GRID.fullmatch(grid)
     sides = tuple(map(int, grid.split("x"))) if fits else (0,)
     if min(sides) < 2 or math.prod(sides) > CELLS:

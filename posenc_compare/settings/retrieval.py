@@ -110,11 +110,7 @@ class Retrieval:
         return {n: v for n, v in spec.items() if n not in PLACES}
 
     def resolve(self, load: Callable[..., Text]) -> Self:
-        """Return the setting with the hashes of its texts.
-
-        Raises:
-            CorpusError: if a corpus is missing.
-        """
+        """Return the setting with the hashes of its texts."""
         own = "source" in self.read_fillers
         return replace(
             self,

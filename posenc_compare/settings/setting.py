@@ -83,24 +83,12 @@ class Setting(Protocol):
         ...
 
     def resolve(self, load: Callable[..., Text]) -> Self:
-        """Return the setting with all that its text decides.
-
-        Args:
-            load: returns the text at places.
-
-        Raises:
-            CorpusError: if the text is missing or too small.
-        """
+        """Return the setting with all that its text decides."""
         ...
 
     @classmethod
     def of(cls, spec: dict[str, Scalar], places: Sequence[str]) -> Self:
-        """Return the setting that `spec` describes; its texts lie at `places`.
-
-        Raises:
-            TypeError: if a field is missing or unknown.
-            ConfigError: if a value cannot be used.
-        """
+        """Return the setting that `spec` describes; its texts lie at `places`."""
         ...
 
 

@@ -68,12 +68,7 @@ class Checkpoints(CheckpointStore):
         return self.folder is not None and passed >= self.interval
 
     def save(self, step: int, tensors: Tensors) -> None:
-        """Save the state of a training after `step` steps.
-
-        Raises:
-            Stopped: if the run was asked to stop.
-            StoreError: if the checkpoint cannot be written.
-        """
+        """Save the state of a training after `step` steps."""
         try:
             if self.folder is not None:
                 self._write(self.folder, step, tensors)
