@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def test_row_admits_what_the_header_admits(name: str) -> None:
     assert not re.search("(was|not) opened", header)  # the table alone says so
 
 
+@cache
 def oracles() -> dict[str, set[str]]:
     """Return by scheme the packages that it is compared with, from the tests."""
     body = ast.parse((ROOT / "tests" / "test_oracles.py").read_text("utf-8")).body

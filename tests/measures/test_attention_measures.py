@@ -40,7 +40,8 @@ def values(measure, name: str, probe: Probe = PROBE, **options: object) -> dict:
 
 @pytest.mark.parametrize("name", SEQUENCE)
 def test_shift_error_is_zero_for_relative_schemes_alone(name: str) -> None:
-    rows = values(shift_error, name, PROBE, **NEAR.get(name, {}))
+    probe = Probe(positions=256, tokens=32, width=32)
+    rows = values(shift_error, name, probe, **NEAR.get(name, {}))
     if SCHEMES.get(name).facts.relative:
         assert rows["shift_error", "plain", 64] < ROUNDING
     else:

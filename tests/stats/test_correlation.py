@@ -27,6 +27,16 @@ def test_a_weight_is_a_copy() -> None:
         assert found == pytest.approx(expected)
 
 
+def rho_of_samples(
+    x: NDArray[np.float64], y: NDArray[np.float64], axis: int = -1
+) -> NDArray[np.float64]:
+    """Return Spearman's coefficient of every sample: Pearson's of the ranks."""
+    ranks = [stats.rankdata(one, axis=axis) for one in (x, y)]
+    x, y = (one - one.mean(axis=axis, keepdims=True) for one in ranks)
+    products = [(one * other).sum(axis=axis) for one, other in ((x, y), (x, x), (y, y))]
+    return products[0] / np.sqrt(products[1] * products[2])
+
+
 NEAR = np.arange(12.0)  # nearly in the order of the other: percentiles are biased
 OTHER = NEAR + 2.5 * np.random.default_rng(5).normal(size=12)
 
@@ -39,9 +49,9 @@ def test_intervals_agree_with_scipy(
     assert found is not None
     low, high = stats.bootstrap(
         (x, y),
-        lambda a, b: stats.spearmanr(a, b)[0],
+        rho_of_samples,
         paired=True,
-        vectorized=False,
+        vectorized=True,
         n_resamples=4000,
         method="BCa",
         rng=1,
@@ -54,9 +64,9 @@ def test_p_agrees_with_scipy() -> None:
     assert found is not None
     p = stats.permutation_test(
         (X,),
-        lambda a: stats.spearmanr(a, Y)[0],
+        lambda a, axis: rho_of_samples(a, np.broadcast_to(Y, a.shape), axis),
         permutation_type="pairings",
-        vectorized=False,
+        vectorized=True,
         n_resamples=4000,
         rng=1,
     ).pvalue
@@ -93,7 +103,7 @@ def test_families_are_drawn_whole() -> None:
     assert found.over_schemes[0] > found.over_families[0]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_an_interval_holds_its_estimate(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=18)
