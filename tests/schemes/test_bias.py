@@ -98,26 +98,6 @@ class TestAlibi(BiasTests):
         assert slopes(12) == eight + more
         assert slopes(16) == [2 ** (-0.5 * i) for i in range(1, 17)]
 
-    def test_a_constant_per_query_does_not_change_attention(self) -> None:
-        # The released code adds slope * key position, which differs by such a constant.
-        q, k, v = vectors(1, 4, 7, 8)
-        got = attention(q, k, v, scheme=self.make(), positions=torch.arange(7))
-        slope = torch.tensor(slopes(4), dtype=torch.float64)[:, None, None]
-        logits = q @ k.mT / math.sqrt(8) + slope * torch.arange(7)
-        future = torch.arange(7)[:, None] < torch.arange(7)
-        expected = logits.masked_fill(future, -math.inf).softmax(-1) @ v
-        close(got, expected)
-
-    def test_causal_is_symmetric_under_a_causal_mask(self) -> None:
-        q, k, v = vectors(1, 4, 9, 8)
-        one, other = (
-            attention(
-                q, k, v, scheme=self.make(direction=name), positions=torch.arange(9)
-            )
-            for name in ("symmetric", "causal")
-        )
-        assert torch.equal(one, other)
-
 
 METRICS = ["l2", "l1", "linf"]
 
@@ -144,27 +124,6 @@ class TestAlibi2d(BiasTests):
         metrics = {"l2": math.hypot(*apart), "l1": sum(apart), "linf": max(apart)}
         exponent = recursive_exponents(t.q.shape[1])[h]
         return -math.pow(0.5, exponent) * metrics[t.option("metric")]
-
-    @pytest.mark.parametrize("axis", [0, 1])
-    @pytest.mark.parametrize("metric", METRICS)
-    def test_on_one_row_it_is_alibi(self, metric: str, axis: int) -> None:
-        x, line = normal(1, 3, 9, 8), torch.arange(9) * 3
-        places = torch.zeros(9, 2, dtype=torch.int64)
-        places[:, axis] = line
-        places[:, 1 - axis] = 4
-        got = attention(
-            x,
-            x,
-            x,
-            scheme=self.make(metric=metric),
-            positions=places,
-            mask=Mask(causal=False),
-        )
-        alibi = create("alibi", model_dim=24, heads=3)
-        expected = attention(
-            x, x, x, scheme=alibi, positions=line, mask=Mask(causal=False)
-        )
-        close(got, expected, 1e-13)
 
 
 class TestBam(BiasTests):
@@ -274,18 +233,6 @@ class TestFire(BiasTests):
                 number.neg_()
             assert torch.equal(logits(scheme, places), before)
 
-    def test_is_relative_up_to_the_threshold_alone(self) -> None:
-        scheme = self.make(0.3, threshold=50.0)
-        reach = 50 * scheme.stretch.item()
-        assert 30 < reach < 200
-        positions = torch.arange(10)
-        seen = torch.ones(10, 10).tril().bool()
-        here = logits(scheme, positions)[:, seen]
-        near = logits(scheme, positions + int(reach) - 10)[:, seen]
-        far = logits(scheme, positions + 500)[:, seen]
-        close(near, here, 1e-13)
-        assert (far - here).abs().max() > 1e-2
-
 
 class KerpleTests(BiasTests):
     """A kernel of two numbers a head, drawn from 0 to `starts` and kept in bounds."""
@@ -365,22 +312,6 @@ class TestKerplePower(KerpleTests):
     def test_the_bounds_are_met_in_the_reference(self) -> None:
         super().test_the_bounds_are_met_in_the_reference()
         assert (self.make(2.0).exponent > 2).any()
-
-    @pytest.mark.parametrize("heads", [1, 8, 12])
-    def test_exponent_one_is_alibi(self, heads: int) -> None:
-        scheme = self.make(heads=heads)
-        with torch.no_grad():
-            scheme.factor.copy_(torch.tensor(slopes(heads)))
-            scheme.exponent.fill_(1.0)
-        offsets = torch.arange(-300, 301)
-        expected = create("alibi", model_dim=8 * heads, heads=heads).offset_bias(
-            offsets
-        )
-        assert expected is not None
-        # Slopes below the least factor of the kernel are raised to it.
-        kept = torch.tensor(slopes(heads)) >= 0.01
-        got = scheme.offset_bias(offsets)
-        torch.testing.assert_close(got[kept], expected[kept], rtol=1e-7, atol=0)
 
     def test_gradients_are_finite_at_distance_zero_and_pass_the_bounds(self) -> None:
         scheme = self.make(heads=3)
@@ -491,15 +422,6 @@ class TestRandomizedDistance(SchemeTests):
         assert bias[0, 0, 2, 0].item() == -distances[2] / 16
         assert bias[1, 0, 2, 0].item() == -distances[40] / 16
 
-    def test_it_is_not_the_bias_of_random_ids(self) -> None:
-        q = torch.zeros(1, 2, 9, 8, dtype=torch.float64)
-        outer = create("randomized", options={"scheme": "alibi"}, model_dim=16, heads=2)
-        ids = outer.positions(torch.arange(9), seeded())
-        bias = attention_logits(
-            q, q, scheme=outer, positions=ids, mask=Mask(causal=False)
-        )[0]
-        assert not torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
-
     def test_every_pass_draws_anew_or_not_at_all(self) -> None:
         outer, q = self.make(), normal(1, 2, 5, 8)
         ids, before = torch.arange(5), torch.get_rng_state()
@@ -538,12 +460,6 @@ class TestRandomizedDistance(SchemeTests):
             self.make(longest=8).draw(torch.arange(9), seeded())
 
 
-def bias(scheme: Scheme, offsets: Tensor) -> Tensor:
-    found = scheme.offset_bias(offsets)
-    assert found is not None
-    return found
-
-
 def slow_of_sandwich(
     head: int, heads: int, distance: int, d_bar: int, base: float, first: int
 ) -> float:
@@ -577,23 +493,6 @@ class TestSandwich(BiasTests):
         first = int(t.option("indices") == "from_one")
         numbers = t.option("d_bar"), t.option("base"), first
         return slow_of_sandwich(h + 1, 3, query - key, *numbers)
-
-    def test_is_the_gram_matrix_of_concatenated_sinusoids(self) -> None:
-        options = {"layout": "concatenated"}
-        sinusoids = create("sinusoidal", options=options, model_dim=128, heads=1)
-        zero = torch.zeros(1, 50, 128, dtype=torch.float64)
-        codes = sinusoids.embed(zero, torch.arange(50))[0]
-        gram = codes @ codes.T
-        zero = torch.zeros(1, 4, 50, 8, dtype=torch.float64)
-        logits = attention_logits(
-            zero,
-            zero,
-            scheme=self.make(heads=4),
-            positions=torch.arange(50),
-            mask=Mask(causal=False),
-        )
-        for h in range(1, 5):
-            close(logits[0, h - 1], gram * 4 / (8 * h), 1e-11)
 
 
 class TestSwin(BiasTests):

@@ -26,15 +26,12 @@ RUN = torch.arange(LENGTH)
 TOKENS = normal(2, LENGTH, GEOMETRY.model_dim)
 WEIGHTS = normal(3, GEOMETRY.model_dim, GEOMETRY.model_dim, seed=1) / 6
 PADDED = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2], [0] * 7 + [1] * 2])
-MASKS = {
-    "causal": Mask(),
-    "wide": Mask(window=5),
-    "narrow": Mask(window=2),
-    "padded": Mask(segments=PADDED),
-    "padded, wide": Mask(segments=PADDED, window=4),
-    "both sides": Mask(causal=False),
-    "prefix": Mask(prefix=3, window=4),
-}
+MASKS = [  # beside `WINDOW`, one window is wider and one narrower
+    Mask(window=5),
+    Mask(segments=PADDED, window=2),
+    Mask(causal=False),
+    Mask(prefix=3, window=4),
+]
 ALL = slice(None)
 
 
@@ -229,7 +226,7 @@ def outcome(column: str, inside: str) -> str:
 
 def masks(scheme: Scheme) -> list[Mask]:
     ahead = not scheme.facts.causal_only
-    return [m for m in MASKS.values() if ahead or (m.causal and not m.prefix)]
+    return [m for m in MASKS if ahead or (m.causal and not m.prefix)]
 
 
 # A row for each column, a cell for each column inside it, a letter for each scheme of

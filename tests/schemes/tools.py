@@ -233,7 +233,9 @@ def check_gradients(
     qkv = tuple(part.clone().requires_grad_() for part in (q, k, v))
     assert torch.autograd.gradcheck(run, qkv, fast_mode=True)
     if trained := tuple(scheme.parameters()):
-        assert torch.autograd.gradcheck(lambda *_: run(q, k, v), trained)
+        assert torch.autograd.gradcheck(
+            lambda *_: run(q, k, v), trained, fast_mode=True
+        )
 
 
 def check_causal_mask_is_needed(scheme: Scheme, width: int) -> None:
