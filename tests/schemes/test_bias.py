@@ -133,7 +133,7 @@ class TestBam(BiasTests):
     sizes = {"heads": 6, "head_dim": 8, "model_dim": 48}
     noise = 0.5
     # The bias is up to 300 ** 2 and more, and the rounding error grows with it.
-    rtol, half_atol = 1e-13, 1e-4
+    rtol = 1e-13
     cases = [{}, {"location": True}, {"exponent": 0.0}]
     identities = [({"exponent": 0.0}, {"exponent": 0}, "nope")]
     starts_as = [({}, "alibi")]  # but for a constant
@@ -175,7 +175,6 @@ class TestFire(BiasTests):
     published = {"threshold": (512, 2048, (16, 32, 128))}
     sizes = {"heads": 3, "head_dim": 8}
     noise = 1.0
-    half_atol = 1e-4
     places = [FIRE_PLACES, [place + 3 for place in FIRE_PLACES]]
     cases = [
         {},
@@ -261,7 +260,6 @@ class TestKerpleLog(KerpleTests):
     name = "kerple_log"
     sizes = {"heads": 3, "head_dim": 8}
     starts = {"steepness": 2.0, "rate": 1.0}
-    half_places = [15_363, 15_367, 15_962]
 
     def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
         steepness, rate = t.scheme.steepness[h].item(), t.scheme.rate[h].item()
@@ -302,8 +300,7 @@ class TestKerplePower(KerpleTests):
     sizes = {"heads": 6, "head_dim": 8}
     starts = {"factor": 1.0, "exponent": 2.0}
     # The bias is up to 300 ** 2, and the rounding error grows with it.
-    rtol, half_atol = 1e-14, 1e-4
-    half_places = [0, 20, 277]  # 277 is 276 or 278 in bfloat16
+    rtol = 1e-14
 
     def bias(self, t: Inputs, h: int, query: int, key: int) -> float:
         factor, exponent = t.scheme.factor[h].item(), t.scheme.exponent[h].item()
@@ -333,14 +330,13 @@ class TestMlpBias(BiasTests):
     name = "mlp_bias"
     sizes = {"heads": 3, "head_dim": 8, "length": 30}
     noise = 0.5
-    rtol, half_atol = 1e-14, 1e-5
+    rtol = 1e-14
     cases = [
         Case({"inputs": inputs, "bounded": bounded, "hidden": 7}, length=length)
         for inputs in ("log", "linear")
         for bounded in (False, True)
         for length in (30, 1)
     ]
-    half = Case({"hidden": 9})
     changes = [{"inputs": "linear"}, {"hidden": 64}, {"bounded": False}]
     errors = [({"hidden": 0}, "hidden must be at least 1, got 0")]
 
@@ -503,7 +499,6 @@ class TestSwin(BiasTests):
     noise = 1.0
     places = [grid(3, 4).tolist(), grid(3, 4).flip(0).tolist()]
     cases = [{"height": height, "width": width} for height, width in ((3, 4), (5, 4))]
-    half = Case({"height": 7, "width": 7})
     starts_as = [({"start": "zeros"}, "nope")]
     changes = [{"height": 5}, {"width": 5}, {"start": "zeros"}]
     errors = [
@@ -545,28 +540,6 @@ class TestSwin(BiasTests):
             ):
                 look(row, column)
 
-    def test_keys_after_the_queries_may_leave_the_window_too(self) -> None:
-        scheme, x = self.make(height=3, width=4), normal(1, 3, 2, 8)
-
-        def look(row: int) -> Tensor:
-            places = torch.tensor([[5, 5], [5, 6]])
-            keys = places + torch.tensor([row, 0])
-            return attention(
-                x,
-                x,
-                x,
-                scheme=scheme,
-                positions=places,
-                key_positions=keys,
-                mask=Mask(causal=False),
-            )
-
-        for row in (-2, 2):
-            assert look(row).isfinite().all()
-        for row in (-3, 3):
-            with pytest.raises(UndefinedPositionError, match=r"swin: rows .*, got 3; "):
-                look(row)
-
 
 CAUSAL = [*range(16), 16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113]
 HALF = [*range(8), 8, 12, 16, 23, 32, 46, 64, 91]
@@ -605,7 +578,6 @@ class TestT5Bias(BiasTests):
         {"buckets": 8, "max_distance": 12, "bidirectional": both}
         for both in (False, True)
     ]
-    half = Case({"bidirectional": True})
     changes = [{"buckets": 16}, {"max_distance": 64}, {"bidirectional": True}]
     errors = [
         *(

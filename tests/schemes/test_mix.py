@@ -1,7 +1,6 @@
 """A mixture against its two schemes, each computed apart."""
 
 import cmath
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -65,23 +64,6 @@ def test_by_heads_rope_and_alibi_pair_by_pair(share: float, first: int) -> None:
     close(got, pair_by_pair(q, logit, causal=True))
 
 
-@pytest.mark.parametrize("name", ["rope", "alibi", "nope", "pope", "fox", "t5_bias"])
-@pytest.mark.parametrize("layer", [0, 1, 2, 3])
-def test_by_layers_with_one_scheme_twice_is_that_scheme(name: str, layer: int) -> None:
-    geometry = replace(GEOMETRY, layer=layer, layers=4)
-    scheme = build("mix", geometry, first=name, second=name, every=2)
-    alone, x, q = build(name, geometry), normal(2, 7, 32), normal(2, 4, 7, 8)
-    results = [
-        attention(
-            q, q, q, scheme=each, positions=torch.arange(7), state=each.token_state(x)
-        )
-        for each in (scheme, alone)
-    ]
-    assert torch.equal(*results)
-    assert scheme.scale(8) == alone.scale(8)
-    assert scheme.query_init_gain(8) == alone.query_init_gain(8)
-
-
 @pytest.mark.parametrize(
     ("every", "chosen"), [(1, "0123456"), (2, "135"), (4, "3"), (9, "")]
 )
@@ -112,16 +94,6 @@ def test_a_mixture_by_name_has_its_parts_where_they_belong(text: str) -> None:
         got = attention(q, q, q, scheme=mixed, positions=positions)
         wanted = attention(q, q, q, scheme=part, positions=positions, mask=mask)
         assert torch.equal(got, wanted)
-
-
-def test_swan_scales_its_layers_without_positions_beyond_the_length_alone() -> None:
-    scheme = labelled(SWAN).build(replace(GEOMETRY, layer=3, layers=4)).double()
-    q, k = normal(1, 4, 200, 8), normal(1, 4, 200, 8)
-    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(200))
-    plain = q @ k.mT / 8**0.5
-    growth = (torch.arange(1.0, 201, dtype=torch.float64).log() / math.log(64)).clamp(1)
-    close(got.tril(), (plain * growth[:, None]).tril())
-    assert growth[63] == 1 < growth[64]
 
 
 def test_facts_follow_the_parts() -> None:

@@ -113,9 +113,6 @@ class TestComRope(LogitTests):
             places = close_positions(scheme)
             check_rotation_keeps_close_positions_apart(scheme.query, places)
 
-    def test_a_block_may_be_the_whole_head(self) -> None:
-        assert self.make(kind="ld", block=16).block == 16
-
     @pytest.mark.parametrize("kind", KINDS)
     def test_generators_commute_and_those_of_lie_re_do_not(self, kind: str) -> None:
         def commutator(scheme: Any) -> float:
@@ -481,7 +478,6 @@ class TestPope(LogitTests):
     atol = 1e-11
     cases = [{}, {"base": 100.0}]
     changes = [{"base": 9_000.0}, {"start": "uniform"}]
-    half = None
 
     def trained(self, case: Case) -> Any:
         scheme = self.build(case).requires_grad_(False)
@@ -873,7 +869,6 @@ class TestSink(LogitTests):
         ),
         ({"scheme": "alibi_2d"}, "^.*positions of 2 axes, got 1"),
     ]
-    half = None
 
     def logits(self, t: Inputs) -> Tensor:
         within = create(t.option("scheme"), model_dim=HEADS * WIDTH, heads=HEADS)
