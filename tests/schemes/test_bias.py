@@ -11,6 +11,7 @@ from schemes.tools import (
     CLOSE_POSITIONS,
     close,
     content_plus,
+    drawn,
     grid,
     normal,
     seeded,
@@ -645,3 +646,16 @@ class TestT5Bias(BiasTests):
         assert torch.equal(
             self.make().float().buckets(offsets), self.make().buckets(offsets)
         )
+
+
+@pytest.mark.parametrize("name", ["bam", "fire", "shaw", "dape"])
+def test_a_bias_is_added_in_float32_to_products_of_bfloat16(name: str) -> None:
+    scheme = drawn(create(name, model_dim=16, heads=2, length=64).double())
+    row = normal(1, 2, 1, 8).bfloat16().expand(-1, -1, 3, -1)
+    low, wide = (
+        attention_logits(x, x, scheme=scheme, positions=CLOSE_POSITIONS)
+        for x in (row, row.double())
+    )
+    assert low.dtype == torch.float32
+    # The logits are rounded to float32.
+    torch.testing.assert_close(low.double(), wide, rtol=2.0**-23, atol=1e-4)
