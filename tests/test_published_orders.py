@@ -311,7 +311,7 @@ def test_every_order_can_be_run(name: str) -> None:
 
 
 def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> None:
-    sizes = ("--seeds", "2", "--preset", "quick")
+    sizes = ("--seeds", "2", "--preset", "quick", "--set", "steps=2")
     done = posenc("reproduce", "flip_flop", *sizes, "--out", tmp_path, "--format", "md")
     assert done.returncode == 0, done.stderr
     assert "not separable" in done.stdout

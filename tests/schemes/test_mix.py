@@ -1,6 +1,5 @@
 """A mixture against the scheme of each layer, computed apart."""
 
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,11 @@ import pytest
 import torch
 from schemes.reference import Case, SchemeTests
 from schemes.tools import (
-    close,
     normal,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, attention
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
 from posenc_compare.train.decoder import Decoder
@@ -90,16 +88,6 @@ def test_a_mixture_by_name_has_its_parts_where_they_belong(text: str) -> None:
         got = attention(q, q, q, scheme=mixed, positions=positions)
         wanted = attention(q, q, q, scheme=part, positions=positions, mask=mask)
         assert torch.equal(got, wanted)
-
-
-def test_swan_scales_its_layers_without_positions_beyond_the_length_alone() -> None:
-    scheme = labelled(SWAN).build(replace(GEOMETRY, layer=3, layers=4)).double()
-    q, k = normal(1, 4, 200, 8), normal(1, 4, 200, 8)
-    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(200))
-    plain = q @ k.mT / 8**0.5
-    growth = (torch.arange(1.0, 201, dtype=torch.float64).log() / math.log(64)).clamp(1)
-    close(got.tril(), (plain * growth[:, None]).tril())
-    assert growth[63] == 1 < growth[64]
 
 
 def test_facts_follow_the_parts() -> None:
