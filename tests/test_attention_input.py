@@ -136,7 +136,6 @@ def test_heads_other_than_the_scheme_was_built_for(
         *((n, {}) for n in ("fire", "swin", "alibi_2d", "fox", "pope", "deberta")),
         *((n, {}) for n in ("alibi", "transformer_xl", "fope", "path", "dape")),
         ("rope_2d", {"kind": "mixed"}),
-        ("mix", {"by": "heads"}),
         ("randomized", {"scheme": "alibi"}),
     ],
 )

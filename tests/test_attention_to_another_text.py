@@ -52,7 +52,6 @@ def nested() -> list[tuple[str, dict[str, Any]]]:
                 found.append((name, {"scheme": inner}))
     return [
         *found,
-        ("mix", {"by": "heads"}),
         ("mix", {"window": 3}),
         ("log_length", {"rule": "ssmax"}),
     ]

@@ -26,7 +26,7 @@ ROOMS = {
         "check": "attention schemes",
         # Alone imports transformers:
         "hf": "attention measures records run schemes settings tasks train",
-        "reproduce": "records schemes settings show stats",
+        "reproduce": "records settings show stats",
         "cli": "check hf measures records reproduce run schemes settings show stats",
     }.items()
 }

@@ -218,7 +218,6 @@ GROUPED: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in ("nope", "rope", "alibi", "t5_bias", "fope", "deberta")),
     *((name, {}) for name in ("transformer_xl", "shaw", "fox", "pope", "path")),
     ("rerope", {}),
-    ("mix", {"by": "heads"}),
 ]
 
 
