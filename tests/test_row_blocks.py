@@ -45,7 +45,7 @@ def attended(x: Tensor, **given: Any) -> tuple[Tensor, dict[str, Tensor | None]]
     scheme = given["scheme"]
     out = attention(**given, state=scheme.token_state(x))
     learned = {**{part: given[part] for part in "qkv"}, "x": x}
-    learned |= dict(scheme.named_parameters())
+    learned |= {n: p for n, p in scheme.named_parameters() if p.requires_grad}
     loss = (out * torch.arange(out.numel()).view_as(out).cos()).sum()
     slopes = torch.autograd.grad(loss, [*learned.values()], allow_unused=True)
     return out.detach(), dict(zip(learned, slopes, strict=True))
@@ -60,7 +60,7 @@ def test_blocks_of_rows_give_what_all_rows_give(
     near = {"rtol": 0, "atol": 1e-12}
     for mask in MASKS.values():
         for queries, path in ((KEYS, "dense"), (KEYS, "plain"), (17, "plain")):
-            given = arguments(scheme, mask, queries) | {"path": path}
+            given = {**arguments(scheme, mask, queries), "path": path}
             try:
                 monkeypatch.setattr(request, "ROWS", KEYS)
                 whole, slopes = attended(**given)
