@@ -13,6 +13,7 @@ from schemes.tools import (
     close,
     normal,
     pair_by_pair,
+    perturbed,
     rotation_by_complex,
     vectors,
 )
@@ -62,6 +63,21 @@ def test_by_heads_rope_and_alibi_pair_by_pair(share: float, first: int) -> None:
         return rotated - steep[h] * (i - j)
 
     close(got, pair_by_pair(q, logit, causal=True))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("shaw", "kerple_log"), ("dape", "pope"), ("alibi", "shaw")]
+)
+def test_by_heads_each_scheme_is_as_it_is_alone(first: str, second: str) -> None:
+    scheme = build("mix", first=first, second=second, by="heads")
+    scheme = perturbed(scheme.requires_grad_(False), 0.3)
+    qkv, positions = vectors(2, 4, 9, 8), torch.arange(9) * 3
+    got = attention(*qkv, scheme=scheme, positions=positions)
+    inside: Any = scheme.get_submodule("inner")
+    for alone, heads in ((inside.first, slice(0, 2)), (inside.second, slice(2, 4))):
+        own = [x[:, heads] for x in qkv]
+        expected = attention(*own, scheme=alone, positions=positions)
+        close(got[:, heads], expected)
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,16 @@ class TestMRope(RotaryTests):
             for m, a in enumerate(axes)
         ]
 
+    @pytest.mark.parametrize("order", ["sections", "interleaved"])
+    @pytest.mark.parametrize("layout", ["adjacent", "half"])
+    def test_equal_ids_are_rope(self, order: str, layout: str) -> None:
+        x, positions = normal(2, 2, 5, 16), torch.tensor([0, 1, 70, 500, 15962])
+        text = positions[:, None].expand(5, 3)
+        rope = self.make(name="rope", layout=layout)
+        scheme = self.make(order=order, layout=layout)
+        assert torch.equal(scheme.query(x, text), rope.query(x, positions))
+        assert torch.equal(scheme.key(x, text), rope.key(x, positions))
+
 
 class TestPRope(RotaryTests):
     """p-RoPE against complex numbers, one pair at a time."""
