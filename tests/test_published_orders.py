@@ -322,6 +322,12 @@ def test_the_command_trains_and_gives_a_verdict(posenc: Command, tmp_path) -> No
     assert [row["p"] for row in json.loads(again.stdout)] == [None, None]
 
 
+def test_without_a_name_the_command_lists_the_orders(posenc: Command) -> None:
+    done = posenc("reproduce", "--format", "json")
+    assert done.returncode == 0
+    assert [row["name"] for row in json.loads(done.stdout)] == [*ORDERS]
+
+
 def test_an_unknown_order_is_one_line(posenc: Command) -> None:
     done = posenc("reproduce", "flipflop")
     assert (done.returncode, done.stdout) == (2, "")

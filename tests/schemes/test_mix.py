@@ -1,6 +1,5 @@
-"""A mixture against its two schemes, each computed apart."""
+"""A mixture against the scheme of each layer, computed apart."""
 
-import cmath
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,19 +9,13 @@ import pytest
 import torch
 from schemes.reference import Case, SchemeTests
 from schemes.tools import (
-    close,
     normal,
-    pair_by_pair,
-    perturbed,
-    rotation_by_complex,
-    vectors,
 )
 from torch import Tensor
 
-from posenc_compare.attention import Mask, attention, attention_logits
+from posenc_compare.attention import Mask, attention
 from posenc_compare.schemes import Geometry, Scheme, Variant
 from posenc_compare.schemes.contract import schemes_for_length
-from posenc_compare.schemes.shared.slopes import slopes
 from posenc_compare.train.decoder import Decoder
 from posenc_compare.variants import labelled
 
@@ -48,36 +41,21 @@ def build(name: str, geometry: Geometry = GEOMETRY, **options: Any) -> Scheme:
         return Variant(name, options).build(geometry).double()
 
 
-@pytest.mark.parametrize(("share", "first"), [(0.25, 1), (0.5, 2), (0.75, 3)])
-def test_by_heads_rope_and_alibi_pair_by_pair(share: float, first: int) -> None:
-    q, k, _ = vectors(1, 4, 6, 8)
-    scheme = build("mix", first="rope", second="alibi", by="heads", share=share)
-    got = attention_logits(q, k, scheme=scheme, positions=torch.arange(6))
-    # The other heads have the slopes that so many heads have alone.
-    steep = [0.0] * first + slopes(4 - first)
-
-    def logit(b: int, h: int, i: int, j: int) -> float:
-        speeds = [10_000.0 ** (-m / 4) if h < first else 0.0 for m in range(4)]
-        factors = [cmath.exp(1j * (i - j) * speed) for speed in speeds]
-        rotated = rotation_by_complex(q[b, h, i], k[b, h, j], factors, "adjacent")
-        return rotated - steep[h] * (i - j)
-
-    close(got, pair_by_pair(q, logit, causal=True))
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("shaw", "kerple_log"), ("dape", "pope"), ("alibi", "shaw")]
-)
-def test_by_heads_each_scheme_is_as_it_is_alone(first: str, second: str) -> None:
-    scheme = build("mix", first=first, second=second, by="heads")
-    scheme = perturbed(scheme.requires_grad_(False), 0.3)
-    qkv, positions = vectors(2, 4, 9, 8), torch.arange(9) * 3
-    got = attention(*qkv, scheme=scheme, positions=positions)
-    inside: Any = scheme.get_submodule("inner")
-    for alone, heads in ((inside.first, slice(0, 2)), (inside.second, slice(2, 4))):
-        own = [x[:, heads] for x in qkv]
-        expected = attention(*own, scheme=alone, positions=positions)
-        close(got[:, heads], expected)
+@pytest.mark.parametrize("name", ["rope", "alibi", "nope", "pope", "fox", "t5_bias"])
+@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+def test_by_layers_with_one_scheme_twice_is_that_scheme(name: str, layer: int) -> None:
+    geometry = replace(GEOMETRY, layer=layer, layers=4)
+    scheme = build("mix", geometry, first=name, second=name, every=2)
+    alone, x, q = build(name, geometry), normal(2, 7, 32), normal(2, 4, 7, 8)
+    results = [
+        attention(
+            q, q, q, scheme=each, positions=torch.arange(7), state=each.token_state(x)
+        )
+        for each in (scheme, alone)
+    ]
+    assert torch.equal(*results)
+    assert scheme.scale(8) == alone.scale(8)
+    assert scheme.query_init_gain(8) == alone.query_init_gain(8)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +92,6 @@ def test_a_mixture_by_name_has_its_parts_where_they_belong(text: str) -> None:
 
 def test_facts_follow_the_parts() -> None:
     assert build("mix").facts.per_layer
-    assert not build("mix", by="heads").facts.per_layer
-    assert build("mix", by="heads", second="fox").facts.per_layer
-    assert build("mix", by="heads", second="fox").facts.causal_only
-    assert not build("mix", by="heads", second="alibi").facts.causal_only
     assert build("mix", second="xpos").facts.causal_only
 
 
@@ -141,56 +115,22 @@ def test_under_a_scaling_each_layer_stays_what_it_is() -> None:
     assert all(map(torch.equal, turned(), before))
 
 
-def test_by_heads_the_heads_that_can_be_scaled_are() -> None:
-    q, places = normal(1, 4, 5, 8), torch.arange(5) * 100
-    scheme = build("mix", by="heads", second="rope")
-    reader = scheme.schemes_for_length(2 * GEOMETRY.length)["pi"]
-    got = reader.query(q, places)
-    expected = build("rope", scaling="pi", factor=2.0).query(q, places)
-    assert torch.equal(got[:, :2], q[:, :2])
-    assert torch.equal(got[:, 2:], expected[:, 2:])
-    assert not torch.equal(scheme.query(q, places), got)
-
-
 class TestMix(SchemeTests):
     name = "mix"
     sizes = vars(GEOMETRY)
     changes = [
         {"second": "alibi"},
-        {"by": "heads"},
         {"every": 1},
         ({"every": 1}, {"first": "alibi"}),
-        ({"by": "heads"}, {"share": 0.25}),
         {"window": 3},
     ]
     errors = [
         ({"every": 0}, "every must be at least 1, got 0"),
-        *(
-            (
-                {"by": "heads", "share": share},
-                f"share must leave heads of 4 .* got {share}",
-            )
-            for share in (0.0, 0.9)
-        ),
         ({"second": "sinusoidal"}, ".*must act inside the layers, got sinusoidal"),
-        ({"first": "shape", "by": "heads"}, ".*must act inside the layers, got shape"),
-        (
-            {"first": "t5_bias", "by": "heads"},
-            ".*scale products alike, got t5_bias and rope",
-        ),
-        (
-            {"first": "fox", "second": "path", "by": "heads"},
-            ".*may have a token state",
-        ),
+        ({"first": "shape", "every": 1}, ".*must act inside the layers, got shape"),
         ({"window": -1}, "window must be at least 0, got -1"),
-        ({"window": 3, "by": "heads"}, "window must be 0 by heads, .* got 3"),
-        (
-            {"first": Variant("mix", {"window": 3}), "by": "heads"},
-            ".*schemes of one layer must have one window, got mix and rope",
-        ),
         ({"second": "rope_2d"}, "^.*rope_2d: needs positions of 2 axes"),
         ({"second": "ropes"}, "^.*unknown scheme 'ropes'"),
-        ({"by": "rows"}, "by must be layers or heads"),
     ]
 
     def build(self, case: Case, seed: int = 0, name: str = "mix") -> Scheme:

@@ -1,6 +1,6 @@
 """Every scheme inside every other, against what the pair means.
 
-A pair equals the scheme inside under the mask, ids, queries or heads that the outer
+A pair equals the scheme inside under the mask, ids or queries that the outer
 scheme stands for, or it is refused in one line.
 """
 
@@ -49,7 +49,6 @@ def run(
     ids: Tensor = RUN,
     draws: torch.Generator | None = None,
     grown: Tensor | None = None,
-    heads: slice = ALL,
     decode: bool = False,
     logits: bool = False,
 ) -> Tensor:
@@ -62,10 +61,8 @@ def run(
             session.extend(LENGTH - FED)
         x = session.embed(TOKENS[:, part])
         projected = (x @ weights for weights in WEIGHTS)
-        q, k, v = (
-            y.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)[:, heads] for y in projected
-        )
-        q = q if grown is None else q * grown[:, heads, part]
+        q, k, v = (y.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for y in projected)
+        q = q if grown is None else q * grown[:, :, part]
         if logits:
             found.append(session.logits(0, q, k, x=x))
         else:
@@ -119,12 +116,6 @@ def with_a_sink(outer: Any, mask: Mask) -> Tensor:
 
 def of_the_layer(outer: Any, mask: Mask) -> Tensor:
     return run(outer.inner, mask, draws=seeded())
-
-
-def of_the_heads(outer: Any, mask: Mask) -> Tensor:
-    first, second = outer.inner.first, outer.inner.second
-    parts = ((first, slice(0, 2)), (second, slice(2, 4)))
-    return torch.cat([run(s, mask, heads=heads) for s, heads in parts], dim=1)
 
 
 def at_shifted_ids(outer: Any, mask: Mask) -> Tensor:
@@ -184,8 +175,6 @@ COLUMNS: dict[str, tuple[str, int, Meaning]] = {
     "log": ("log_length:rule=log;scheme={}", 0, by_the_logarithm_of_the_position),
     "mix, first": ("mix:first={}", 3, of_the_layer),
     "mix, second": ("mix:second={}", 0, of_the_layer),
-    "heads, first": ("mix:by=heads;first={};second=nope", 0, of_the_heads),
-    "heads, second": ("mix:by=heads;first=nope;second={}", 0, of_the_heads),
     "pose": (f"pose:target={LONGEST};scheme={{}}", 0, at_skipped_ids),
     "randomized": (f"randomized:longest={LONGEST};scheme={{}}", 0, at_random_ids),
     "distance": (
@@ -232,19 +221,17 @@ def masks(scheme: Scheme) -> list[Mask]:
 # A row for each column, and a letter for each column inside it with `alibi` in the
 # middle.
 NESTED = {
-    "dape": "xxxx===xxxxx=",
-    "log_length": "=============",
-    "log": "=============",
-    "mix, first": "=======xxxx==",
-    "mix, second": "=======xxxx==",
-    "heads, first": "=======xxxx=x",
-    "heads, second": "=======xxxx=x",
-    "pose": "=============",
-    "randomized": "=============",
-    "distance": "xxxxx==xxxxxx",
-    "shape": "=============",
-    "sink": "===========x=",
-    "window": "=======xxxx==",
+    "dape": "xxxx=xxxxx=",
+    "log_length": "===========",
+    "log": "===========",
+    "mix, first": "=====xxxx==",
+    "mix, second": "=====xxxx==",
+    "pose": "===========",
+    "randomized": "===========",
+    "distance": "xxxxxxxxxxx",
+    "shape": "===========",
+    "sink": "=========x=",
+    "window": "=====xxxx==",
 }
 
 
@@ -267,8 +254,6 @@ def expected(name: str) -> str:
         refused |= {"dape"}
     if "dape" in refused or "pair_bias" in biases or scheme.facts.per_layer:
         refused |= {"distance"}
-    if before or scheme.scale(WIDTH) != WIDTH**-0.5:
-        refused |= {"heads, first", "heads, second"}
     if "weights" in doors:
         refused |= {"sink"}
     return "".join("x" if column in refused else "=" for column in COLUMNS)
