@@ -667,7 +667,7 @@ def test_a_repository_with_code_of_its_own_is_asked_for_nothing(
 def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from posenc_compare.hf import planned
+    from posenc_compare.hf import checkpoint
 
     asked: dict[str, Any] = {}
 
@@ -675,9 +675,9 @@ def test_of_a_hub_no_weights_are_fetched_to_describe_a_model(
         asked[name] = more["allow_patterns"]
         return str(tmp_path)
 
-    monkeypatch.setattr(planned, "snapshot_download", fetched)
-    assert planned.local_place("some/model", planned.DESCRIBED) == tmp_path
-    planned.local_place("other/model", planned.READ)
+    monkeypatch.setattr(checkpoint, "snapshot_download", fetched)
+    assert checkpoint.local_place("some/model", checkpoint.DESCRIBED) == tmp_path
+    checkpoint.local_place("other/model", checkpoint.READ)
     assert asked["some/model"] == ["*.json"]
     assert "*.safetensors" in asked["other/model"]
     assert not {"*", "*.py", "*.bin"} & {*asked["other/model"]}

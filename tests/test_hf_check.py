@@ -486,10 +486,41 @@ BUGS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(bug: str) -> None:
+def test_a_planted_bug_is_found_and_explained(bug: str) -> None:
     made, check = BUGS[bug]
-    found = states(made())
-    assert found[check] == "failed", found
+    found = {one.check: one for one in hf.check(made())}
+    assert found[check].state == "failed", found
+    assert all(one.reason for one in found.values() if one.state == "failed")
+
+
+def test_a_failed_check_says_where() -> None:
+    halved = model_of(LLAMA)
+    halved.model.rotary_emb.inv_freq[2:] /= 2
+    found = {one.check: one.reason for one in hf.check(halved)}
+    # The third of eight pairs has the frequency 10 000 ** (-2 / 8).
+    wanted = "layer 0, pair 2: 0.05 radians per position, expected 0.1"
+    assert found["frequencies"] == wanted
+    assert found["transformers"] == "first at token 1 of 64"  # the first rotated one
+
+
+WHERE = {
+    ("interleaved layout in the place of half", "rotated channels"): (
+        "layer 0 rotates channel 0 towards 1 in the first of 8 pairs, expected: "
+        "rotates channel 0 towards 8 in the first of 8 pairs"
+    ),
+    ("rotation in the other layers", "rotated layers"): "layer 0 must rotate",
+    ("attention factor twice", "factors"): (
+        "layer 0: cosines and sines times 1.296, expected 1.139"
+    ),
+    ("positions clamped", "length"): "position 127 is evaluated as 126",
+    ("next token seen", "causal"): "first at token 30 of 32",  # through two layers
+}
+
+
+@pytest.mark.parametrize(("bug", "check"), WHERE)
+def test_a_reason_names_layer_pair_or_token(bug: str, check: str) -> None:
+    found = {one.check: one.reason for one in hf.check(BUGS[bug][0]())}
+    assert found[check] == WHERE[bug, check]
 
 
 STOCK = {
@@ -583,6 +614,29 @@ def test_a_folder_is_checked(posenc: Any, tmp_path: Path) -> None:
     done = posenc("hf", "check", tmp_path)
     assert done.returncode == 2
     assert "must have all weights" in done.stderr
+    path.write_text(
+        path.read_text()
+        .replace('"BertForMaskedLM"', '"LlamaForCausalLM"')
+        .replace('"head_dim": 16', '"head_dim": 32')
+    )
+    done = posenc("hf", "check", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1  # no report of transformers
+    assert "k_proj.weight must have the shape that the configuration" in done.stderr
+    assert done.stderr.endswith("states, (64, 64), got (32, 64)\n")
+
+
+def test_tokens_and_weights_that_are_not_read_are_counted(
+    posenc: Any, tmp_path: Path
+) -> None:
+    model_of(LLAMA).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    layers = '"num_hidden_layers": '
+    path.write_text(path.read_text().replace(f"{layers}2", f"{layers}1"))
+    done = posenc("hf", "check", tmp_path, "--tokens", "20")
+    assert done.stdout.splitlines()[0].strip().endswith("rows of 20 tokens")
+    assert "9 weights are not read, the first is model.layers.1." in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_fault_of_a_folder_is_an_exit_code(

@@ -24,10 +24,11 @@ from torch import Tensor
 
 from posenc_compare.convert import rope_layout
 from posenc_compare.errors import ConfigError, ShapeError, StoreError
+from posenc_compare.hf.checkpoint import configuration_in
 from posenc_compare.hf.measure import EXACT, UNMET, Rotation, layers_of, meet, rotations
 from posenc_compare.hf.places import CONVERTED, UnsupportedModelError
-from posenc_compare.hf.planned import configuration_in
-from posenc_compare.hf.rotary import config_length, length_limits
+from posenc_compare.hf.rotary import length_limits
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.schemes.shared.rotation import PAIRS, Layout
 from posenc_compare.validate import check_choice
@@ -112,14 +113,16 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
         The converted tensors, by name.
 
     Raises:
-        ConfigError: if the folder cannot be read, or has that layout already.
+        ConfigError: if the folder cannot be read or has that layout already, or if
+            `out` exists.
         UnsupportedModelError: if the model makes queries and keys in an unknown way.
-        StoreError: if `out` exists, or cannot be written.
+        StoreError: if `out` cannot be written.
     """
     check_choice("layout", to, (*PAIRS,))
     if out.exists() or folder.resolve() in out.resolve().parents:
-        raise StoreError(
-            f"{out}: must not exist, nor be in {folder.name}; another name would work"
+        raise ConfigError(
+            f"out must be a new folder outside of {folder.name}, got {out}; another "
+            f"name would work"
         )
     if not folder.is_dir():
         raise ConfigError(
@@ -130,8 +133,7 @@ def convert(folder: Path, to: Layout, out: Path) -> dict[str, Part]:
     own, parts, names = _parts(config)
     if getattr(config, CONVERTED, own) == to:
         raise ConfigError(
-            f"layout must be other than that of {folder.name}, got {to}; "
-            f"{_other(to)} would work"
+            f"layout must be {_other(to)}, got {to}, which {folder.name} already has"
         )
     found = _found(parts, names, shards)
     try:
@@ -203,8 +205,8 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
         raise UnsupportedModelError(f"{kind}: {error}") from error
     if not same:
         raise UnsupportedModelError(
-            f"{kind}: must have queries and keys in the order of their projections, "
-            f"got others"
+            f"{kind}: must take queries and keys, for attention alone, in the order "
+            f"of their projections, got a model that reorders or reuses them"
         )
     heads = config.num_attention_heads
     parts = {n: replace(part, heads=heads) for n, part in parts.items() if part.rotated}

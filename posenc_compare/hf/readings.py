@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.measure import layers_of
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.states import cache_name
 
 LEAST = 8  # tokens that can be cut in half, and in quarters
@@ -54,9 +55,7 @@ class Reader:
         self.model = model
         self.config = config = model.config.get_text_config()
         self.causal = is_causal(model) if causal is None else causal
-        tokens = tokens or min(MOST, self.longest * 4 // 5)
-        if tokens < LEAST:
-            raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
+        tokens = tokens_of(config, tokens)
         self.tokens, self.half, self.quarter = tokens, tokens // 2, tokens // 4
         named = [v for n, v in vars(config).items() if n.endswith("_token_id")]
         special = [t for v in named for t in (v if isinstance(v, list) else [v])]
@@ -72,8 +71,7 @@ class Reader:
     @property
     def longest(self) -> int:
         """Return the positions that the model is for; 1024 if none are stated."""
-        stated = getattr(self.config, "max_position_embeddings", None)
-        return stated if isinstance(stated, int) and stated > 1 else 1024
+        return config_length(self.config)
 
     @property
     def bound(self) -> float:
@@ -311,6 +309,29 @@ def mixes(model: Any) -> bool:
         return True  # a port may name its attention otherwise
     convolves = any(isinstance(one, nn.Conv1d) for one in model.modules())
     return convolves or bool(getattr(model, "_is_stateful", False))
+
+
+def tokens_of(config: Any, tokens: int = 0) -> int:
+    """Return how many tokens of a row are read; see `check`.
+
+    Raises:
+        ConfigError: if they are too few.
+    """
+    tokens = tokens or min(MOST, config_length(config) * 4 // 5)
+    if tokens < LEAST:
+        raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
+    return tokens
+
+
+def compared(made: Tensor, own: Tensor, bound: float) -> tuple[float, float, str]:
+    """Return the largest difference of `(..., token, channel)`, its bound, and where.
+
+    The place is that of the first token whose outputs differ by more than the bound.
+    """
+    off = (made - own).masked_fill(made == own, 0).abs().amax(dim=-1)
+    wrong = (~(off <= bound)).reshape(-1, off.shape[-1]).any(dim=0)
+    where = f"first at token {int(wrong.int().argmax())} of {len(wrong)}"
+    return float(off.max()), bound, where
 
 
 def apart(made: Tensor, own: Tensor) -> float:

@@ -19,8 +19,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from posenc_compare.errors import ConfigError, CorpusError
 from posenc_compare.hf.apply import apply
+from posenc_compare.hf.checkpoint import sha256_of
 from posenc_compare.hf.evaluate import ROWS, Reader, loaded, window_of
-from posenc_compare.hf.files import sha256_of
 from posenc_compare.hf.needles import KINDS, choice, haystack
 from posenc_compare.hf.sizes import geometry_of
 from posenc_compare.hf.states import cache_name

@@ -28,9 +28,14 @@ from posenc_compare.hf.measure import (
     layers_of,
     rotations,
 )
-from posenc_compare.hf.places import WOULD_WORK, UnsupportedModelError
+from posenc_compare.hf.places import (
+    WOULD_WORK,
+    UnsupportedModelError,
+    check_converted,
+)
 from posenc_compare.hf.proof import proof
 from posenc_compare.hf.served import PROVED
+from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.tiny import tiny
 from posenc_compare.variants import Variant
 
@@ -165,6 +170,31 @@ def _level(attention: nn.Module) -> None:
     for name, weight in attention.named_parameters():
         if weight.dim() == 1 and not name.endswith("bias"):
             weight.data.fill_(weight.data.mean())
+
+
+def one_rope(config: Any) -> tuple[Rotary, Variant]:
+    """Return the rotary positions of a model that has one kind, and their scheme.
+
+    Raises:
+        UnsupportedModelError: if it has several, or those are of no scheme here, or
+            `hf convert` made its weights for the other layout.
+    """
+    check_converted(config)
+    turning = [one for one in rotary_of(config) if one.rope_type != "none"]
+    first = turning[0]
+    if len(turning) == 1 and first.apart is not None and first.apart > EXACT:
+        raise UnsupportedModelError(
+            f"model must build the frequencies that its configuration states, got "
+            f"some that are off by {first.apart:.1e}; `hf describe` shows them"
+        )
+    if len(turning) != 1 or first.variant is None or first.reason:
+        found = ", ".join(f"{one.rope_type} ({one.layers})" for one in turning)
+        why = next((f": {one.reason}" for one in turning if one.reason), "")
+        raise UnsupportedModelError(
+            f"model must have one kind of rotary positions, which `rope` has too, got "
+            f"{found}{why}"
+        )
+    return first, first.variant
 
 
 def _check_kind(config: Any) -> None:
@@ -311,12 +341,6 @@ def _channels(one: Rotation) -> str:
         f"rotates {len(channels)} channels from {channels[0]} to {channels[-1]} of "
         f"{one.width}, the first with {one.pairs[0][1]}, as no scheme here does"
     )
-
-
-def config_length(config: Any) -> int:
-    """Return the positions that a model is for; 1024 if it does not state them."""
-    stated = getattr(config, "max_position_embeddings", None)
-    return stated if isinstance(stated, int) and stated > 1 else 1024
 
 
 def _proved(row: Rotary, model: Any) -> Rotary:

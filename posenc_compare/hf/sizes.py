@@ -1,4 +1,4 @@
-"""The sizes of a Hugging Face model that a scheme is built for."""
+"""The sizes that the configuration of a Hugging Face model states."""
 
 from typing import Any
 
@@ -22,3 +22,9 @@ def geometry_of(config: Any, length: int | None = None) -> Geometry:
         length=length or config.max_position_embeddings,
         layers=config.num_hidden_layers,
     )
+
+
+def config_length(config: Any) -> int:
+    """Return the positions that a model is for; 1024 if it does not state them."""
+    stated = getattr(config, "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 1 else 1024
