@@ -16,6 +16,9 @@ from torch import Tensor
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
 
+from support import language_models  # noqa: E402
+from support.language_models import GROUPED, SIZE  # noqa: E402
+
 from posenc_compare import hf  # noqa: E402
 from posenc_compare.errors import ConfigError  # noqa: E402
 from posenc_compare.hf.convert import _is_moved, _parts_of, convert  # noqa: E402
@@ -23,18 +26,6 @@ from posenc_compare.hf.measure import UNMET, Rotation, rotations  # noqa: E402
 from posenc_compare.hf.places import CONVERTED  # noqa: E402
 from posenc_compare.hf.tiny import drawn, tiny  # noqa: E402
 
-SIZE: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": 48,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 128,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-GROUPED = {**SIZE, "num_key_value_heads": 2}
 WIDE = {**GROUPED, "head_dim": 16}
 FALCON = {**SIZE, "alibi": False, "bias": True}
 SQUARE = {**SIZE, "hidden_size": 64}
@@ -59,8 +50,7 @@ MODELS: list[tuple[str, dict[str, Any], int, str]] = [
 
 
 def model_of(name: str, more: dict[str, Any]) -> Any:
-    config = getattr(transformers, f"{name}Config")(**more)
-    return drawn(getattr(transformers, f"{name}ForCausalLM")(config), torch.float32)
+    return drawn(language_models.model_of(name, more), torch.float32)
 
 
 @pytest.fixture

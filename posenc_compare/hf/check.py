@@ -7,13 +7,13 @@ import torch
 
 from posenc_compare.errors import ConfigError, PosencError
 from posenc_compare.hf.checkpoint import reason_of
+from posenc_compare.hf.measure import evaluating
 from posenc_compare.hf.places import check_converted
 from posenc_compare.hf.readings import (
     READINGS,
     NotApplicableError,
     Reader,
     compared,
-    evaluating,
     mixes,
 )
 from posenc_compare.hf.stated import STATEMENTS, Stated
@@ -122,13 +122,11 @@ def _statement(stated: Stated, name: str) -> Finding:
         return _found(name, compares, *measure(stated))
     except NotApplicableError as why:
         return _missing(name, compares, str(why))
-    except IndexError as error:
-        if name == "length":  # a table that is too short
-            text = f"raises {reason_of(error)}"
-            return Finding(name, compares, None, None, "failed", text)
-        return _missing(name, compares, f"cannot be measured: {reason_of(error)}")
     except Exception as error:  # what cannot be measured is no fault of a model
-        return _missing(name, compares, f"cannot be measured: {reason_of(error)}")
+        reason = reason_of(error)
+        if name == "length" and isinstance(error, IndexError):  # a table too short
+            return Finding(name, compares, None, None, "failed", f"raises {reason}")
+        return _missing(name, compares, f"cannot be measured: {reason}")
 
 
 def _found(name: str, compares: str, most: float, bound: float, why: str) -> Finding:

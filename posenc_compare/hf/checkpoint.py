@@ -26,9 +26,7 @@ HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM")  # with logits of each tok
 
 
 def local_place(model: str, patterns: Sequence[str]) -> Path:
-    """Return where a checkpoint lies here; one of the hub is fetched.
-
-    Of a name on the hub, only files of these patterns are fetched.
+    """Return where a checkpoint lies; of a hub, files of these patterns are fetched.
 
     Raises:
         ConfigError: if there is none.
@@ -89,11 +87,7 @@ def configuration_in(place: Path) -> Any:
 
 
 def _check_config(path: Path) -> None:
-    """Refuse rope parameters that transformers passes over, or reads otherwise.
-
-    Raises:
-        ConfigError: if there are any.
-    """
+    """Refuse rope parameters that transformers passes over, or reads otherwise."""
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -68,11 +68,7 @@ class Part:
         return math.prod(shape) if self.kind in NORMS else shape[0]
 
     def moved(self, tensor: Tensor, to: Layout) -> Tensor:
-        """Return the tensor with its channels reordered.
-
-        Args:
-            tensor: `(channel, ...)` of any dtype.
-            to: layout of the result.
+        """Return a tensor `(channel, ...)` with its channels reordered.
 
         Raises:
             ShapeError: if it does not consist of heads of this width.
@@ -162,9 +158,6 @@ def _parts(config: Any) -> tuple[Layout, dict[str, Part], dict[str, str]]:
     Returns:
         The layout in transformers; the tensors to convert, by name; the names of all
         tensors, by what files may call them: files may leave out the base model.
-
-    Raises:
-        UnsupportedModelError: if the model cannot be converted.
     """
     kind = config.model_type
     if getattr(config, "is_encoder_decoder", False):
@@ -269,11 +262,7 @@ def _is_moved(
 
 
 def _shards(folder: Path) -> list[Path]:
-    """Return the files of weights that transformers reads.
-
-    Raises:
-        ConfigError: if they are not there, or cannot be read.
-    """
+    """Return the files of weights that transformers reads."""
     index, names = folder / INDEX, [WEIGHTS]
     try:
         if index.is_file() and not (folder / WEIGHTS).is_file():
@@ -300,17 +289,7 @@ def _shards(folder: Path) -> list[Path]:
 def _found(
     parts: Mapping[str, Part], names: Mapping[str, str], shards: Iterable[Path]
 ) -> dict[str, Part]:
-    """Return the tensors to convert, by their names in files.
-
-    Args:
-        parts: by name in the model.
-        names: in the model, by names in files.
-        shards: the files.
-
-    Raises:
-        ConfigError: if a tensor is missing or has another shape.
-        UnsupportedModelError: if there are others of queries and keys.
-    """
+    """Return the tensors to convert, by their names in files."""
     found: dict[str, Part] = {}
     for path in shards:
         with safe_open(path, "pt") as file:

@@ -64,19 +64,8 @@ def retrieval(
 ) -> Comparison:
     """Return the comparison that asks a checkpoint for facts; no weights are loaded.
 
-    All rules have the factor of the longest length.
-
-    Args:
-        model: a folder, a name on the hub, or a GGUF file.
-        lengths: of the texts, in tokens, by comma.
-        rules: by comma, or `all`.
-        given: fields of `Retrieval` by name.
-        work: fields of `Work` by name.
-        windows: texts of each filler and length; each is a seed.
-
-    Raises:
-        ConfigError: as `evaluation`.
-        CorpusError: if a text is too small.
+    All rules have the factor of the longest length. Args and errors are those of
+    `evaluation`, but `lengths` and `rules` by comma, and the fields of `Retrieval`.
     """
     plan = _Plan(model, work, windows)
     read = lengths_of(lengths)
@@ -164,11 +153,7 @@ class _Plan:
 
 
 def _check_tokenizer(place: Path) -> None:
-    """Refuse a folder without a tokenizer before anything is computed.
-
-    Raises:
-        ConfigError: if it is one.
-    """
+    """Refuse a folder without a tokenizer before anything is computed."""
     if not place.is_dir():
         return
     try:

@@ -6,8 +6,7 @@ pass, without a cache and without padding.
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +16,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING as CAUSAL
 from transformers import PreTrainedModel, StaticCache
 
 from posenc_compare.errors import ConfigError, PosencError
-from posenc_compare.hf.measure import layers_of
+from posenc_compare.hf.measure import evaluating, layers_of
 from posenc_compare.hf.sizes import config_length
 from posenc_compare.hf.states import cache_name
 
@@ -38,17 +37,9 @@ class NotApplicableError(Exception):
 
 
 class Reader:
-    """Reads two rows of random tokens with a model.
+    """Reads two rows of random tokens with a model in evaluation mode.
 
-    Args:
-        model: in evaluation mode; returns logits, states or a tensor.
-        tokens: of a row; 0: at most 64, and with a quarter of padding within the
-            positions of the model.
-        causal: whether no token sees the later ones; None: what its class and its
-            configuration state.
-
-    Raises:
-        ConfigError: if the tokens are too few.
+    Args are those of `check`.
     """
 
     def __init__(self, model: Any, tokens: int = 0, causal: bool | None = None) -> None:
@@ -125,13 +116,9 @@ class Reader:
     def in_parts(
         self, ids: Tensor, parts: list[int], cache: Any = None, **given: Tensor
     ) -> Tensor:
-        """Return outputs of texts that are read in parts, with a cache.
+        """Return outputs of texts `(row, token)` that are read in parts, with a cache.
 
-        Args:
-            ids: `(row, token)`.
-            parts: tokens of each.
-            cache: that is filled; None: the one that the model makes.
-            given: arguments of the whole texts.
+        Without a cache the model makes one; `given` are arguments of whole texts.
 
         Raises:
             NotApplicableError: if the model has no cache.
@@ -221,12 +208,7 @@ def _padded_cached(r: Reader) -> tuple[Tensor, Tensor]:
 
 
 def packed(r: Reader, *, by_ids: bool) -> tuple[Tensor, Tensor]:
-    """Read two documents in one row.
-
-    Args:
-        r: the reader.
-        by_ids: whether position ids alone separate them, which restart; else there is a
-            mask of blocks too.
+    """Read two documents in one row, separated by a mask or by position ids alone.
 
     Raises:
         NotApplicableError: if the model takes no position ids, or a mask would replace
@@ -312,11 +294,7 @@ def mixes(model: Any) -> bool:
 
 
 def tokens_of(config: Any, tokens: int = 0) -> int:
-    """Return how many tokens of a row are read; see `check`.
-
-    Raises:
-        ConfigError: if they are too few.
-    """
+    """Return how many tokens of a row are read; see `check`."""
     tokens = tokens or min(MOST, config_length(config) * 4 // 5)
     if tokens < LEAST:
         raise ConfigError(f"tokens must be at least {LEAST}, got {tokens}")
@@ -339,26 +317,8 @@ def apart(made: Tensor, own: Tensor) -> float:
     return float((made - own).masked_fill(made == own, 0).abs().max())
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model in evaluation mode; each module is as it was after it."""
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
-
 def check_applied(model: PreTrainedModel, tokens: int) -> dict[str, float]:
-    """Return the largest differences; see `Applied.check`.
-
-    Raises:
-        CheckError: if one is larger than rounding.
-        ConfigError: if the tokens are too few.
-    """
+    """Return the largest differences, and raise as `Applied.check`."""
     with evaluating(model):
         reader = Reader(model, tokens, causal=True)
         found = {name: apart(*READINGS[name][1](reader)) for name in OF_A_SCHEME}

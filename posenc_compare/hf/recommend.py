@@ -18,14 +18,7 @@ LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 @dataclass(frozen=True)
 class Target:
-    """A model, and a length that it is to read.
-
-    Attributes:
-        own: the `rope` that it was trained with.
-        geometry: of the model, with its trained length.
-        base: of its rotary positions.
-        length: in tokens.
-    """
+    """A model with the `rope` of its training, and a length that it is to read."""
 
     own: Variant
     geometry: Geometry
@@ -67,10 +60,6 @@ class Target:
 
 def target(model: str, length: int) -> Target:
     """Return a model and a length that it is to read; no weights are loaded.
-
-    Args:
-        model: a folder, a name on the hub, or a GGUF file.
-        length: in tokens.
 
     Raises:
         ConfigError: if the model has not one kind of rotary positions that `rope` has

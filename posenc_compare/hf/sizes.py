@@ -6,12 +6,7 @@ from posenc_compare.schemes import Geometry
 
 
 def geometry_of(config: Any, length: int | None = None) -> Geometry:
-    """Return width, heads and length that a configuration states.
-
-    Args:
-        config: of a language model.
-        length: positions to cover; None: those that the model is for.
-    """
+    """Return the sizes that a configuration of a language model states."""
     width, heads = config.hidden_size, config.num_attention_heads
     parts = [getattr(config, f"qk_{part}_head_dim", 0) for part in ("nope", "rope")]
     head_dim = sum(parts) if all(parts) else getattr(config, "head_dim", 0)

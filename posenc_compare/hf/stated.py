@@ -26,7 +26,7 @@ from posenc_compare.hf.readings import (
     packed,
 )
 from posenc_compare.hf.rotary import length_limits, rotary_rows
-from posenc_compare.hf.tiny import MOST, drawn, tiny
+from posenc_compare.hf.tiny import MOST, in_double, tiny
 
 STOCK = "transformers.models."  # modules of its classes
 LENGTH = 128  # positions in which rotations are measured
@@ -38,17 +38,13 @@ HALF = 2.0**-5  # of scores in bfloat16: eight roundings of 2**-9, and as much a
 
 
 class Stated:
-    """A model and the class of transformers that its configuration names.
-
-    Args:
-        model: that is checked.
-        causal: whether no token sees the later ones.
-    """
+    """A model that is checked, and the class that its configuration names."""
 
     def __init__(self, model: Any, causal: bool) -> None:
         config, self.causal = copy.deepcopy(model.config), causal
         if sum(one.numel() for one in model.parameters()) <= MOST:
-            self.own = _in_double(copy.deepcopy(model).cpu())
+            one = torch.ones((1, 1), dtype=torch.long)
+            self.own = in_double(copy.deepcopy(model).cpu(), lambda m: m(one))
         else:
             self.own = tiny(config, type(model))
             config = self.own.config
@@ -312,19 +308,3 @@ STATEMENTS: dict[str, tuple[str, Callable[[Stated], Compared]]] = {
     "length": ("the last position of the configuration", _length),
     "bfloat16": (f"scores in bfloat16 at position {FAR}", _bfloat16),
 }
-
-
-def _in_double(model: Any) -> Any:
-    """Return a model with random weights in float64, or in float32 if it needs that."""
-    one = torch.ones((1, 1), dtype=torch.long)
-    if hasattr(model, "set_experts_implementation"):
-        model.set_experts_implementation("eager")  # others have no float64
-    for dtype in (torch.float64, torch.float32):
-        try:
-            with torch.no_grad():
-                drawn(model, dtype)(one)
-            break
-        except RuntimeError:
-            if dtype is torch.float32:
-                raise
-    return model
