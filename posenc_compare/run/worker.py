@@ -10,6 +10,7 @@ The child writes its answer to a file in memory, and the worker reports it.
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import mmap
 import os
@@ -67,7 +68,6 @@ def main() -> NoReturn:
 def _prepare(work: Body, path: list[str]) -> None:
     """Import torch and this package."""
     sys.path[:] = path
-    import torch
 
     from posenc_compare.modified import shared_edits
     from posenc_compare.run.provenance import place
@@ -75,8 +75,6 @@ def _prepare(work: Body, path: list[str]) -> None:
     importlib.import_module("posenc_compare.run.compute")
     for registry in (SCHEMES, MEASURES, TASKS):
         registry.built_in()
-    if work["deterministic"]:  # to be told no takes torch a second, for its compiler
-        torch.use_deterministic_algorithms(True)
     place()
     shared_edits()  # asks git, which each child would do again
     memory = int(work["memory"] * 2**30) or resource.RLIM_INFINITY
@@ -90,6 +88,7 @@ def _compute_apart(request: Body, connection: Connection) -> None:
     done = memoryview(mmap.mmap(-1, 8)).cast("q")  # units of work
     done[0] = reported = NOT_BEGUN
     STOP.clear()
+    gc.freeze()  # the child's collector would copy every page that both share
     if not (pid := os.fork()):
         CONTROL(DEATH_SIGNAL, signal.SIGKILL)
         connection.close()
