@@ -20,7 +20,7 @@ from posenc_compare.attention import (
     request,
 )
 from posenc_compare.check.fresh_process import built_in
-from posenc_compare.errors import ConfigError
+from posenc_compare.errors import ConfigError, ShapeError
 from posenc_compare.schemes import Scheme
 
 BATCH, HEADS, WIDTH, KEYS, QUERIES = 2, 2, 16, 48, 6
@@ -32,6 +32,7 @@ ALONE = {
     "sink": "weights other than the softmax",
     "stick_breaking": "weights other than the softmax",
     "log_length": "queries or keys changed by the other keys",
+    "cope": "logits changed by the other keys",
     **dict.fromkeys(
         ["ca_rope", "fox", "grape_ap", "path", "repo", "selective_rope", "wall"],
         "a token state",
@@ -149,6 +150,11 @@ def test_schemes_that_need_all_keys_at_once_are_refused(name: str) -> None:
     message = f"^{name}: must have a softmax .*, got {ALONE[name]}; rope would work"
     with pytest.raises(ConfigError, match=message):
         attention_with_lse(**given)
+    part = cut(given, PARTS[0])  # the same reason, though keys end before the queries
+    if (state := part.get("state")) is not None:
+        part["state"] = state[:, PARTS[0]]
+    with pytest.raises(ConfigError, match=message):
+        attention_with_lse(**part, mask=BOTH)
 
 
 def test_a_scheme_inside_another_is_refused_too() -> None:
@@ -205,3 +211,16 @@ def test_half_precision_keeps_the_log_sum_exp_wide() -> None:
 def test_a_merge_needs_a_part() -> None:
     with pytest.raises(ConfigError, match=r"^merge: parts must be at least one, got 0"):
         merge([])
+
+
+def test_malformed_parts_have_one_line() -> None:
+    out, lse = torch.zeros(2, 4, 6, 8), torch.zeros(2, 4, 6)
+    short = out[:, :, :5], lse[:, :, :5]
+    for parts, got in (
+        ([out], "got Tensor"),
+        ([(out,)], r"got \(2, 4, 6, 8\)"),
+        ([(lse, out)], r"got \(2, 4, 6\) and \(2, 4, 6, 8\)"),
+        ([(out, lse), short], r"got \(2, 4, 5, 8\) and \(2, 4, 5\)"),
+    ):
+        with pytest.raises(ShapeError, match=f"^merge: each part must be .* {got}; "):
+            merge(parts)  # pyright: ignore[reportArgumentType]
