@@ -380,7 +380,8 @@ def test_what_takes_all_memory_is_tried_twice(zoo, records) -> None:
     record = records["hog"]
     assert record["status"] == "lost"
     assert record["error"].startswith("oom: ")
-    assert "the setting was {'kind': 'probe', 'width': 16" in record["error"]
+    assert "the setting was {'kind': 'probe', " in record["error"]
+    assert "'width': 16, 'heads': 2, 'positions': 64" in record["error"]
     assert record["provenance"]["attempts"] == 2
     assert record["provenance"]["peak_memory_bytes"] > 50 * MEBI
     pids = [line["pid"] for line in zoo[2] if "hog" in line]
