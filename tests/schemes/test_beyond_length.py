@@ -188,7 +188,7 @@ class TestMrRope(RotaryTests):
     def test_frequencies_equal_the_slow_reference(
         self, base: float, length: int, head_dim: int, factor: float, kind: str
     ) -> None:
-        sizes = {"head_dim": head_dim, "length": length}
+        sizes: dict[str, Any] = {"head_dim": head_dim, "length": length}
         scheme = self.make(**sizes, base=base, factor=factor, kind=kind)
         got = speeds(scheme).tolist()
         # At most 17 products and powers, of 2**-53 each, in a number up to 1.
