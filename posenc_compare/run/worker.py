@@ -170,7 +170,7 @@ def _answer(request: Body, done: Any) -> Body:
         done[0] += units
 
     checkpoints = Checkpoints(
-        request["checkpoints"] and Path(request["checkpoints"]),
+        Path(request["checkpoints"]) if request["checkpoints"] else None,
         request["interval"],
         stop=STOP.is_set,
     )
