@@ -5,28 +5,25 @@ trained length, bits per byte there, and bits within the trained length. A score
 separates two rules only if the test of all pairs shows a difference (`stats.order`).
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from posenc_compare.errors import ConfigError
 from posenc_compare.records.record import Record
+from posenc_compare.show.frame import Frame
 from posenc_compare.show.retrieval import (
-    BITS,
-    SHARE,
-    by_rule,
     chance,
+    fillers_of,
+    retrieval_rows,
     scores,
     usable,
 )
 from posenc_compare.stats.intervals import half_width
 from posenc_compare.stats.order import order
 from posenc_compare.stats.pairs import FEWEST
-
-CRITERIA = ("found", "bits beyond", "bits within")
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Advice:
     Attributes:
         rules: that are left, the one with most needles first.
         reasons: a line for each score.
-        rows: of every rule, by name of the number.
+        rows: numbers of every rule by their names, None where there is none.
         about: checkpoint, lengths and texts of the records.
     """
 
@@ -60,10 +57,10 @@ def advice(records: Sequence[Record]) -> Advice:
         ConfigError: if they hold no length beyond the trained one, or several
             checkpoints.
     """
-    chosen = usable(records)
-    models = {str(record.spec.setting["model"]) for record in chosen}
-    trained = {int(str(record.spec.setting["trained"])) for record in chosen}
-    lengths = {int(str(record.spec.setting["read_length"])) for record in chosen}
+    settings = [record.spec.setting for record in usable(records)]
+    models = {str(setting["model"]) for setting in settings}
+    trained = {int(str(setting["trained"])) for setting in settings}
+    lengths = {int(str(setting["read_length"])) for setting in settings}
     if len(models) != 1 or len(trained) != 1 or max(lengths) <= max(trained):
         raise ConfigError(
             f"evidence must be records of retrieval of one checkpoint, also beyond its "
@@ -71,78 +68,57 @@ def advice(records: Sequence[Record]) -> Advice:
             f"{max(lengths, default=0)}; `--evidence DIR` with records of `hf evaluate "
             f"MODEL --retrieval --lengths 2048,16384` would work"
         )
-    by_name = by_rule(chosen)
-    rules = {
-        rule
-        for rule, own in by_name.items()
-        if any(one.spec.setting["read_length"] == max(lengths) for one in own)
+    length, beyond = trained.pop(), max(lengths)
+    within = max((one for one in lengths if one <= length), default=0)
+    rows = retrieval_rows(records)
+    rows["bits"] = rows[fillers_of(rows)].mean(axis=1)
+    by_seed = rows.groupby(["rule", "length", "seed"])[["share", "bits"]].mean()
+    values = {
+        "found": _at(by_seed, beyond, "share"),
+        "bits beyond": _at(by_seed, beyond, "bits"),
+        "bits within": _at(by_seed, within, "bits"),
     }
+    rules = values["found"].mean(axis=1).sort_values(ascending=False, kind="stable")
     if len(rules) < 2:
         raise ConfigError(
-            f"evidence must hold two rules or more at {max(lengths)} tokens, got "
-            f"{', '.join(rules)}"
+            f"evidence must hold two rules or more at {beyond} tokens, got "
+            f"{', '.join(rules.index)}"
         )
-    beyond, within = max(lengths), max({*lengths} & {*range(max(trained) + 1)} or {0})
-    values = {
-        "found": _by_seed(by_name, beyond, SHARE),
-        "bits beyond": _by_seed(by_name, beyond, BITS),
-        "bits within": _by_seed(by_name, within, BITS),
-    }
-    left = sorted(values["found"], key=lambda r: -np.nanmean(values["found"][r]))
-    reasons = []
-    for name in CRITERIA:
-        left, reason = _best(name, left, values[name])
+    left, reasons = [*rules.index], []
+    for name, table in values.items():
+        left, reason = _best(name, left, table)
         reasons.append(reason)
-    found = scores(chosen)
-    rows = []
-    for rule in values["found"]:
-        score = found[rule, beyond]
-        row: dict[str, Any] = {"rule": rule}
-        low, high = score.interval
-        row |= {"needles": int(score.asked), "found": score.share}
-        row |= {"low": low, "high": high}
-        for name in CRITERIA[1:]:
-            own = values[name].get(rule, [])
-            row[name] = float(np.nanmean(own)) if len(own) else None
-            row[f"{name} ±"] = half_width(own) if len(own) > 1 else None
-        rows.append(row)
-    seeds = len({record.spec.seed for record in chosen})
     about = (
-        f"{models.pop()}, trained at {max(trained)} tokens; found and bits beyond at "
-        f"{beyond}, bits within at {within} tokens; factor {beyond / max(trained):g}; "
-        f"{seeds} texts of each filler; chance {chance(chosen):.2f}"
+        f"{models.pop()}, trained at {length} tokens; found and bits beyond at "
+        f"{beyond}, bits within at {within} tokens; factor {beyond / length:g}; "
+        f"{rows['seed'].nunique()} texts of each filler; chance {chance(records):.2f}"
     )
-    return Advice(tuple(left), tuple(reasons), tuple(rows), about)
+    found = scores(rows).loc[beyond, ["needles", "share", "low", "high"]]
+    found = found.rename(columns={"share": "found"}).astype({"needles": int})
+    for name in ("bits beyond", "bits within"):
+        found[name] = values[name].mean(axis=1)
+        widths = [*map(half_width, values[name].to_numpy())]
+        found[f"{name} ±"] = pd.Series(widths, values[name].index, "float64")
+    found = found.reset_index().astype(object)
+    numbers = found.where(found.notna(), None).to_dict("records")
+    return Advice(tuple(left), tuple(reasons), tuple(numbers), about)
 
 
-def _by_seed(
-    records: Mapping[str, Sequence[Record]], length: int, quantity: str
-) -> dict[str, list[float]]:
-    """Return the mean of a quantity over fillers by rule, for each seed."""
-    seeds = sorted({one.spec.seed for own in records.values() for one in own})
-    found: dict[str, list[float]] = defaultdict(lambda: [np.nan] * len(seeds))
-    for rule, of_rule in records.items():
-        for record in of_rule:
-            if record.spec.setting["read_length"] != length:
-                continue
-            own = [r.value for r in record.rows if r.quantity.endswith(quantity)]
-            known = [value for value in own if value is not None]
-            if known:
-                found[rule][seeds.index(record.spec.seed)] = float(np.mean(known))
-    return {**found}
+def _at(by_seed: Frame, length: int, name: str) -> Frame:
+    """Return a score at a length by rule and seed."""
+    own = by_seed[by_seed.index.get_level_values("length") == length]
+    return own[name].droplevel("length").unstack("seed").dropna(how="all")
 
 
-def _best(
-    name: str, rules: list[str], values: dict[str, list[float]]
-) -> tuple[list[str], str]:
+def _best(name: str, rules: list[str], values: Frame) -> tuple[list[str], str]:
     """Return the rules that a score leaves, and what it says of them."""
     if len(rules) == 1:
         return rules, f"{name}: one rule is left"
-    known = [rule for rule in rules if rule in values]
+    known = [rule for rule in rules if rule in values.index]
     if len(known) < 2:
         return rules, f"{name}: recorded for {len(known)} of {len(rules)} rules"
     sign = -1 if name == "found" else 1
-    ranked = order([[sign * value for value in values[rule]] for rule in known])
+    ranked = order(sign * values.loc[known])
     if not ranked.groups:
         return rules, f"{name}: {ranked.seeds} seeds, {FEWEST} are needed"
     few = {known[place] for place in ranked.left_out} | {*rules} - {*known}

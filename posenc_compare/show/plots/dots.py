@@ -159,10 +159,7 @@ def draw_dots(
         axes.set(ylabel="", ylim=(len(order) - 0.5, -0.5))
         axes.yaxis.grid(visible=True)
         axes.tick_params(axis="y", length=0, labelleft=i % across == 0)
-    entries: dict[str, Artist] = {
-        k: Line2D([], [], color=styles[k].colour, marker=styles[k].marker, linestyle="")
-        for k in cases
-    }
+    entries: dict[str, Artist] = {case: styles[case].dot() for case in cases}
     counts = rows.groupby(["panel", "scheme", "case"])["value"].count()
     if int(counts.max()) > 1:
         entries[f"{LEVEL:.0%} interval over seeds"] = Line2D(

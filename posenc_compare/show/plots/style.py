@@ -95,6 +95,10 @@ class Look:
             markeredgecolor="w",
         )
 
+    def dot(self) -> Line2D:
+        """Return a marker that looks so, for a legend."""
+        return Line2D([], [], color=self.colour, marker=self.marker, linestyle="")
+
 
 def looks(records: Iterable[Record]) -> dict[str, Look]:
     """Return the look of every label of records, in the order of legends.
