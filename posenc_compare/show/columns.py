@@ -15,16 +15,7 @@ SHOWN = 12  # headings that a refusal names
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a displayed table.
-
-    Attributes:
-        name: above it, by which it is chosen and ranked.
-        measure: whose.
-        means: in it, by the labels of rows.
-        better: which end is, if schemes are to be put in an order.
-        floors: what schemes must beat.
-        heading: what is above it, if not the name alone.
-    """
+    """A column of a displayed table."""
 
     name: str
     measure: str
@@ -59,11 +50,7 @@ class Chosen:
         return [c for c in columns if any(fnmatchcase(c.name, p) for p in patterns)]
 
     def check(self) -> None:
-        """Check that every pattern fits a column that there was.
-
-        Raises:
-            ConfigError: if one does not.
-        """
+        """Check that every pattern fits a column that there was."""
         for pattern in self.patterns:
             if not any(fnmatchcase(name, pattern) for name in self.seen):
                 some = [*self.seen][:SHOWN]

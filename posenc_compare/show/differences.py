@@ -103,15 +103,6 @@ def baseline_tables(
     A cell is the mean difference from the baseline with its 95 % interval, in how many
     of the common seeds the scheme is better, and the p value of a difference, adjusted
     for all schemes of the column.
-
-    Args:
-        records: of the comparison.
-        baseline: label of the scheme to compare with.
-        columns: comma-separated headings or globs of those to show, or titles of
-            quantities that have one column; all, if empty.
-
-    Raises:
-        ConfigError: if no training is of that scheme, or no table has such a column.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     labels = {record.label for some in tasks.values() for record in some}
@@ -219,15 +210,7 @@ def _baseline_cells(
 
 
 def place_table(records: Iterable[Record], own: str) -> Table:
-    """Return the neighbours of a scheme by its score at the longest test.
-
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
-    """
+    """Return the neighbours of a scheme by its score at the longest test."""
     curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
@@ -291,13 +274,6 @@ def at_the_end(
     """Return the longest test that a scheme has a score of, and differences there.
 
     They are the scores of other schemes less its own.
-
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
     """
     curves = _curves(records, own)
     scored = [x for x, mean in curves[own].items() if mean.values]

@@ -106,13 +106,7 @@ def _stacked(heading: str) -> str:
 
 
 def _cell(cell: str | Cell, seeds: int, letters: dict[str, str]) -> str:
-    """Return a cell of a comparison of so many seeds.
-
-    Args:
-        cell: a text or a number.
-        seeds: of the comparison.
-        letters: of the notes of the table, to which its note is added.
-    """
+    """Return a cell of a comparison of so many seeds."""
     if isinstance(cell, str):
         return latex(cell)
     if cell.mean is None:

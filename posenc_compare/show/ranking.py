@@ -131,9 +131,6 @@ def floors_of(means: Frame) -> Frame:
     Schemes of the same text and budget have the same floors. Where a table holds
     several texts or budgets, the settings in the labels of schemes distinguish floors.
 
-    Args:
-        means: of the floor, of any schemes.
-
     Returns:
         A row for each floor and point. `scheme` is the name of the floor, `schemes`
         those that were trained and tested on the same bytes as it.

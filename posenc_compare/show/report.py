@@ -45,15 +45,7 @@ INCH = 144  # pixels of a page for an inch of paper: text is read from further a
 
 @dataclass(frozen=True)
 class Plate:
-    """A plot of a page.
-
-    Attributes:
-        name: of the plot.
-        caption: beneath it.
-        measure: below whose tables it stands; empty for none.
-        width: in pixels, where there is room.
-        address: `data:` and the image.
-    """
+    """A plot of a page."""
 
     name: str
     caption: str
@@ -73,14 +65,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Best:
-    """The best schemes of a table, in the last column that has any.
-
-    Attributes:
-        section: of the table.
-        column: its heading.
-        names: of the schemes.
-        below: lines on schemes that do not beat a floor in this column.
-    """
+    """The best schemes of a table, in the last column that has any."""
 
     section: Section
     column: str
@@ -114,9 +99,6 @@ def write_report(
         path: of the file; it is replaced if it is there.
         warn: called with a line for every plot that is not in it.
         plots: whether to draw any.
-
-    Raises:
-        StoreError: if the file cannot be written.
     """
     text = report_html(records, title, plates_of(records, warn) if plots else ())
     try:
@@ -126,13 +108,7 @@ def write_report(
 
 
 def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ()) -> str:
-    """Return the page.
-
-    Args:
-        records: as `load_records` returns them.
-        title: of the page.
-        plates: its plots.
-    """
+    """Return the page."""
     tables = enumerate(display_tables(records))
     sections = [Section(f"table-{i}", table, []) for i, table in tables]
     card = scorecard(records)

@@ -34,14 +34,7 @@ Numbers = Mapping[tuple[str, str, str], list[Mean]]
 
 @dataclass(frozen=True)
 class Card:
-    """What a row says.
-
-    Attributes:
-        texts: of the cells.
-        verdict: one of `VERDICTS`.
-        last: score at the longest test; infinite where there is none.
-        seeds: behind the change, or behind the score at L where there is none.
-    """
+    """What a row says."""
 
     texts: tuple[str, ...]
     verdict: str

@@ -19,11 +19,7 @@ LAST = 0.1  # of the steps done, over which training bits are averaged
 
 
 def seconds_columns(records: list[Record]) -> list[Column]:
-    """Return columns if two schemes or more have a cost and a training, else none.
-
-    Args:
-        records: of one task.
-    """
+    """Return columns if two schemes or more have a cost and a training, else none."""
     losses: dict[str, dict[int, list[float]]] = defaultdict(dict)
     for record in records:
         bits = record.arrays.get("training_bits")

@@ -78,9 +78,6 @@ def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     Args:
         records: of the comparison.
         columns: comma-separated headings or globs of those to show; all, if empty.
-
-    Raises:
-        ConfigError: if no table has such a column.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     if len(tasks) > 1:
@@ -128,9 +125,6 @@ def write_tables(
         records: of the comparison; without any there are no files of all numbers.
         folder: where the files go; made if it is missing.
         tables: of table.md and table.tex; all tables of the records, if not given.
-
-    Raises:
-        StoreError: if one cannot be written.
     """
     texts: dict[str, str] = {}
     for task, own in task_tables(records).items():
@@ -187,14 +181,7 @@ def _across(tasks: dict[str, list[Record]], chosen: Chosen) -> list[Table]:
 
 
 class Part:
-    """The records of one kind of setting and one task, and their tables.
-
-    Args:
-        records: of that kind and task.
-        kind: of the setting; without training no number ranks schemes.
-        chosen: the columns that are asked for.
-        start: of titles.
-    """
+    """The records of one kind of setting and one task, and their tables."""
 
     def __init__(
         self, records: list[Record], kind: str, chosen: Chosen, start: str = ""
@@ -291,15 +278,7 @@ def by_x(
     failed: Frame | None = None,
     floors: Frame | None = None,
 ) -> list[Column]:
-    """Return a column for each point of a curve, or one that says what failed.
-
-    Args:
-        measure: whose.
-        named: means with the labels of their rows.
-        better: which end is.
-        failed: reasons of the schemes that have no number.
-        floors: as `floors_of` returns them.
-    """
+    """Return a column for each point of a curve, or one that says what failed."""
     reasons = {} if failed is None else by_scheme(failed)
     models = [] if floors is None or better == "neither" else rows_of(floors)
     points = sorted({mean.x for _, mean in named if not math.isnan(mean.x)})
@@ -355,17 +334,7 @@ def layout(
     *,
     ranked: bool = False,
 ) -> Table:
-    """Lay out means under their headings.
-
-    Args:
-        title: of the table; how many cells it rests on is added.
-        columns: from left to right.
-        records: of the whole comparison.
-        rows: labels; every scheme that has a record, if there are none.
-        ranked: whether the best number of the last column is the first; where there is
-            none, the column before decides. Where no order can be claimed, for nothing
-            is better or seeds are too few, schemes go by family and name.
-    """
+    """Lay out means under their headings."""
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]
     families = {record.label: record.family for record in behind}

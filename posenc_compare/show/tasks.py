@@ -48,9 +48,6 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
     any task is left out. The best has rank 1, equal scores share the mean of their
     ranks, and a cell without a result counts as 0. Twins take one place together.
 
-    Args:
-        tasks: records by task; those that are not scored by accuracy are left out.
-
     Returns:
         A row for each scheme, as `means_of` has them.
     """

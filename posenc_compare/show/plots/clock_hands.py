@@ -79,13 +79,10 @@ def draw_clock_hands(records: list[Record]) -> Figure | None:
 
 
 def angles_of_code(code: Array) -> Array | None:
-    """Return the angles of pairs of channels, if each turns evenly on a circle.
+    """Return the angles of a code `(position, channel)`, if pairs turn evenly.
 
     The sine is the first channel of a pair, as in the sinusoids of the Transformer.
     Angles are counted from the first position.
-
-    Args:
-        code: `(position, channel)`.
 
     Returns:
         `(position, pair)` radians; None if any pair leaves its circle or its pace.

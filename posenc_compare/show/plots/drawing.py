@@ -87,10 +87,6 @@ def draw_all(
 
     Returns:
         The files, in the order of a report.
-
-    Raises:
-        ConfigError: if a plot or a format is unknown.
-        StoreError: if one cannot be written.
     """
     endings = [*dict.fromkeys(part.strip() for part in format.split(","))]
     for ending in endings:
@@ -115,14 +111,7 @@ def of_plugin(entry: Entry) -> bool:
 def draw(
     name: str, records: list[Record], endings: Sequence[str], dpi: int
 ) -> tuple[Files, str]:
-    """Return the files of a plot by name, and why there are none, if it fails.
-
-    Args:
-        name: of the plot.
-        records: it is drawn from; there are no files if they hold nothing for it.
-        endings: formats.
-        dpi: resolution of PNG.
-    """
+    """Return the files of a plot by name, and why there are none, if it fails."""
     before = plt.get_fignums()
     try:
         figure = PLOTS.get(name)(records)

@@ -97,13 +97,7 @@ def _draw(
 ) -> Figure:
     """Draw bits over lengths, and the lengths of training.
 
-    Args:
-        rows: `scheme`, `x` and `value` of each seed.
-        records: of all measures.
-        x: name of the x axis.
-        ended: schemes, by text, that define no further positions.
-        floors: `case`, `x` and `value` of models without a scheme; None for bins, whose
-            points have no markers.
+    Bins of positions have no floors, and no markers.
     """
     styles, chosen = looks(records), in_bits(records)
     merged_rows, merged = merge_equal(rows, styles)

@@ -20,16 +20,7 @@ def draw_heat(
     ticks: int = 4,
     **given: Any,
 ) -> None:
-    """Draw a matrix, its first row at the top; NaN shows the ground.
-
-    Args:
-        axes: where to draw.
-        values: `(row, column)`.
-        ends: colour map and the values at its ends.
-        square: make cells as high as wide.
-        ticks: along each side, about.
-        given: what else `sns.heatmap` takes.
-    """
+    """Draw a matrix, its first row at the top; NaN shows the ground."""
     cmap, low, high = ends
     rows, columns = (max(1, round(side / ticks)) for side in values.shape)
     labels = {"yticklabels": rows, "xticklabels": columns, **given}
@@ -43,15 +34,7 @@ def draw_heat(
 def add_bar(
     figure: FigureBase, axes: Axes, label: str, extend: str = "neither", **place: Any
 ) -> None:
-    """Draw the colour bar of maps that have one scale.
-
-    Args:
-        figure: of the maps.
-        axes: of one of them.
-        label: of the values.
-        extend: the ends that values may lie beyond, as `colorbar` names them.
-        place: where it stands, as `colorbar` takes it.
-    """
+    """Draw the colour bar of maps that have one scale."""
     bar = figure.colorbar(axes.collections[0], extend=extend, **place)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=SMALL)

@@ -34,7 +34,8 @@ class Lines:
     """Panels with a line for the mean over seeds of each scheme.
 
     Of many schemes, each panel is drawn once for each family: its lines in colour, and
-    those of the others in grey behind.
+    those of the others in grey behind. `facets` holds axes, the `panel` of its rows,
+    and the schemes in colour; `entries` is the legend below all panels.
 
     Args:
         rows: `panel`, `scheme`, `x` and `value` of each seed; panels in order.
@@ -45,12 +46,6 @@ class Lines:
         markers: whether to mark the points.
         bands: whether to draw the 95 % intervals.
         share: whether panels share their axes.
-
-    Attributes:
-        figure: that is drawn.
-        axes: of all panels.
-        facets: of each: axes, the `panel` of its rows, and the schemes in colour.
-        entries: of the legend below all panels.
     """
 
     def __init__(
@@ -186,14 +181,7 @@ class Lines:
     def finish(
         self, x: str, y: str, records: Iterable[Record], title: str | None = None
     ) -> None:
-        """Write the legend, the names of axes that panels share, and the setting.
-
-        Args:
-            x: what the x axis shows, with its unit.
-            y: what the y axis shows.
-            records: that are drawn.
-            title: of the legend.
-        """
+        """Write the legend, the names of axes that panels share, and the setting."""
         if self.bands and self.rows.groupby(["panel", "scheme", "x"]).size().max() > 1:
             self.entries[f"{LEVEL:.0%} interval over seeds"] = Patch(
                 color=MIDDLE, **BAND

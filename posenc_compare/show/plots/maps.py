@@ -31,17 +31,7 @@ LETTERS = 11  # of a line above a map
 
 
 class Kind(NamedTuple):
-    """How arrays of one name are drawn.
-
-    Attributes:
-        measure: that has the arrays.
-        unit: for the colour bar.
-        sides: what rows and columns are.
-        ends: colour map and the values at its ends.
-        prepare: what is drawn of an array, `(head, row, column)`.
-        ground: colour where nothing is defined.
-        extend: the ends that values may lie beyond, as `colorbar` names them.
-    """
+    """How arrays of one name are drawn."""
 
     measure: str
     unit: str
@@ -146,10 +136,6 @@ def draw_maps(
 
     Heads that are all equal are drawn once, and so are schemes. Of many heads or
     schemes, some heads are drawn, evenly spaced.
-
-    Args:
-        records: of all schemes.
-        kinds: of the arrays to draw, by name.
 
     Returns:
         The figure, and the axes that show a map.

@@ -19,14 +19,7 @@ LETTER, LINE = 0.053, 0.125  # inches of a legend: a letter, and a line
 def new_panels(
     titles: Sequence[str], across: int, height: float, *, share: bool = True
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with axes for each title.
-
-    Args:
-        titles: of the panels.
-        across: panels side by side, at most.
-        height: inches of a row.
-        share: whether they share their axes.
-    """
+    """Return a figure with axes for each title."""
     across = min(across, len(titles))
     down = math.ceil(len(titles) / across)
     figure = new_figure(height * down)
@@ -78,13 +71,7 @@ def note_setting(figure: Figure, text: str) -> None:
 
 
 def note_seed(figure: Figure, records: Iterable[Record], when: str) -> None:
-    """Write of which seed a figure is, the first of each scheme, and when in training.
-
-    Args:
-        figure: of one seed of each scheme.
-        records: it is drawn from.
-        when: such as `before training`.
-    """
+    """Write which seed a figure shows, the first of each scheme, and when."""
     ordered = sorted(records, key=lambda one: -one.spec.seed)
     first = sorted({*{one.label: one.spec.seed for one in ordered}.values()})
     word = "seed" if len(first) == 1 else "seeds"

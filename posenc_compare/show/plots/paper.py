@@ -20,13 +20,7 @@ LONG = 1 << 20  # bytes of a file of settings
 
 @dataclass(frozen=True)
 class Paper:
-    """What a user may change of every plot.
-
-    Attributes:
-        size: of figures, column or page; each has its own, if empty.
-        rc: settings of matplotlib on top of those of this package.
-        style: the file of these settings.
-    """
+    """What a user may change of every plot."""
 
     size: str = ""
     rc: tuple[tuple[Any, Any], ...] = ()
@@ -43,9 +37,6 @@ def paper_of(size: str, style: Path | None) -> Paper:
     Args:
         size: column or page; empty for the own width of each plot.
         style: a file of matplotlib settings, such as `my.mplstyle`.
-
-    Raises:
-        ConfigError: if there is no such size, or the file cannot be used.
     """
     if size:
         check_choice("size", size, tuple(SIZES))
@@ -62,13 +53,7 @@ def paper_of(size: str, style: Path | None) -> Paper:
 
 
 def _settings(style: Path) -> dict[Any, Any]:
-    """Return the settings of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is no regular file or too long, or if a line is no setting,
-            or has no such value.
-    """
+    """Return the settings of a file."""
     for line in read_regular(style, LONG).decode().splitlines():
         name, colon, _ = line.partition("#")[0].partition(":")
         if name.strip() and not (colon and name.strip() in mpl.rcParams):

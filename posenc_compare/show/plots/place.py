@@ -23,15 +23,7 @@ ROW = 0.15  # inches of a scheme
 
 
 class Change(NamedTuple):
-    """The score of a scheme minus that of a reference.
-
-    Attributes:
-        scheme: its label.
-        change: mean over seeds.
-        low: lower end of its interval; NaN for a single seed.
-        high: upper end of its interval; NaN for a single seed.
-        own: whether it is the scheme to highlight.
-    """
+    """The score of a scheme minus that of a reference."""
 
     scheme: str
     change: float
@@ -68,15 +60,7 @@ def draw_place(changes: Iterable[Change], unit: str) -> Figure:
 
 
 def place_plot(records: Iterable[Record], own: str) -> bytes:
-    """Return a PNG of the differences of other schemes from one's own.
-
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
-    """
+    """Return a PNG of the differences of other schemes from one's own."""
     changes = [Change(own, 0.0, math.nan, math.nan, own=True)]
     x, compared = at_the_end(records, own)
     for label, one in compared.items():
