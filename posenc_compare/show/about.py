@@ -46,7 +46,26 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
     return found
 
 
-def scheme_table(records: list[Record]) -> Table:
+def about_tables(records: list[Record]) -> list[Table]:
+    """Return tables of schemes, quantities, programs, machines, settings and texts."""
+    specs = [record.spec for record in records]
+    parts: dict[str, list[Facts]] = {
+        "Programs": [
+            {"numbers": spec.numbers, "torch": spec.torch, "threads": spec.threads}
+            for spec in specs
+        ],
+        "Machines and times": [record.provenance.facts for record in records],
+    }
+    for kind, entry in SETTINGS.entries().items():
+        settings = [spec.setting for spec in specs if spec.kind == kind]
+        parts[entry.facts["heading"]] = settings
+    parts["Corpus"] = [record.corpus for record in records]
+    found = [(heading, _values(part)) for heading, part in parts.items()]
+    made = [Table(name, ["name", "value"], rows) for name, rows in found if rows]
+    return [_schemes(records), _quantities(records), *made]
+
+
+def _schemes(records: list[Record]) -> Table:
     """Return family, paper and cells of every scheme, by family and name."""
     behind: dict[str, list[Record]] = {}
     for record in records:
@@ -61,7 +80,7 @@ def scheme_table(records: list[Record]) -> Table:
     return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
 
 
-def quantity_table(records: list[Record]) -> Table:
+def _quantities(records: list[Record]) -> Table:
     """Return measure, name, unit, direction and zero of every quantity."""
     found = {
         (f"{r.measure} {r.spec.measure.version}", q.heading, q.unit, q.better, q.zero)
@@ -70,27 +89,6 @@ def quantity_table(records: list[Record]) -> Table:
     }
     head = ["measure and version", "quantity", "unit", "better", "0 means"]
     return Table("Quantities", head, [[*row] for row in sorted(found)])
-
-
-def made_with(records: list[Record]) -> list[Table]:
-    """Return tables of programs, machines, settings and texts."""
-    specs = [record.spec for record in records]
-    parts: dict[str, list[Facts]] = {
-        "Programs": [
-            {"numbers": spec.numbers, "torch": spec.torch, "threads": spec.threads}
-            for spec in specs
-        ],
-        "Machines and times": [record.provenance.facts for record in records],
-    }
-    for kind, entry in SETTINGS.entries().items():
-        settings = [spec.setting for spec in specs if spec.kind == kind]
-        parts[entry.facts["heading"]] = settings
-    parts["Corpus"] = [record.corpus for record in records]
-    return [
-        Table(heading, ["name", "value"], rows)
-        for heading, part in parts.items()
-        if (rows := _values(part))
-    ]
 
 
 def _values(parts: list[Facts]) -> list[list[str | Cell]]:
@@ -102,18 +100,19 @@ def _values(parts: list[Facts]) -> list[list[str | Cell]]:
     for name in sorted({name for part in parts for name in part} - {"kind"}):
         values = [part[name] for part in parts if name in part]
         counts = Counter(str(value) for value in sorted(values, key=_place))
-        order = [*counts]
-        if [*counts.values()] == [len(parts)]:
-            text = order[0]
-        elif len(order) <= MANY:
+        first, *_, last = [*counts, *counts]
+        if counts[first] == len(parts):
+            text = first
+        elif len(counts) <= MANY:
             of = f"of {len(parts)} cells"
             text = ", ".join(f"{value} ({n} {of})" for value, n in counts.items())
         else:
-            text = f"{order[0]} to {order[-1]} ({len(order)} different values)"
+            text = f"{first} to {last} ({len(counts)} different values)"
         found.append([name.replace("_", " "), text])
     return found
 
 
 def _place(value: Scalar) -> tuple[bool, float, str]:
+    """Return what sorts a value: numbers first."""
     number = value if isinstance(value, int | float) else None
     return (number is None, number or 0, str(value))

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePath
 
@@ -22,21 +22,12 @@ from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.about import (
-    made_with,
-    quantity_table,
-    scheme_table,
-    warnings_of,
-)
+from posenc_compare.show import about
 from posenc_compare.show.format import Table, cell_text
 from posenc_compare.show.plots.drawing import DPI, images
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
-from posenc_compare.show.tables import (
-    display_tables,
-    task_tables,
-    without_result,
-)
+from posenc_compare.show.tables import display_tables, task_tables, without_result
 
 PACKAGE, FOLDER = "posenc_compare.show", "web"
 TABLES = 4  # whose best schemes are named
@@ -45,13 +36,23 @@ INCH = 144  # pixels of a page for an inch of paper: text is read from further a
 
 @dataclass(frozen=True)
 class Plate:
-    """A plot of a page."""
+    """A plot of a page, which stands below the tables of its measure, if it has one."""
 
     name: str
     caption: str
     measure: str
-    width: int
-    address: str
+    image: bytes  # PNG
+
+    @property
+    def width(self) -> int:
+        """Return its width in pixels, where there is room."""
+        pixels = int.from_bytes(self.image[16:20])  # in the header of a PNG
+        return round(pixels / DPI * INCH)
+
+    @property
+    def address(self) -> str:
+        """Return the image as a link."""
+        return f"data:image/png;base64,{base64.b64encode(self.image).decode()}"
 
 
 @dataclass
@@ -60,27 +61,7 @@ class Section:
 
     id: str
     table: Table
-    plates: list[Plate]
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best schemes of a table, in the last column that has any."""
-
-    section: Section
-    column: str
-    names: list[str]
-    below: tuple[str, ...]
-
-
-def best_of(section: Section) -> Best | None:
-    """Return the best schemes of a table; None if no difference is significant."""
-    table = section.table
-    if not table.best:
-        return None
-    column = max(j for _, j in table.best)
-    names = [table.body[i][0] for i, j in sorted(table.best) if j == column]
-    return Best(section, table.head[column], names, table.below.get(column, ()))
+    plates: list[Plate] = field(default_factory=list)
 
 
 def write_report(
@@ -108,17 +89,19 @@ def write_report(
 
 
 def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ()) -> str:
-    """Return the page."""
+    """Return the page of records, as `load_records` returns them."""
     tables = enumerate(display_tables(records))
-    sections = [Section(f"table-{i}", table, []) for i, table in tables]
-    card = scorecard(records)
-    if card:
-        sections.insert(0, Section("scorecard", card, []))
+    sections = [Section(f"table-{i}", table) for i, table in tables]
+    if card := scorecard(records):
+        sections.insert(0, Section("scorecard", card))
     tasks = {
-        task: [Section(f"task-{i}-{j}", t, []) for j, t in enumerate(own)]
+        task: [Section(f"task-{i}-{j}", table) for j, table in enumerate(own)]
         for i, (task, own) in enumerate(task_tables(records).items())
     }
-    style, script = _asset("style.css"), _asset("script.js")
+    web = files(PACKAGE).joinpath(FOLDER)
+    style, script = (
+        web.joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
+    )
     environment = Environment(
         loader=PackageLoader(PACKAGE, FOLDER),
         autoescape=True,
@@ -135,13 +118,13 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         text=cell_text,
         coverage=coverage(records),
         made=_made(records),
-        best=[*filter(None, map(best_of, sections))][:TABLES],
-        warnings=warnings_of(records),
+        best=[one for one in sections if one.table.best][:TABLES],
+        warnings=about.warnings_of(records),
         plots=place(plates, sections),
         sections=sections,
         tasks=tasks,
         missing=without_result(records),
-        about=[scheme_table(records), quantity_table(records), *made_with(records)],
+        about=about.about_tables(records),
     )
 
 
@@ -155,25 +138,13 @@ def place(plates: Iterable[Plate], sections: Sequence[Section]) -> list[Plate]:
 
 
 def plates_of(records: list[Record], warn: Warn = warnings.warn) -> list[Plate]:
-    """Draw the plots of a page.
-
-    Args:
-        records: as `load_records` returns them.
-        warn: called with a line for every plot that is not drawn.
-    """
+    """Draw the plots of a page; warn with a line for every one that is not drawn."""
     found = []
-    for file, image in images(records, warn, endings=("png",)).items():
+    for file, image in images(records, warn).items():
         name = PurePath(file).stem
         facts = PLOTS.entry(name).facts
-        found.append(plate(name, facts["caption"], facts.get("measure", ""), image))
+        found.append(Plate(name, facts["caption"], facts.get("measure", ""), image))
     return found
-
-
-def plate(name: str, caption: str, measure: str, image: bytes) -> Plate:
-    """Return a plot of a page from the bytes of its PNG."""
-    width = int.from_bytes(image[16:20])  # in the header of a PNG
-    address = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-    return Plate(name, caption, measure, round(width / DPI * INCH), address)
 
 
 def policy(style: str, script: str) -> str:
@@ -190,10 +161,6 @@ def _made(records: list[Record]) -> str:
     versions = ", ".join(sorted(made - {""}))
     last = max(record.provenance.text("started")[:10] for record in records)
     return f"posenc-compare {versions}{f'; {last}' if last else ''}"
-
-
-def _asset(name: str) -> str:
-    return files(PACKAGE).joinpath(FOLDER, name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -1,6 +1,6 @@
 """What a user may change of every plot: its width, and settings of matplotlib."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,11 +20,15 @@ LONG = 1 << 20  # bytes of a file of settings
 
 @dataclass(frozen=True)
 class Paper:
-    """What a user may change of every plot."""
+    """What a user may change of every plot.
+
+    Attributes:
+        size: of figures, column or page; each has its own, if empty.
+        rc: settings of matplotlib on top of those of this package.
+    """
 
     size: str = ""
-    rc: tuple[tuple[Any, Any], ...] = ()
-    style: Path | None = field(default=None, repr=False)
+    rc: Mapping[Any, Any] = field(default_factory=dict)
 
 
 OWN = Paper()
@@ -37,30 +41,26 @@ def paper_of(size: str, style: Path | None) -> Paper:
     Args:
         size: column or page; empty for the own width of each plot.
         style: a file of matplotlib settings, such as `my.mplstyle`.
+
+    Raises:
+        ConfigError: if there is no such size, or the file cannot be used.
     """
     if size:
         check_choice("size", size, tuple(SIZES))
     if style is None:
         return Paper(size)
     try:
-        rc = _settings(style)
+        for line in read_regular(style, LONG).decode().splitlines():
+            name, colon, _ = line.partition("#")[0].partition(":")
+            if name.strip() and not (colon and name.strip() in mpl.rcParams):
+                raise ValueError(f"matplotlib has no setting {name.strip()!r}")
+        form = {"fail_on_error": True, "use_default_template": False}
+        return Paper(size, mpl.rc_params_from_file(style, **form))
     except (OSError, ValueError, KeyError) as error:
         problem = clean(str(error), 120)
         raise ConfigError(
             f"style must be a file of matplotlib settings, got {style}: {problem}"
         ) from error
-    return Paper(size, tuple(rc.items()), style.absolute())
-
-
-def _settings(style: Path) -> dict[Any, Any]:
-    """Return the settings of a file."""
-    for line in read_regular(style, LONG).decode().splitlines():
-        name, colon, _ = line.partition("#")[0].partition(":")
-        if name.strip() and not (colon and name.strip() in mpl.rcParams):
-            raise ValueError(f"matplotlib has no setting {name.strip()!r}")
-    return dict(
-        mpl.rc_params_from_file(style, fail_on_error=True, use_default_template=False)
-    )
 
 
 @contextmanager

@@ -180,7 +180,7 @@ def safe(text: str, length: int = LABEL) -> str:
 
     Control characters, and those the font lacks, become `?`.
     """
-    glyphs = _glyphs(dict(PAPER.get().rc).get("font.family", [FONT])[0])
+    glyphs = _glyphs(PAPER.get().rc.get("font.family", [FONT])[0])
     shown = "".join(
         char
         if ord(char) in glyphs and unicodedata.category(char)[0] not in "CM"
@@ -214,7 +214,7 @@ def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
 
 def _apply() -> None:
     mpl.rcdefaults()
-    for name, value in {**RC, **dict(PAPER.get().rc)}.items():
+    for name, value in {**RC, **PAPER.get().rc}.items():
         mpl.rcParams[name] = value
 
 
