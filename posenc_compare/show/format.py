@@ -7,8 +7,9 @@ would act on.
 
 import csv
 import io
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ class Cell:
 
     Attributes:
         mean: over seeds; None if there is no number.
-        half_width: of its 95 % interval; None for a single seed, and where all seeds
+        half_width: of its 95 % interval; NaN for a single seed, and where all seeds
             have the same number up to rounding.
         n: how many seeds there are.
         note: what they say; where there is no number, why.
@@ -46,7 +47,7 @@ class Cell:
     """
 
     mean: float | None = None
-    half_width: float | None = None
+    half_width: float = math.nan
     n: int = 0
     note: str = ""
     rounding: bool = False
@@ -73,7 +74,7 @@ class Table:
 
     name: str
     head: list[str]
-    rows: list[list[str | Cell]]
+    rows: Sequence[Sequence[str | Cell]]
     seeds: int = 1
     lines: tuple[str, ...] = ()
     measures: frozenset[str] = frozenset()
@@ -133,7 +134,7 @@ def mean_text(
     """Return the mean of a cell with its half width, as `write` writes numbers."""
     mean = "0" if cell.rounding else write(cell.mean or 0.0)
     width = cell.half_width
-    return mean if width is None else f"{mean} {sign} {write(width)}"
+    return mean if math.isnan(width) else f"{mean} {sign} {write(width)}"
 
 
 def words_behind(cell: Cell, seeds: int) -> str:

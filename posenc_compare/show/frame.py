@@ -127,14 +127,14 @@ def values_of(means: Iterable[Mean]) -> Floats:
     return np.array([[values.get(s, np.nan) for s in seeds] for values in found])
 
 
-def cell_of(mean: Mean, *, best: bool = False) -> Cell:
+def cell_of(mean: Mean, best: bool = False) -> Cell:
     """Return a mean for a table; a spread that is rounding is none."""
     if not mean.values:
         return Cell(note=mean.note)
     values = [*mean.values.values()]
     return Cell(
         mean.mean,
-        None if settled(values) else mean.half_width,  # as one value alone is
+        math.nan if settled(values) else mean.half_width,  # as one value alone is
         len(values),
         mean.note,
         rounding=any(values) and not rounded_away(values).any(),

@@ -91,9 +91,7 @@ def retrieval_tables(records: list[Record]) -> list[Table]:
         texts = [rule, str(length), f"{one['needles']:.0f}", f"{one['share']:.2f}"]
         line: list[str | Cell] = [*texts, f"{one['low']:.2f} to {one['high']:.2f}"]
         for name in fillers:
-            values = own[name].dropna()
-            width = half_width(values) if len(values) > 1 else None
-            line.append(Cell(one[name], width, len(values)))
+            line.append(Cell(one[name], half_width(own[name]), own[name].count()))
         body.append(line)
     note = f"chance {chance(records):.2f}; Wilson's interval over needles"
     return [

@@ -15,8 +15,7 @@ from posenc_compare.show.plots.frames import (
     joined,
     usable,
 )
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import note_seed
+from posenc_compare.show.plots.panels import SMALL, add_bar, draw_heat, note_seed
 from posenc_compare.show.plots.paper import COLUMN, PAGE, columns_of
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import FAINT, in_style, looks, new_figure, safe

@@ -1,17 +1,21 @@
-"""Panels side by side, and what is written around them."""
+"""Panels side by side, heat maps, and what is written around them."""
 
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 
 from posenc_compare.records.record import Record
+from posenc_compare.show.plots.frames import Array
 from posenc_compare.show.plots.paper import PAPER, paper_width
 from posenc_compare.show.plots.style import MIDDLE, new_figure, safe
 
+SMALL = 6.5  # points of what is written beside maps
 ENTRY = 44  # characters of a line of a legend
 LETTER, LINE = 0.053, 0.125  # inches of a legend: a letter, and a line
 
@@ -76,3 +80,33 @@ def note_seed(figure: Figure, records: Iterable[Record], when: str) -> None:
     first = sorted({*{one.label: one.spec.seed for one in ordered}.values()})
     word = "seed" if len(first) == 1 else "seeds"
     note_setting(figure, f"{when}, {word} {', '.join(map(str, first))}")
+
+
+def draw_heat(
+    axes: Axes,
+    values: Array,
+    ends: tuple[Any, float, float],
+    *,
+    square: bool = True,
+    ticks: int = 4,
+    **given: Any,
+) -> None:
+    """Draw a matrix, its first row at the top; NaN shows the ground."""
+    cmap, low, high = ends
+    rows, columns = (max(1, round(side / ticks)) for side in values.shape)
+    labels = {"yticklabels": rows, "xticklabels": columns, **given}
+    colours = {"cmap": cmap, "vmin": low, "vmax": high}
+    shape = {"square": square, "rasterized": True, "cbar": False}
+    sns.heatmap(values, ax=axes, **shape, **colours, **labels)
+    axes.tick_params(labelrotation=0, labelsize=SMALL)
+    axes.grid(visible=False)
+
+
+def add_bar(
+    figure: FigureBase, axes: Axes, label: str, extend: str = "neither", **place: Any
+) -> None:
+    """Draw the colour bar of maps that have one scale."""
+    bar = figure.colorbar(axes.collections[0], extend=extend, **place)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.set_label(label, fontsize=SMALL)

@@ -10,8 +10,14 @@ from matplotlib.lines import Line2D
 from posenc_compare.records.record import Record
 from posenc_compare.settings.retrieval import DEPTHS
 from posenc_compare.show.plots.frames import Array, Frame
-from posenc_compare.show.plots.heat import SMALL, add_bar, draw_heat
-from posenc_compare.show.plots.panels import legend_below, new_panels, note_setting
+from posenc_compare.show.plots.panels import (
+    SMALL,
+    add_bar,
+    draw_heat,
+    legend_below,
+    new_panels,
+    note_setting,
+)
 from posenc_compare.show.plots.plot import register_plot
 from posenc_compare.show.plots.style import MIDDLE, Look, looks_in_turn, safe
 from posenc_compare.show.retrieval import BITS, chance, fillers_of, retrieval_rows
