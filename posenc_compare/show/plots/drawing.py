@@ -12,7 +12,7 @@ from posenc_compare.records.load import Warn
 from posenc_compare.records.record import Record
 from posenc_compare.records.sanitize import clean
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.plots.paper import OWN, Paper, on_paper
+from posenc_compare.show.plots.paper import on_paper
 from posenc_compare.show.plots.plot import in_order
 from posenc_compare.show.plots.style import render
 from posenc_compare.validate import check_choice
@@ -29,17 +29,9 @@ def images(
     dpi: int = DPI,
     names: Container[str] | None = None,
 ) -> dict[str, bytes]:
-    """Return every plot that the records allow, as the bytes of its files.
+    """Return the bytes of every plot that the records allow by the name of its file.
 
-    Args:
-        records: as `load_records` returns them.
-        warn: called with a line for every plot that cannot be drawn.
-        endings: formats of every plot.
-        dpi: resolution of PNG.
-        names: of the plots; all, if not given.
-
-    Returns:
-        Bytes by file name, in the order of a report.
+    They are in the order of a report. Warn with a line for each that cannot be drawn.
     """
     found: dict[str, bytes] = {}
     for name in [entry.name for entry in in_order()]:
@@ -73,17 +65,11 @@ def draw_all(
     warn: Warn = warnings.warn,
     plots: str = "all",
     format: str = "png",
-    paper: Paper = OWN,
+    size: str = "",
 ) -> list[Path]:
     """Write the plots that the records allow; return their files as a report has them.
 
-    Args:
-        records: as `load_records` returns them.
-        folder: where the files go; made if it is missing.
-        warn: called with a line for every plot that cannot be drawn.
-        plots: comma-separated names or globs, or `all`.
-        format: comma-separated endings of files: png, svg or pdf.
-        paper: what a user wants of all figures.
+    Names of plots, or globs, and formats are comma-separated; size is as in `on_paper`.
     """
     endings = [*dict.fromkeys(part.strip() for part in format.split(","))]
     for ending in endings:
@@ -91,7 +77,7 @@ def draw_all(
     names = PLOTS.select_all(plots)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with on_paper(paper):
+        with on_paper(size):
             files = images(records, warn, endings=endings, names=names)
         for name, data in files.items():
             write_file(folder / name, data)

@@ -8,11 +8,13 @@ from typing import Any
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import Locator, NullLocator
 
 from posenc_compare.records.record import Record
 from posenc_compare.show.plots.frames import Array
-from posenc_compare.show.plots.paper import PAPER, paper_width
+from posenc_compare.show.plots.paper import SIZE, paper_width
 from posenc_compare.show.plots.style import MIDDLE, new_figure, safe
 
 SMALL = 6.5  # points of what is written beside maps
@@ -35,6 +37,13 @@ def new_panels(
         axes.set_title(title, loc="left")
         axes.tick_params(labelbottom=not share or i + across >= len(titles))
     return figure, panels
+
+
+def set_ticks(axis: Axis, locator: Locator) -> None:
+    """Write numbers at the places of a locator alone."""
+    axis.set_major_locator(locator)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
 
 
 def legend_below(
@@ -66,7 +75,7 @@ def note_setting(figure: Figure, text: str) -> None:
 
     A figure as wide as a paper has it in its caption there.
     """
-    if PAPER.get().size:
+    if SIZE.get():
         return
     wide = int(paper_width(figure.get_figwidth()) * 19)
     text = textwrap.fill(safe(text, 300), wide)
