@@ -27,10 +27,9 @@ from posenc_compare.records.sanitize import SHORT, clean
 from posenc_compare.registry import MEASURES, PLOTS
 from posenc_compare.settings.presets import PRESETS
 from posenc_compare.show import report
-from posenc_compare.show.about import warnings_of
 from posenc_compare.show.format import Cell, Table
 from posenc_compare.show.plots.drawing import DPI
-from posenc_compare.show.report import report_html, write_report
+from posenc_compare.show.report import report_html, warnings_of, write_report
 from posenc_compare.stats.pairs import FEWEST
 
 PIECES = [*HOSTILE, "</style><style>", "<svg/onload=x>", "javascript:x", "&#60;script>"]

@@ -11,9 +11,9 @@ from posenc_compare.errors import ConfigError
 from posenc_compare.records.quantities import Quantity, Row
 from posenc_compare.records.record import MeasureSpec, Record, SchemeSpec, Spec
 from posenc_compare.registry import PLOTS
-from posenc_compare.show.advice import advice
 from posenc_compare.show.frame import Frame
 from posenc_compare.show.retrieval import (
+    advice,
     chance,
     misled,
     retrieval_rows,

@@ -103,7 +103,7 @@ def recommend(
     from posenc_compare.hf.recommend import target
     from posenc_compare.hf.rules import AS_TRAINED
     from posenc_compare.records.load import load_records
-    from posenc_compare.show.advice import advice
+    from posenc_compare.show.retrieval import advice
 
     aim = target(model, length)
     found = advice(load_records(evidence or shipped(), lambda line: None))

@@ -81,16 +81,8 @@ def baseline_tables(
 
     A cell is the mean difference from the baseline with its 95 % interval, in how many
     of the common seeds the scheme is better, and the p value of a difference, adjusted
-    for all schemes of the column.
-
-    Args:
-        records: of the comparison.
-        baseline: label of the scheme to compare with.
-        columns: comma-separated headings or globs of those to show, or titles of
-            quantities that have one column; all, if empty.
-
-    Raises:
-        ConfigError: if no training is of that scheme, or no table has such a column.
+    for all schemes of the column. `columns` are as in `display_tables`, or titles of
+    quantities that have one column.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     labels = {record.label for some in tasks.values() for record in some}
@@ -182,38 +174,30 @@ def _without_p(columns: list[dict[str, Cell]]) -> Iterator[str]:
 def place_table(records: Iterable[Record], own: str) -> Table:
     """Return the neighbours of a scheme by its score at the longest test.
 
-    Args:
-        records: trainings of all schemes on language.
-        own: label of the scheme.
-
-    Raises:
-        ConfigError: if there is no training of the scheme, or none of another.
+    There must be trainings of the scheme and of another.
     """
     curves = _curves(records, own)
     ends = min(curves[own]), max(curves[own])
     compared = {x: _compared(curves, own, x) for x in ends}
-
-    def lead(name: str, x: float) -> float:
-        """Return how far `own` is ahead, over common seeds; if it has none, a score."""
+    leads = {}  # how far `own` is ahead, over common seeds; if it has none, scores
+    for x in ends:
+        leads[x] = {own: 0.0, **{k: one.mean for k, one in compared[x].items()}}
         if not curves[own][x].values:
-            return curves[name][x].mean if x in curves[name] else math.nan
-        if name == own:
-            return 0.0
-        return compared[x][name].mean if name in compared[x] else math.nan
-
-    def score(name: str) -> list[tuple[bool, float]]:
-        leads = [lead(name, x) for x in reversed(ends)]
-        return [(math.isnan(one), 0.0 if math.isnan(one) else one) for one in leads]
-
+            leads[x] = {k: curve[x].mean for k, curve in curves.items() if x in curve}
+    first, last = ends
     apart = {  # schemes without a seed in common, which are in no order with `own`
         k
-        for k, one in compared[ends[1]].items()
-        if curves[own][ends[1]].values and curves[k][ends[1]].values
-        if not len(one.values)
+        for k, one in compared[last].items()
+        if curves[own][last].values and curves[k][last].values and not len(one.values)
     }
+
+    def score(name: str) -> list[float]:
+        found = (leads[x].get(name, math.nan) for x in (last, first))
+        return [math.inf if math.isnan(one) else one for one in found]
+
     ranked = sorted(sorted(curves.keys() - apart), key=score)
     at = ranked.index(own)
-    placed = any(not math.isnan(lead(k, ends[1])) for k in ranked if k != own)
+    placed = any(math.isfinite(score(k)[0]) for k in ranked if k != own)
     rows: list[list[str | Cell]] = []
     for i in range(max(0, at - NEAR), min(at + NEAR + 1, len(ranked))):
         name = ranked[i]

@@ -145,28 +145,21 @@ def words_behind(cell: Cell, seeds: int) -> str:
 
 def as_markdown(tables: Iterable[Table]) -> str:
     """Return tables in Markdown, with the lines beneath each."""
-    parts = [
-        [
-            f"**{markdown(table.title)}**",
-            markdown_table(table.head, table.body, table.best),
-            *map(markdown, table.lines),
-        ]
-        for table in tables
-    ]
-    return "\n".join("\n\n".join(part) + "\n" for part in parts)
+    parts = []
+    for table in tables:
+        grid = markdown_table(table.head, table.body, table.best)
+        title = f"**{markdown(table.title)}**"
+        parts.append("\n\n".join([title, grid, *map(markdown, table.lines)]) + "\n")
+    return "\n".join(parts)
 
 
 def markdown_table(
     head: list[str], body: Iterable[Row], best: Places = frozenset()
 ) -> str:
     """Return a Markdown table whose cells show as they are written, the best bold."""
-    rows = [
-        [
-            f"**{markdown(str(cell))}**" if (i, j) in best else markdown(str(cell))
-            for j, cell in enumerate(row)
-        ]
-        for i, row in enumerate(body)
-    ]
+    rows = [[markdown(str(cell)) for cell in row] for row in body]
+    for i, j in best:
+        rows[i][j] = f"**{rows[i][j]}**"
     heads = [markdown(name) for name in head]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
@@ -186,11 +179,10 @@ def csv_text(head: list[str], body: Iterable[Iterable[object]]) -> str:
     """Return CSV whose texts no spreadsheet takes for a formula; numbers stay."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(head)
-    rows = [[_guard(cell) for cell in row] for row in body]
+    rows = [
+        [f"'{c}" if isinstance(c, str) and FORMULA.match(c) else c for c in row]
+        for row in body
+    ]
     form = {"lineterminator": "\n", "quoting": csv.QUOTE_NONNUMERIC}
     csv.writer(text, **form).writerows(rows)
     return text.getvalue()
-
-
-def _guard(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -187,13 +187,11 @@ def _mean(rows: list[Any]) -> dict[str, object]:
         scores = np.array([row.windows[0] for row in known])
         found["half_width"] = crossed_half_width(scores, known[0].windows[1])
     return {
-        **{name: getattr(rows[0], name) for name in (*PLACE, "unit")},
+        **rows[0]._asdict(),
         **found,
         "documents": documents,
         "note": "; ".join(dict.fromkeys(row.note for row in rows if row.note)),
         "records": tuple(row.record for row in rows),
-        "source": rows[0].source,
-        "settings": rows[0].settings,
     }
 
 

@@ -65,16 +65,9 @@ def _float(table: Table, label: str) -> str:
         for j, one in enumerate(row)
         if isinstance(one, Cell) and one.mean is not None
     }
-    caption = latex(table.caption)
-    text = _tabular(
-        table.head,
-        rows,
-        numeric,
-        caption=caption,
-        label=label,
-        position="tb",
-        position_float="centering",
-    )
+    place = {"position": "tb", "position_float": "centering"}
+    names = {"caption": latex(table.caption), "label": label}
+    text = _tabular(table.head, rows, numeric, **place, **names)
     lines = [f"{_raised(letter)} {latex(note)}" for note, letter in letters.items()]
     lines += map(latex, table.lines)
     if not lines:

@@ -8,6 +8,7 @@ template escapes every text.
 import base64
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -19,18 +20,22 @@ from posenc_compare import __version__
 from posenc_compare.errors import StoreError
 from posenc_compare.records.files import write_file
 from posenc_compare.records.load import Warn
-from posenc_compare.records.record import Record
+from posenc_compare.records.record import Facts, Record, Scalar
 from posenc_compare.records.sanitize import clean
-from posenc_compare.registry import PLOTS
-from posenc_compare.show import about
-from posenc_compare.show.format import Table, cell_text
+from posenc_compare.registry import PLOTS, SETTINGS
+from posenc_compare.settings.presets import PRESETS
+from posenc_compare.show.format import Cell, Table, cell_text, number
 from posenc_compare.show.plots.drawing import DPI, images
+from posenc_compare.show.ranking import by_family_of
 from posenc_compare.show.scorecard import scorecard
 from posenc_compare.show.setting import coverage
 from posenc_compare.show.tables import display_tables, task_tables, without_result
+from posenc_compare.stats.pairs import FEWEST
 
 PACKAGE, FOLDER = "posenc_compare.show", "web"
 TABLES = 4  # whose best schemes are named
+MANY = 6  # different values of a setting that are listed one by one
+QUICK = PRESETS["quick"].training.steps
 INCH = 144  # pixels of a page for an inch of paper: text is read from further away
 
 
@@ -72,15 +77,7 @@ def write_report(
     *,
     plots: bool = True,
 ) -> None:
-    """Write the report of records to a file.
-
-    Args:
-        records: as `load_records` returns them.
-        title: of the page.
-        path: of the file; it is replaced if it is there.
-        warn: called with a line for every plot that is not in it.
-        plots: whether to draw any.
-    """
+    """Write the report of records, as `load_records` returns them, to a file."""
     text = report_html(records, title, plates_of(records, warn) if plots else ())
     try:
         write_file(path, text.encode())
@@ -119,12 +116,12 @@ def report_html(records: list[Record], title: str, plates: Sequence[Plate] = ())
         coverage=coverage(records),
         made=_made(records),
         best=[one for one in sections if one.table.best][:TABLES],
-        warnings=about.warnings_of(records),
+        warnings=warnings_of(records),
         plots=place(plates, sections),
         sections=sections,
         tasks=tasks,
         missing=without_result(records),
-        about=about.about_tables(records),
+        about=about_tables(records),
     )
 
 
@@ -166,3 +163,106 @@ def _made(records: list[Record]) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def warnings_of(records: Iterable[Record]) -> list[str]:
+    """Return a sentence for each reason to claim less than the tables seem to show."""
+    found: list[str] = []
+    known = list(records)
+    trained = [record for record in known if record.task]
+    if not trained:
+        found.append(
+            "Nothing was trained. Measures without training describe schemes; none of "
+            "them ranks schemes."
+        )
+    seeds = len({record.spec.seed for record in trained})
+    if 0 < seeds < FEWEST:
+        found.append(
+            f"{seeds} seed{'s' * (seeds != 1)} cannot rank schemes: {FEWEST} are "
+            f"needed. Differences between rows may be chance."
+        )
+    steps = {record.spec.setting.get("steps") for record in trained}
+    counts = [step for step in steps if isinstance(step, int)]
+    if counts and max(counts) <= QUICK:
+        found.append(
+            f"At most {max(counts)} training steps, as in the preset quick. Longer "
+            f"training may change the ranking (docs/training.md)."
+        )
+    lost = sum(record.status in ("failed", "lost") for record in known)
+    if lost:
+        found.append(
+            f"{lost} of {len(known)} cells failed or were lost, and are in no mean."
+        )
+    return found
+
+
+def about_tables(records: list[Record]) -> list[Table]:
+    """Return tables of schemes, quantities, programs, machines, settings and texts."""
+    specs = [record.spec for record in records]
+    parts: dict[str, list[Facts]] = {
+        "Programs": [
+            {"numbers": spec.numbers, "torch": spec.torch, "threads": spec.threads}
+            for spec in specs
+        ],
+        "Machines and times": [record.provenance.facts for record in records],
+    }
+    for kind, entry in SETTINGS.entries().items():
+        settings = [spec.setting for spec in specs if spec.kind == kind]
+        parts[entry.facts["heading"]] = settings
+    parts["Corpus"] = [record.corpus for record in records]
+    found = [(heading, _values(part)) for heading, part in parts.items()]
+    made = [Table(name, ["name", "value"], rows) for name, rows in found if rows]
+    return [_schemes(records), _quantities(records), *made]
+
+
+def _schemes(records: list[Record]) -> Table:
+    """Return family, paper and cells of every scheme, by family and name."""
+    behind: dict[str, list[Record]] = {}
+    for record in records:
+        behind.setdefault(record.label, []).append(record)
+    families = {label: some[0].family for label, some in behind.items()}
+    rows: list[list[str | Cell]] = []
+    for label in by_family_of(families, behind):
+        some = behind[label]
+        seconds = sum(record.provenance.seconds for record in some)
+        facts = [label, families[label], some[0].source, coverage(some)]
+        rows.append([*facts, number(seconds) if seconds else ""])
+    return Table("Schemes", ["scheme", "family", "paper", "cells", "seconds"], rows)
+
+
+def _quantities(records: list[Record]) -> Table:
+    """Return measure, name, unit, direction and zero of every quantity."""
+    found = {
+        (f"{r.measure} {r.spec.measure.version}", q.heading, q.unit, q.better, q.zero)
+        for r in records
+        for q in r.quantities.values()
+    }
+    head = ["measure and version", "quantity", "unit", "better", "0 means"]
+    return Table("Quantities", head, [[*row] for row in sorted(found)])
+
+
+def _values(parts: list[Facts]) -> list[list[str | Cell]]:
+    """Return for every name its different values, with the number of cells of each.
+
+    Of many values only the least and the greatest are shown.
+    """
+    found: list[list[str | Cell]] = []
+    for name in sorted({name for part in parts for name in part} - {"kind"}):
+        values = [part[name] for part in parts if name in part]
+        counts = Counter(str(value) for value in sorted(values, key=_place))
+        first, *_, last = [*counts, *counts]
+        if counts[first] == len(parts):
+            text = first
+        elif len(counts) <= MANY:
+            of = f"of {len(parts)} cells"
+            text = ", ".join(f"{value} ({n} {of})" for value, n in counts.items())
+        else:
+            text = f"{first} to {last} ({len(counts)} different values)"
+        found.append([name.replace("_", " "), text])
+    return found
+
+
+def _place(value: Scalar) -> tuple[bool, float, str]:
+    """Return what sorts a value: numbers first."""
+    number = value if isinstance(value, int | float) else None
+    return (number is None, number or 0, str(value))

@@ -67,10 +67,7 @@ def scorecard(records: Iterable[Record], labels: Collection[str] = ()) -> Table 
     """Return the scorecard of the trainings on language; None if there are none.
 
     Schemes that hold their level come first; then the score at the longest test counts.
-
-    Args:
-        records: of a comparison.
-        labels: of the schemes that have a row; all, if not given.
+    If labels are given, only these have a row.
     """
     means = means_of(records)
     every: dict[str, dict[tuple[str, str, str], list[Mean]]] = {}

@@ -33,13 +33,7 @@ from posenc_compare.show.ranking import Column
 from posenc_compare.show.retrieval import retrieval_tables
 from posenc_compare.show.seconds import seconds_columns
 from posenc_compare.show.setting import SEVERAL, coverage, setting_line, texts_of
-from posenc_compare.show.tasks import (
-    AREA,
-    by_task,
-    page_name,
-    prefix,
-    reciprocal_ranks,
-)
+from posenc_compare.show.tasks import AREA, by_task, page_name, prefix, reciprocal_ranks
 from posenc_compare.validate import hint
 
 COLUMNS = 4  # quantities side by side in one displayed table
@@ -81,12 +75,7 @@ class Chosen:
 def display_tables(records: list[Record], columns: str = "") -> list[Table]:
     """Return the tables a reader sees: of what is trained first, and curves first.
 
-    Args:
-        records: of the comparison.
-        columns: comma-separated headings or globs of those to show; all, if empty.
-
-    Raises:
-        ConfigError: if no table has such a column.
+    Of columns, only those of some comma-separated headings or globs, if any are given.
     """
     tasks, chosen = by_task(records), Chosen(columns)
     if len(tasks) > 1:
@@ -126,12 +115,8 @@ def write_tables(
 ) -> list[Path]:
     """Write rows.csv, table.csv, table.md and table.tex; return their paths.
 
-    Of several tasks each has tables of its own, in the folder `tasks`.
-
-    Args:
-        records: of the comparison; without any there are no files of all numbers.
-        folder: where the files go; made if it is missing.
-        tables: of table.md and table.tex; all tables of the records, if not given.
+    Of several tasks each has tables of its own, in the folder `tasks`. Tables that are
+    given stand in table.md and table.tex, and else all tables of the records.
     """
     texts: dict[str, str] = {}
     for task, own in task_tables(records).items():
@@ -185,14 +170,7 @@ def _across(tasks: Mapping[str, list[Record]], chosen: Chosen) -> list[Table]:
 
 
 class Part:
-    """The records of one kind of setting and one task, and their tables.
-
-    Args:
-        records: of that kind and task.
-        kind: of the setting; without training no number ranks schemes.
-        chosen: the columns that are asked for.
-        start: of titles.
-    """
+    """The tables of one kind of setting and one task, whose titles have one start."""
 
     def __init__(
         self, records: list[Record], kind: str, chosen: Chosen, start: str = ""
@@ -291,12 +269,7 @@ def by_x(
 ) -> list[Column]:
     """Return a column for each point of a curve, or one that says what failed.
 
-    Args:
-        measure: whose.
-        named: means with the labels of their rows.
-        better: which end is.
-        failed: reasons of the schemes that have no number.
-        floors: as `floors_of` returns them.
+    Means come with the labels of their rows, floors as `floors_of` returns them.
     """
     reasons = {} if failed is None else by_scheme(failed)
     models = [] if floors is None or better == "neither" else frame.rows_of(floors)
