@@ -52,7 +52,8 @@ def packed(texts: dict[str, bytes]) -> bytes:
         text[:-SEAL] + f',"key":"{key}"'.encode() + text[-SEAL:]
         for key, text in sorted(texts.items())
     ]
-    data = lzma.compress(b"".join(lines), preset=6)
+    # Preset 6 takes ten times as long, and saves a quarter of the file.
+    data = lzma.compress(b"".join(lines), preset=1)
     if len(data) > PACKED:
         raise ValueError(f"they take {len(data)} bytes, more than {PACKED}")
     return data

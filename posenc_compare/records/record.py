@@ -284,6 +284,8 @@ def _is_number(value: Any) -> bool:
 
 def _is_array(value: object) -> bool:
     if isinstance(value, list):
+        if set(map(type, value)) == {float}:  # most arrays: a shortcut
+            return max(map(abs, value)) <= sys.float_info.max
         return all(map(_is_array, value))
     return value is None or _is_number(value)
 

@@ -30,7 +30,9 @@ def clean(value: Any, limit: int = LONG) -> Any:
             the whole, so that different texts stay different.
     """
     if isinstance(value, str):
-        shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
+        shown = value
+        if not value.isprintable():
+            shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in value)
         if len(shown) <= limit:
             return shown
         digest = hashlib.sha256(shown.encode()).hexdigest()[:8]

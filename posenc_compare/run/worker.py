@@ -10,6 +10,7 @@ The child writes its answer to a file in memory, and the worker reports it.
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import mmap
 import os
@@ -90,6 +91,7 @@ def _compute_apart(request: Body, connection: Connection) -> None:
     done = memoryview(mmap.mmap(-1, 8)).cast("q")  # units of work
     done[0] = reported = NOT_BEGUN
     STOP.clear()
+    gc.freeze()  # the child's collector would copy every page that both share
     if not (pid := os.fork()):
         CONTROL(DEATH_SIGNAL, signal.SIGKILL)
         connection.close()

@@ -94,7 +94,8 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate"]
         loss = self._loss(number)
-        self.optimiser.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
         loss.backward()
         self.losses[number] = loss.detach()
         self.done = number + 1
