@@ -29,10 +29,8 @@ WIDE = 4  # values that have a column each
 def sensitivity_tables(by: str, groups: Mapping[str, list[Record]]) -> list[Table]:
     """Return a table for every outcome of trained networks.
 
-    Args:
-        by: names of the setting that changes, for the titles.
-        groups: records by the value of the setting that changes; labels in a group
-            distinguish all other settings.
+    Groups are records by the value of the setting that changes; their labels
+    distinguish all other settings.
     """
     every = [record for records in groups.values() for record in records]
     found = []

@@ -318,16 +318,11 @@ def layout(
     *,
     ranked: bool = False,
 ) -> Table:
-    """Lay out means under their headings.
+    """Lay out means under their headings, in rows of these labels or of all schemes.
 
-    Args:
-        title: of the table; how many cells it rests on is added.
-        columns: from left to right.
-        records: of the whole comparison.
-        rows: labels; every scheme that has a record, if there are none.
-        ranked: whether the best number of the last column is the first; where there is
-            none, the column before decides. Where no order can be claimed, for nothing
-            is better or seeds are too few, schemes go by family and name.
+    If they are ranked, the best number of the last column is the first; where there is
+    none, the column before decides. Where no order can be claimed, for nothing is
+    better or seeds are too few, schemes go by family and name.
     """
     measures = {column.measure for column in columns}
     behind = [record for record in records if record.measure in measures]

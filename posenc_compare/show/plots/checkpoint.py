@@ -75,10 +75,8 @@ def draw_checkpoint(records: list[Record]) -> Figure | None:
 def _panels(rows: Frame) -> Frame:
     """Return the rows of each panel, `scheme` being the scaling, or as trained.
 
-    A panel whose factors are all of one length, the longest, is left out.
-
-    Args:
-        rows: of all models, by the text of their look in `scheme`.
+    A panel whose factors are all of one length, the longest, is left out. The given
+    `scheme` is the text of the look of a model.
     """
     scaled = rows[rows["quantity"] == SCALED]
     plain = rows[rows["quantity"] == BITS].assign(case=PLAIN)

@@ -86,10 +86,9 @@ def draw_code(label: str, of: str, columns: str, values: Array) -> Figure:
 
 
 def cosines(code: Array) -> Array:
-    """Return the cosine of the codes of any two positions, `(position, position)`.
+    """Return the cosine of codes `(position, channel)`, `(position, position)`.
 
-    Args:
-        code: `(position, channel)`; a code of zeros has no cosine, NaN.
+    A code of zeros has none, NaN.
     """
     length = np.linalg.norm(code, axis=1, keepdims=True)
     unit = np.divide(code, length, out=np.full_like(code, np.nan), where=length > 0)

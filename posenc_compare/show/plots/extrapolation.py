@@ -110,11 +110,8 @@ def draw_tasks(records: list[Record]) -> Figure | None:
 def binned(rows: Frame) -> Frame:
     """Return the mean of each bin of positions, of each scheme and seed.
 
-    Args:
-        rows: `scheme`, `seed`, `x` from 0 on, and `value`, bits at each position.
-
-    Returns:
-        The same columns; `x` is the geometric mean of the positions, from 1 on.
+    Rows have `scheme`, `seed`, `x` from 0 on, and `value`, bits at each position. The
+    new `x` is the geometric mean of the positions, from 1 on.
     """
     position = rows["x"] + 1
     octave = np.log2(position.clip(lower=FIRST)) * BINS_PER_OCTAVE

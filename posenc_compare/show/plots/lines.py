@@ -48,9 +48,9 @@ class Lines:
         columns: panels side by side.
         width: inches that a panel needs at least.
         height: inches of a row.
-        markers: mark the points.
-        bands: draw the 95 % intervals.
-        share: one scale for all panels.
+        markers: whether points have one.
+        bands: whether means have 95 % intervals.
+        share: whether all panels have one scale.
     """
 
     def __init__(

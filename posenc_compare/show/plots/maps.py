@@ -37,15 +37,10 @@ class Kind(NamedTuple):
 
 
 def below_largest(maps: Array) -> Array:
-    """Return logits minus the largest of their query, for keys up to the query.
+    """Return logits `(head, query, key)` minus the largest of their query.
 
-    A softmax takes no notice of what is added to all logits of a query.
-
-    Args:
-        maps: `(head, query, key)`; NaN where a query may not look.
-
-    Returns:
-        The same shape; NaN for later keys.
+    NaN where a query may not look, and for later keys. A softmax takes no notice of
+    what is added to all logits of a query.
     """
     later = np.triu(np.ones(maps.shape[-2:], bool), k=1)
     past = np.where(later, np.nan, maps)
