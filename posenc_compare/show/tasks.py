@@ -52,11 +52,12 @@ def reciprocal_ranks(tasks: Mapping[str, list[Record]]) -> Frame:
         if any(AREA in record.quantities for record in records)
         for record in records
     ]
-    means, long = frame.means_of(known), frame.long_table(known)
+    means = frame.means_of(known)
+    long: Frame = frame.long_table(known)
     same = twins(repeatable_of(known, means))
     scored = {record.measure for record in known if AREA in record.quantities}
     long = long[long["measure"].isin([*scored])]
-    score: Frame = long["value"].where(long["quantity"] == AREA)
+    score = long["value"].where(long["quantity"] == AREA)
     cells = score.groupby([long["seed"], long["task"], long["scheme"]]).max()
     table = cells.fillna(-math.inf).unstack()  # -inf: no result; NaN: no cell
     table = table.drop(columns=[label for label in same if label in table])
